@@ -223,7 +223,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"coupledgp: error: {_unforeseen(error, arguments)}", file=sys.stderr)
         return 2
-    if code == INTERRUPTED:  # typer makes this of some of them itself
+    if code == INTERRUPTED:  # typer itself returns this code after some interrupts
         print("coupledgp: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 

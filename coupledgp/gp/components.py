@@ -294,10 +294,10 @@ class ComponentsGP(GaussianProcess):
         owner, parts = self.part_of[data.points], []
         for number, part in enumerate(self.parts):
             own = np.flatnonzero(owner == number)
-            told = own[self.borrows[data.points[own]] == 0]
+            fitted = own[self.borrows[data.points[own]] == 0]
             units, first = part.units, part.first
-            if renormalize and told.size and isinstance(first, NodeGP):
-                units = Units.of(data.targets[told], first.normalize)
+            if renormalize and fitted.size and isinstance(first, NodeGP):
+                units = Units.of(data.targets[fitted], first.normalize)
             parts.append(_given(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 

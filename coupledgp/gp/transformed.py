@@ -40,7 +40,7 @@ from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 
 OBSERVED = "y_observed"
-# Share of a mixture whose parts have no sane moments, from which it is told.
+# Share of parts without sane moments in a mixture from which a warning is given.
 LEAST_CLIPPED = 0.01
 
 

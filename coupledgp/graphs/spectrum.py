@@ -81,7 +81,7 @@ def _one_probe(graph: Graph, n_steps: int, rng: np.random.Generator) -> Spectral
     for step in range(min(n_steps, graph.n_nodes)):
         vector = matrix @ basis[step]
         diagonal.append(float(basis[step] @ vector))
-        for _ in range(2):  # once leaves rounding of the size of what it removed
+        for _ in range(2):  # once leaves rounding of the size of the removed part
             for past in basis:
                 vector -= (past @ vector) * past
         norm = float(np.linalg.norm(vector))

@@ -26,7 +26,7 @@ from coupledgp.ground.temporary import (
 
 ACCESS_LIST = "system.posix_acl_access"
 GROUP, SET_IDS = 0o070, 0o6000
-# Errors of file systems that cannot be told to write a file or a folder now.
+# Errors of file systems that cannot flush a file or a folder on request.
 UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS)
 Identity = tuple[object, ...]
 

@@ -178,12 +178,12 @@ class FieldGPRegressor(SensorPlacement):
             _, member = operator.components()
             on = member[data.points[:, 0].astype(np.int64)]
             along = any(family.surface is not None for family in families)
-            telling = informative_rows(on if along else 0 * on, place_numbers(data.points))
-            told = data if telling.all() else data.take(np.flatnonzero(telling))
-            found = fit_field(FieldCovariance(operator), families, told, settings, report)
-            process = found.process if told is data else found.process.conditioned(data)
+            usable = informative_rows(on if along else 0 * on, place_numbers(data.points))
+            used = data if usable.all() else data.take(np.flatnonzero(usable))
+            found = fit_field(FieldCovariance(operator), families, used, settings, report)
+            process = found.process if used is data else found.process.conditioned(data)
         warn_of_parts(operator, data.points)
-        warn_of_small(telling, on, "places")
+        warn_of_small(usable, on, "places")
         warn_of_defaults(found.selection)
         if not found.selection.is_default:
             warn_of_edges(operator, found.selection)

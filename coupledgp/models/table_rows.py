@@ -126,7 +126,7 @@ def further_rows(
 ) -> FloatArray:
     """Return further rows (p, D) of a table whose columns, and their encoding, are known.
 
-    The columns are those that the estimator was fitted to, or those of a `carrier`.
+    The columns are the columns of the estimator's fit, or of a `carrier`.
 
     Raises
     ------

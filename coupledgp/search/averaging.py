@@ -4,10 +4,10 @@ With few rows the maximum of the evidence is over-confident. Here the logarithms
 
     t = (log l, log v, log s)
 
-of lengthscales, outputscale and noise, those that are free, have independent normal priors; draws
-of a Student-t law about the maximum of the posterior, with the inverse of its Hessian there as
-scale, are weighted by posterior over proposal (importance sampling; Geweke, 1989). The predictive
-law is the mixture of the laws at the draws.
+of free lengthscales, outputscale and noise have independent normal priors; draws of a Student-t law
+about the maximum of the posterior, with the inverse of its Hessian there as scale, are weighted by
+posterior over proposal (importance sampling; Geweke, 1989). The predictive law is the mixture of
+the laws at the draws.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from coupledgp.random import IntArray
 WHOLE_ROWS = 2**22
 # Steps of the shuffle that are looked at together.
 STEPS = 2**18
-# Places below are told apart by so many of their bits before they are looked up.
+# Number of bits by which most places are excluded before they are looked up.
 FLAGS = 2**22
 # Beyond this number of rows NumPy draws 64 bits a step.
 MOST_ROWS = 2**32

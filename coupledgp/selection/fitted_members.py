@@ -96,7 +96,7 @@ class Choice:
     n_evaluations: int
 
 
-# Entry of the noise in a vector of hyperparameters: it is the first of them in every structure.
+# Entry of the noise in a vector of hyperparameters, the first entry in every structure.
 NOISE_PLACE = 0
 
 

@@ -98,11 +98,11 @@ def choose_graph(
                 f"{first!r}"
             )
     fits = [with_parameters(model, graph=graph).fit(nodes, y) for graph in graphs.values()]
-    told = fits
+    compared = fits
     if len(fits) > 1 and any(hasattr(fit, "n_effective_draws_") for fit in fits):
-        told = [with_parameters(fit, hyperparameters="maximum").fit(nodes, y) for fit in fits]
-    values = [float(fit.log_marginal_likelihood_value_) for fit in told]
-    errors = [float(fit.log_marginal_likelihood_error_) for fit in told]
+        compared = [with_parameters(fit, hyperparameters="maximum").fit(nodes, y) for fit in fits]
+    values = [float(fit.log_marginal_likelihood_value_) for fit in compared]
+    errors = [float(fit.log_marginal_likelihood_error_) for fit in compared]
     best = 0
     for k in range(1, len(fits)):
         error = ERRORS * float(np.hypot(errors[k], errors[best]))

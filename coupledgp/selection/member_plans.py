@@ -38,7 +38,7 @@ N_DRAWS = 16
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
 FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
-# What an evaluation takes besides, whatever the table, and what it takes to propose starts.
+# Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
 EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25

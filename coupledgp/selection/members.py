@@ -310,12 +310,12 @@ class MemberSearch:
         data = self.problem.data
         process = processes[0] if len(processes) == 1 else MixtureGP.of(processes, shares, data)
         mixed = mixture_log_density(densities[kept], weights[kept])
-        told = tuple(
+        choices = tuple(
             MemberChoice(member.name, float(weight), float(member.log_densities.mean()))
             for member, weight in zip(members, weights, strict=True)
         )
         return process, Choice(
-            told, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
+            choices, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
             sum(member.n_evaluations for member in members),
         )  # fmt: skip
 

@@ -87,7 +87,7 @@ def _of_rows(model: Any, column: str, path: Path) -> NDArray[Any]:
     X = model_inputs(model, table, list(names), str(path))
     points = model.points(X if hasattr(model, "feature_names_in_") else without_names(X))
     keys, own = process.row_keys(points), process.row_keys(data.points)
-    if len(others) == 1 and data.targets.shape[1] == 1:  # rows of equal inputs are told apart
+    if len(others) == 1 and data.targets.shape[1] == 1:  # targets separate rows of equal inputs
         y = numeric(table, others, str(path)).column(0).to_numpy()
         keys, own = np.column_stack([keys, y]), np.column_stack([own, data.targets])
     found: dict[bytes, list[str]] = defaultdict(list)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -295,8 +294,3 @@ def _projected(
         domain.operator, found.distances, str(path), lambda k: f"data row {rows[k] + 1}", 3
     )
     return found
-
-
-def place_table(places: ReadPlaces) -> dict[str, Any]:
-    """The columns that give the places, for a table of results."""
-    return {name: places.table.column(name) for name in places.columns}

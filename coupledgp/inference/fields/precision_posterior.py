@@ -41,7 +41,7 @@ class PrecisionPosterior:
     noise
         Noise variances (n,), over the amplitude.
     columns
-        B (n, q), features of each observation; the constant mean is one of them.
+        B (n, q), features of each observation; the constant mean is one of these.
     penalties
         D (q,), prior precisions of their weights; zeros stand for a flat prior.
 

@@ -53,7 +53,7 @@ def nearest_outside(rows: FloatArray, groups: list[Places], k: int) -> list[Plac
     groups
         Places of the rows of each group, which do not overlap.
     k
-        Number of neighbours; `MISSING` stands for those that there are not.
+        Number of neighbours; `MISSING` fills rows with fewer neighbours.
     """
     found = [np.full((group.size, k), MISSING, dtype=np.int64) for group in groups]
     if k == 0:

@@ -70,8 +70,8 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     label = np.array([((int(n) - 1).bit_length() + 1) // 2 for n in size])
     label[own] = label.max() + 1 + np.arange(own.size)
     observed = np.bincount(label, n_seen)
-    telling = np.bincount(label, np.where(n_seen > 1, n_seen, 0))
-    fitted = np.flatnonzero(telling >= LEAST_OWN)
+    usable = np.bincount(label, np.where(n_seen > 1, n_seen, 0))
+    fitted = np.flatnonzero(usable >= LEAST_OWN)
     if not fitted.size:
         fitted = np.array([np.argmax(np.where(np.arange(observed.size) > 0, observed, 0))])
     fitted = fitted[np.argsort(-observed[fitted], kind="stable")]
@@ -101,16 +101,16 @@ def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
         values differ from those of other components.
     """
     _, first = np.unique(places, return_index=True)
-    telling = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
-    return telling if telling.any() else np.ones(member.size, dtype=bool)
+    usable = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
+    return usable if usable.any() else np.ones(member.size, dtype=bool)
 
 
-def warn_of_small(telling: BoolArray, member: IntArray, name: str) -> None:
+def warn_of_small(usable: BoolArray, member: IntArray, name: str) -> None:
     """Warn of components whose observations (n,) do not enter the hyperparameters."""
-    if not telling.all():
+    if not usable.all():
         warnings.warn(
-            f"{name}: {np.unique(member[~telling]).size} components have fewer than {LEAST_OWN} "
-            f"observed places each, {np.count_nonzero(~telling)} of {telling.size} in all; kernel, "
+            f"{name}: {np.unique(member[~usable]).size} components have fewer than {LEAST_OWN} "
+            f"observed places each, {np.count_nonzero(~usable)} of {usable.size} in all; kernel, "
             "mean and scale there are those of the others, with which they share nothing",
             stacklevel=3,
         )

@@ -122,8 +122,8 @@ class SpectralMoments(GraphMoments):
 class ChebyshevMoments(GraphMoments):
     """Blocks from Chebyshev moments, which are extended when a function needs a higher degree.
 
-    Traces are means over random sign vectors z, the same for every function, with
-    `z' T_2k z = 2 |T_k z|^2 - |z|^2`; those of `T_0, T_1, T_2` are exact.
+    Traces are means over random sign vectors z, the same for every function, with `z' T_2k z = 2
+    |T_k z|^2 - |z|^2`; the traces of `T_0, T_1, T_2` are exact.
 
     Parameters
     ----------

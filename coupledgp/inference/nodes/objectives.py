@@ -44,7 +44,7 @@ class FixedHyperparameters:
     kernel : bool
         Whether the parameters of the kernel are kept.
     outputscale, noise : float or None
-        Values that are kept, normalised; None for those that are searched for.
+        Values that are kept, normalised; None for each one that is searched for.
     unit : float
         Mean square of the normalised targets.
     """

@@ -95,7 +95,7 @@ def precision_work(graph: Graph, power: int) -> PrecisionWork:
     """Forecast the work with `(I + s L~)^power` before the power or a factor is formed.
 
     Walks of `power` steps bound the entries of the power; a factor of `I + s L~` itself bounds
-    that of the power from below. Expanders, whose factors fill in, are told by their wide levels:
+    that of the power from below. Expanders, whose factors fill in, are known by their wide levels:
     to put them in order would take longer than anything else. The rest is put in order, and the
     entries of the power's factor are counted.
 

@@ -24,7 +24,7 @@ from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray
 
-# Bytes for which nobody asks what is free: that takes longer than to compute them.
+# Bytes below which free memory is not checked: a check takes longer than the computation.
 FREE_BYTES = 2.0**22
 # Relative error of covariances, of the mean variance, where no other one is asked for.
 SITE_TOLERANCE = 1e-8

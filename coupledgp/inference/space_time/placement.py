@@ -80,14 +80,14 @@ class PlacementSpectra:
         """Groups of frequencies of like ratio, each of the same share of the information."""
         share = self.weights / self.weights.sum()
         ratio = self.own / np.maximum(self.graph, self.own / MOST_RATIO)
-        told = share * np.log1p(1.0 / ratio)
+        information = share * np.log1p(1.0 / ratio)
         order = np.argsort(ratio)
-        place = np.cumsum(told[order]) - 0.5 * told[order]
-        number = np.minimum((place / told.sum() * n_groups).astype(np.int64), n_groups - 1)
+        place = np.cumsum(information[order]) - 0.5 * information[order]
+        number = np.minimum((place / information.sum() * n_groups).astype(np.int64), n_groups - 1)
         found = []
         for k in np.unique(number):
             rows = order[number == k]
-            mean = np.exp(np.average(np.log(ratio[rows]), weights=told[rows]))
+            mean = np.exp(np.average(np.log(ratio[rows]), weights=information[rows]))
             amplitude = float(share[rows] @ self.graph[rows])
             found.append(Group(float(mean), float(share[rows].sum()), amplitude))
         return found

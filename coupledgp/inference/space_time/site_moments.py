@@ -149,8 +149,8 @@ class SiteMoments:
 class VarianceMoments:
     """Mean diagonals `tr(S f(W~) S) / N` with the scales S of the nodes, from random signs z.
 
-    `z' S T_2k S z = 2 |T_k S z|^2 - |S z|^2` gives two moments a product; those of `T_0`, `T_1` and
-    `T_2` are exact. The signs are the same for every function, so that the mean diagonal is as
+    `z' S T_2k S z = 2 |T_k S z|^2 - |S z|^2` gives two moments a product; the means of `T_0`, `T_1`
+    and `T_2` are exact. The signs are the same for every function, so that the mean diagonal is as
     smooth in the parameters of a kernel as the kernel is. Hutchinson (1990).
 
     Parameters

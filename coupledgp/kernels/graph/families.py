@@ -302,7 +302,8 @@ class LearnedKernel(GraphKernel):
     Parameters
     ----------
     coefficients
-        Coefficients f (n,) where a fit starts; those of the heat kernel with t = 2 if left out.
+        Coefficients f (n,) where a fit starts; None: the coefficients of the heat kernel with t =
+        2.
     n_terms
         Number of coefficients if none are given.
     strength

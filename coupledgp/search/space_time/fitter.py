@@ -221,7 +221,7 @@ def searched(
 ) -> SearchResult[SpaceTimeParameters]:
     """Hyperparameters of greatest evidence.
 
-    They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the
+    They come from at most `MOST_SENSORS` informative sensors, fewer on large graphs, chosen by the
     seed, and the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are
     one.
     """

@@ -32,7 +32,7 @@ from coupledgp.search.row_order import first_rows
 
 # Bytes of random rows in memory at once.
 SAMPLE_BYTES = 2**27
-# Rows that are kept for the whole search: those held out, and those a comparison is given.
+# Rows in memory for the whole search: held-out rows, and rows that a comparison is given.
 KEPT_ROWS = MAX_HELD_OUT + GIVEN_ROWS
 
 

@@ -109,9 +109,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         regular axes and for at most 1500 sensors. `"kernel"`: the covariance of the kernel.
     outliers
         `"reject"`: observations farther than four standard deviations from their law given the
-        others are left out and hyperparameters found anew, in up to four rounds; `"student-t"`:
-        noise of Student's law of 4 degrees of freedom, by weights, hyperparameters of the Gaussian
-        law kept; None: they are counted (`outliers_`).
+        others are left out, and hyperparameters found anew, in up to four rounds. `"student-t"`:
+        noise of Student's law of 4 degrees of freedom, by weights, with the hyperparameters of the
+        Gaussian law. None: outliers are only counted (`outliers_`).
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window

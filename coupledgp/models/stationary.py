@@ -93,9 +93,9 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         `noise_` state.
     hyperparameter_prior
         Laws of the logarithms of the hyperparameters where they are averaged, a
-        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
-        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
-        `log s` about -3, for the normalised y.
+        `HyperparameterPrior` or its fields by name. None: normal laws for the normalised y. `log l`
+        has standard deviation 1 about the log of the data-driven lengthscale, `log v` has 1 about
+        0, and `log s` has 1.7 about -3.
     n_hyperparameter_draws
         Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
         of the mixture unless its weight is below 1e-4.

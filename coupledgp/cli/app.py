@@ -243,7 +243,7 @@ def _one_line(text: str) -> str:
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
-    """Errors that the user can do something about; pyarrow's are among them if it is loaded.
+    """Classes of errors that the user can correct; pyarrow's are among them if it is loaded.
 
     A warning is one where Python was asked to make errors of warnings.
     """

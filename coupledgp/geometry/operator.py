@@ -256,8 +256,8 @@ class LaplaceOperator:
     def diameter(self) -> float:
         """Size in the unit of lengths: of a surface, the diagonal of its bounding box.
 
-        Of a network the largest distance along it from the vertex that is the farthest one from
-        the first, in the longest component: positions may have another unit than lengths.
+        For a network, the largest distance along it from the vertex that is farthest from the first
+        vertex, in the longest component: positions may have another unit than lengths.
         """
         if self.element_lengths is not None:
             return longest_way(self.elements, self.element_lengths, self.n_vertices)

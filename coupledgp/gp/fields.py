@@ -282,7 +282,7 @@ def field_hyperparameters_from(entries: Entries, operator: LaplaceOperator) -> F
 
 
 def kernel_from(state: Header) -> FieldKernel:
-    """The kernel of its fields as `asdict` gives them."""
+    """The kernel of fields in the form of `asdict`."""
     surface, position = state["surface"], state["position"]
     share = state["share"]
     if share is not None:

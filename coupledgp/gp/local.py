@@ -127,8 +127,8 @@ class LocalGP(NormalizedProcess):
     def rounding_error(self) -> float:
         """Estimated error by rounding, in predictive standard deviations (MATH section 6).
 
-        Of the equations of neighbours, whose targets are as large as their laws say or as they
-        turned out, and of those of the weights.
+        Errors come from the equations of neighbours, whose targets have the size of their laws or
+        the observed size, and from the equations of the weights.
         """
         prior, own = self.local_prior, self.posterior
         relative = self.rows.relative_noise

@@ -36,7 +36,8 @@ class LocalHyperparameters:
     Attributes
     ----------
     lengthscale : FloatArray (d,)
-        Of the local part, or of the features where there is no local part, in units of the inputs.
+        Lengthscales of the local part, or of the features where there is no local part, in units of
+        the inputs.
     outputscale : float
         Variance of the local part and of the features together.
     noise : float
@@ -44,7 +45,7 @@ class LocalHyperparameters:
     local_outputscale, feature_outputscale : float
         Variances of the local part and of the features.
     feature_lengthscale : FloatArray (d,)
-        Of the features, in units of the inputs; infinite without features.
+        Lengthscales of the features, in units of the inputs; infinite without features.
     trend : float
         Prior variance of the coefficients of the trend, of standardised columns.
     """

@@ -227,7 +227,7 @@ class _Columns:
         return None
 
     def variances(self, nodes: IntArray) -> FloatArray:
-        """Variances (p,) of f, estimates where the process samples them."""
+        """Variances (p,) of f; estimates if the process samples its variances."""
         spread = self.process.law(nodes, "variance", latent=True).spread
         assert spread is not None
         return np.asarray((spread / self.process.units.scale**2).mean(axis=1))

@@ -474,7 +474,7 @@ class GaussianProcess(ABC):
         """
 
     def without_data(self) -> Self:
-        """Return the process without its data where it predicts without them; else itself."""
+        """Return the process without its data if its predictions need none; else itself."""
         return self
 
     @abstractmethod
@@ -541,7 +541,7 @@ class NormalizedProcess(GaussianProcess):
         return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
 
     def _of_outputs(self, shared: FloatArray) -> FloatArray:
-        """Variances (p, k) or covariances (p, p, k) of the outputs, which share them."""
+        """Variances (p, k) or covariances (p, p, k) of outputs from the shared (p,) or (p, p)."""
         return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:

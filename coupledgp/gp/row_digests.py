@@ -1,4 +1,4 @@
-"""Digests of training rows, by which a model knows them again without holding them.
+"""Digests of training rows, by which a model recognises these rows without storing their values.
 
 A row has eight bytes: six of the BLAKE2b hash of its inputs and two of that of inputs and targets,
 both keyed by a salt, itself a hash of all rows. Nothing can be computed from them, but guesses can

@@ -1,4 +1,4 @@
-"""Where a table has rows: how far other points are from them, and means from their targets."""
+"""Ranges of a table's rows, distances of other points, and distances of means from the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standardised tables, their distances and products, computed once for priors that share them.
+"""Standardised tables, their distances and products, computed once for several priors.
 
 Members of a mixture for a table of many columns have one lengthscale for all columns. Their
 covariances are different functions of the same distances and inner products. These take a pass over

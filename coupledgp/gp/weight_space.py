@@ -153,7 +153,7 @@ class FeaturePrior:
     def posterior(
         self, statistics: DataStatistics, units: Units, at_hand: Data | None
     ) -> WeightPosterior:
-        """Posterior of the weights, from the rows themselves where sums over them are too rounded.
+        """Posterior of the weights, from the rows themselves where sums over rows are too rounded.
 
         Parameters
         ----------

@@ -192,7 +192,7 @@ def _unescaped(field: str) -> str:
 
 
 def _left_of_version_2(folder: Path) -> float:
-    """Bytes left of a group's limits: one ends processes, the other slows them to a halt."""
+    """Bytes left of the two limits of a control group, of which the lower one counts."""
     most = min(_number(folder / "memory.max"), _number(folder / "memory.high"))
     used = _number(folder / "memory.current", 0.0)
     return _left(most, used, folder, "inactive_file")

@@ -239,7 +239,7 @@ def forward_array(value: Any) -> FloatArray:
 
 
 def json_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as JSON can hold them: None in place of NaN and infinities, which are named beside.
+    """Values as JSON: None in place of NaN and infinities, which are named beside.
 
     Where there are any, the key `"not_finite"` holds the name of each, such as `"accuracy.kl"`,
     with `"not a number"` or `"infinite"`.

@@ -89,7 +89,7 @@ class Supernodes(NamedTuple):
 
     @property
     def n_values(self) -> int:
-        """Number of values of all blocks: squares of their columns, and rows below them."""
+        """Number of values of all blocks: squares of their columns, and the rows below."""
         return int(self.square_starts[-1] + self.below_starts[-1])
 
     def most_updates(self) -> int:

@@ -1,4 +1,4 @@
-"""Writing fitted models to files and reading them, without pickle.
+"""Writing fitted models to files, and reading model files, without pickle.
 
 A file holds the arrays from which predictions are computed, bit for bit and in the memory order
 they were computed in, and the sufficient statistics, so that `partial_fit` can go on. Its header

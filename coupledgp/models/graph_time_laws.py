@@ -293,7 +293,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         *,
         budget: float | str | None = None,
     ) -> Placement:
-        """Nodes where the next sensors tell most, each reporting at all times.
+        """Nodes where the next sensors are most informative, each reporting at all times.
 
         Series are taken as complete and stationary, so that frequencies are independent. With the
         spectra `S_g` of the graph's terms and `S_n + s` of a sensor alone, the gain of a sensor is

@@ -174,7 +174,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         """Whether any parameter of the walks is set, so that kernels are not exact."""
 
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
-        """Fit the hyperparameters, or average over them, then the posterior.
+        """Fit or average over the hyperparameters, then compute the posterior.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return *fitter.fit(), None
 
     def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
-        """Settings of the average over hyperparameters; None for those of greatest evidence."""
+        """Settings of the average over hyperparameters; None if the greatest evidence decides."""
         prior = as_hyperparameter_prior(self.hyperparameter_prior)
         if self.hyperparameters == "maximum" or set(self.fixed or ()) == set(HYPERPARAMETERS):
             return None
@@ -359,7 +359,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
     def first_process_(self) -> NodeGP:
         """The fitted process; with averaged hyperparameters the one of greatest posterior density.
 
-        Of several components it is that of the group with most observed nodes.
+        With several components, it is the process of the group with most observed nodes.
         """
         first = self.process_.first
         assert isinstance(first, NodeGP)

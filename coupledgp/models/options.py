@@ -79,7 +79,7 @@ def _renamed(method: Any, name: str) -> Any:
 
 
 def _sections(doc: str) -> Iterator[tuple[str, str]]:
-    """Headings and bodies of the sections of a docstring, the text before them under ""."""
+    """Headings and bodies of the sections of a docstring; the text before has heading ""."""
     parts = HEADING.split(inspect.cleandoc(doc) + "\n")
     yield "", parts[0]
     yield from zip(parts[1::2], parts[2::2], strict=True)

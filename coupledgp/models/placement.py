@@ -1,4 +1,4 @@
-"""`next_sensors` of estimators: where further sensors tell most."""
+"""`next_sensors` of estimators: where further sensors are most informative."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coupledgp.random import IntArray, draw_seed
 
 
 class SensorPlacement(ProcessRegressor):
-    """Part of an estimator of nodes or places that says where further sensors tell most."""
+    """Part of an estimator of nodes or places that finds places for further sensors."""
 
     @abstractmethod
     def _every_place(self) -> tuple[Points, Any]:

@@ -53,7 +53,7 @@ class FittedModel:
 
     @cached_property
     def extent(self) -> Seen | None:
-        """Where the table had rows; None for an old file without them."""
+        """Ranges of the rows of a table; None for an old file without ranges."""
         if self.seen is not None or not has_data(self.process):
             return self.seen
         data = self.process.data

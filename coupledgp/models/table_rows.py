@@ -254,7 +254,7 @@ def within_floats() -> Iterator[None]:
 
 
 def plain_targets(y: Any) -> Any:
-    """Targets as scikit-learn's checks take them.
+    """Targets in a form that scikit-learn's checks accept.
 
     Raises
     ------

@@ -90,7 +90,7 @@ class MemberSearch:
     report: Progress
 
     def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
-        """Fit the members of the plans, weigh them, and condition those with weight on all rows."""
+        """Fit the members of the plans, weigh them, and condition those of weight on all rows."""
         if all(plan.kind == "exact" for plan in plans):
             fitted = self._exact_members()
             counts = self.problem.data.counts

@@ -138,7 +138,7 @@ class WalkFeatures(LinearOperator):
         return rows
 
     def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
-        """Sparse rows after as many hops as leave them sparse, and the number of hops left."""
+        """Rows in sparse form after as many hops as keep it sparse, and the number of hops left."""
         limit = DENSE_SHARE * chosen.size * self.shape[1]
         matrix, hops = self.walks.graph.normalized_adjacency, self.head.size
         current = self._walked[chosen]

@@ -78,7 +78,7 @@ class Store:
     def add(
         self, first: int, sizes: Sequence[IntArray], values: Sequence[Sequence[NDArray[Any]]]
     ) -> None:
-        """Add rows from `first` on once all before them are there.
+        """Add rows from `first` on as soon as all earlier rows are there.
 
         Parameters
         ----------

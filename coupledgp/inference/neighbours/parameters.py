@@ -162,7 +162,7 @@ class LocalScales(NamedTuple):
     Attributes
     ----------
     log_lengthscale, log_outputscale, log_noise : Tensor (d,), () and ()
-        Of the local part and the noise; without a local part the first two are zero.
+        Logarithms for the local part and the noise; without a local part the first two are zero.
     feature_lengthscale : Tensor (d,) or None
     feature_outputscale : Tensor ()
     trend : Tensor ()

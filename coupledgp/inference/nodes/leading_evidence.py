@@ -74,7 +74,7 @@ def pairs_needed(
 
 
 class _PairValues(NamedTuple):
-    """A kernel and its slopes on the pairs in use and beyond them.
+    """A kernel and its slopes on the pairs in use, and on all further eigenvalues.
 
     Attributes
     ----------

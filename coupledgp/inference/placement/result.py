@@ -16,7 +16,7 @@ from coupledgp.random import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Places for the next sensors, in the order in which a greedy search took them.
+    """Places for the next sensors, in the order of a greedy search.
 
     Attributes
     ----------

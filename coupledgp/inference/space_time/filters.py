@@ -130,7 +130,8 @@ class SeriesFilter:
     def variances(self) -> FloatArray:
         """Variances (2, q, n) given complete data at the times with observations.
 
-        Of the sum of the graph's terms, `l_i sum_graph v_c k_c` a priori, and of that of all terms.
+        The first is of the sum of the graph's terms, `l_i sum_graph v_c k_c` a priori, the second
+        of the sum of all terms.
         """
         is_graph = np.array([term.where == "graph" for term in self.terms])
         return self._variances(np.stack([is_graph, np.ones_like(is_graph)]), 1)

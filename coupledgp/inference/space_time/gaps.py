@@ -368,7 +368,7 @@ class GapSystem:
     def log_determinant(self, n_probes: int, n_steps: int, seed: int) -> tuple[float, float]:
         """log|(A^-1)_QQ + E^-1| and its standard error, zero where a dense matrix is used.
 
-        Of more than `DENSE_GAPS` cells it is estimated from random vectors by quadrature (Ubaru,
+        For more than `DENSE_GAPS` cells it is estimated from random vectors by quadrature (Ubaru,
         Chen and Saad 2017), after a division by the diagonal on both sides.
         """
         if not self.size:

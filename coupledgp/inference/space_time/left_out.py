@@ -31,7 +31,7 @@ class SensorsLeftOut:
     Attributes
     ----------
     mean, variance : FloatArray (p, n)
-        Of an observation, noise included; NaN where sensor i has none.
+        Moments of an observation, noise included; NaN where sensor i has none.
     """
 
     mean: FloatArray

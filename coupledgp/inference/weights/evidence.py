@@ -154,9 +154,9 @@ class ColumnsAtLengthscale(PredictiveEvidence):
     stream : FeatureStream
         Features with the factors of the rows.
     targets : FloatArray (n, k)
-        Normalised, with the factors of the rows.
+        Normalised targets, with the factors of the rows.
     equations : NormalEquations
-        Of features and normalised targets.
+        Normal equations of features and normalised targets.
     """
 
     stream: FeatureStream

@@ -67,7 +67,7 @@ class FieldSelection:
         return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
 
     def explain(self) -> str:
-        """Tell the families, the members and the reason, a line each."""
+        """The families, the members and the reason, a line each."""
         lines = [self.reason]
         lines += [
             f"{family.name}: weight {family.weight:.3f}, log evidence {family.log_evidence:.2f} "

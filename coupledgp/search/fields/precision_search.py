@@ -54,7 +54,7 @@ class SearchSettings(NamedTuple):
         `log kappa -> (log r, its derivative)`: the ratio of features and field for a share that is
         kept; None: free.
     max_iterations : int
-        Of L-BFGS.
+        Largest number of iterations of L-BFGS.
     """
 
     smoothness: float

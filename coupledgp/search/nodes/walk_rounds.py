@@ -221,7 +221,7 @@ class WalkRounds(Rounds[FloatArray]):
         return self.max_rounds + 1
 
     def objective(self, theta: FloatArray) -> RoundObjective:
-        """The objective near parameters (n_parameters,), with walks drawn for them."""
+        """The objective near parameters (n_parameters,), with walks drawn for these parameters."""
         prior = self.make_prior(self.start.with_theta(theta))
         return RoundObjective(prior, self.make_evidence, *self.kept)
 

@@ -179,7 +179,7 @@ def learned(
     fit: SearchResult[SpaceTimeParameters],
     report: Progress,
 ) -> tuple[Sites, SearchResult[SpaceTimeParameters]]:
-    """Sites whose sensors have a covariance that is learned, and the fit at them.
+    """Sites with a learned covariance of the sensors, and the fit at these sites.
 
     The other hyperparameters do not change: found anew they would suit the fastest part that
     sensors share, and forecasts and hidden sensors would have worse laws. The arguments are
@@ -327,7 +327,7 @@ def _rejected(
 
 
 def rejectable_cells(observed: NDArray[Any], far: NDArray[Any]) -> NDArray[Any]:
-    """Cells (p, n) to leave out, without those of sensors that would lose every observation."""
+    """Cells (p, n) to leave out, except where a sensor would lose every observation."""
     alive = (observed & ~far).any(axis=1)
     return far & alive[:, None]
 

@@ -182,7 +182,7 @@ class _Profile:
     def errors(self, transform: TargetTransform) -> FloatArray:
         """Squared errors (n,) of each y's mean given all other targets, at the same scales.
 
-        Of z they follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
+        Errors of z follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
         and its variance `1 / P_ii` (Rasmussen and Williams, 2006, section 5.4.2).
         """
         values, units, _ = self.problem.transformed(transform)

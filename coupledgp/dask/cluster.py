@@ -57,7 +57,7 @@ class Cluster:
         """
         import dask
 
-        self._check_connected()
+        check_connected(self.client)
         with dask.config.set(QUIET):
             return self.client.submit(run, function, *arguments, pure=False, **at(home))
 
@@ -79,7 +79,7 @@ class Cluster:
         """Futures of Dask's delayed values, computed by the worker of an address if it lives."""
         import dask
 
-        self._check_connected()
+        check_connected(self.client)
         with dask.config.set(QUIET):
             futures: list[Any] = self.client.compute(tasks, **at(home))
         return futures
@@ -133,7 +133,7 @@ class Cluster:
         from distributed import CancelledError, KilledWorker
         from distributed.client import ClosedClientError
 
-        self._check_connected()
+        check_connected(self.client)
         try:
             return self.client.gather(future)
         except KilledWorker as error:
@@ -145,12 +145,6 @@ class Cluster:
             raise CoupledGPError(
                 f"client: the tasks of this fit were cancelled or the scheduler was lost: {error}"
             ) from error
-
-    def _check_connected(self) -> None:
-        if self.client.status != "running":
-            raise InvalidInputError(
-                f"client: expected one that is connected, got one that is {self.client.status}"
-            )
 
 
 def checked_client(client: Any) -> Any:
@@ -173,11 +167,16 @@ def checked_client(client: Any) -> Any:
         raise InvalidInputError(f"client: expected a distributed.Client, got {client!r:.80}")
     if client.asynchronous:
         raise InvalidInputError("client: expected one that is not asynchronous")
+    check_connected(client)
+    return client
+
+
+def check_connected(client: Any) -> None:
+    """Refuse a client that has no scheduler, or none any more."""
     if client.status != "running":
         raise InvalidInputError(
             f"client: expected one that is connected, got one that is {client.status}"
         )
-    return client
 
 
 def _rows_of(parts: Sequence[Any], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

@@ -107,7 +107,7 @@ class SavedPass(Pass[T]):
         return self.name
 
     @abstractmethod
-    def state(self, found: Any) -> tuple[Header, Arrays]:
+    def state(self, found: Any, /) -> tuple[Header, Arrays]:
         """Values and arrays of a result that is not None, for a file."""
 
     @abstractmethod
@@ -165,8 +165,7 @@ class StatisticsPass(FeaturePass[DataStatistics]):
     def merge(one: DataStatistics, other: DataStatistics) -> DataStatistics:
         return one.merge(other)
 
-    def state(self, found: DataStatistics) -> tuple[Header, Arrays]:
-        return statistics_state(found)
+    state = staticmethod(statistics_state)
 
     def restored(self, entries: Entries) -> DataStatistics:
         own = self.stream.feature_map
@@ -235,8 +234,7 @@ class MomentsPass(PartwisePass[ColumnMoments], SavedPass[ColumnMoments | None]):
     def of(self, part: Data) -> ColumnMoments:
         return ColumnMoments.of(part.points, part.counts)
 
-    def state(self, found: ColumnMoments) -> tuple[Header, Arrays]:
-        return moments_state(found)
+    state = staticmethod(moments_state)
 
     def restored(self, entries: Entries) -> ColumnMoments:
         return moments_from(entries, self.width)

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -298,3 +299,20 @@ def test_scores_are_those_of_the_models_own_methods():
         gaussian += np.ptp(half)
     assert gaussian > 0.01  # intervals of a mixture, which are not so many standard deviations
     assert scores(model.process_, X[:0], y[:0]) is None
+
+
+def test_scores_of_hidden_nodes_are_those_of_a_mixture():
+    from coupledgp.cli.shared.evaluate import scores
+
+    graph = cgp.Graph.from_networkx(nx.grid_2d_graph(6, 6))
+    rng = np.random.default_rng(1)
+    nodes = list(nx.grid_2d_graph(6, 6))
+    y = np.array([np.sin(a / 2) + b / 4 for a, b in nodes]) + 0.2 * rng.normal(size=36)
+    model = cgp.GraphGPRegressor(graph, random_state=0).fit(nodes[::2], y[::2])
+    found = scores(model.process_, model.points(nodes[1::2]), y[1::2], "hidden")
+    assert (found["n_hidden"], found["density"]) == (18, "mixture")
+    density = model.log_density(nodes[1::2], y[1::2])
+    assert found["nlpd"] == pytest.approx(-density.mean(), rel=1e-10)
+    mean, std = model.predict(nodes[1::2], return_std=True)
+    normal = np.mean(0.5 * np.log(2 * np.pi * std**2) + (y[1::2] - mean) ** 2 / (2 * std**2))
+    assert abs(found["nlpd"] - normal) > 1e-6

@@ -154,7 +154,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def _paragraphs(text: str) -> str:
-    """Join the lines of each paragraph, which typer would leave broken."""
+    """Join the lines of each paragraph, whose line breaks typer would otherwise keep."""
     return "\n\n".join(" ".join(part.split("\n")) for part in text.strip().split("\n\n"))
 
 
@@ -229,7 +229,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _unforeseen(error: Exception, arguments: Sequence[str] | None) -> str:
-    """One line on an error of which nobody thought, with the command that led to it."""
+    """One line on an unforeseen error, with the command that led to it."""
     given = shlex.join(sys.argv[1:] if arguments is None else arguments)
     return _one_line(
         f"unforeseen {type(error).__name__} in coupledgp {given}: {error} "

@@ -72,7 +72,7 @@ def _watch(receiving: int) -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End the process, once, by whichever thread comes first."""
+    """End the process, once, from the first thread that calls."""
     if not _ended.acquire(blocking=False):
         return
     discard_all()
@@ -100,7 +100,7 @@ class _Output(io.FileIO):
 
 
 class _Errors(io.FileIO):
-    """Standard error, which says nothing of errors of its own."""
+    """Standard error, which ignores errors of writing to it."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -118,7 +118,7 @@ def _stream(raw: io.FileIO, old: TextIO | None) -> TextIO:
 
 
 def no_more_signals() -> None:
-    """Let signals do what they usually do, and Ctrl-C nothing: the work is done and told."""
+    """Restore the signals, and ignore Ctrl-C: the work is done and its result printed."""
     for number in ENDING:
         if signal.getsignal(number) is _end:
             signal.signal(number, signal.SIG_DFL)

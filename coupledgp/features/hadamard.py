@@ -56,7 +56,7 @@ class HadamardTransform(torch.nn.Module):
         return result
 
     def transposed(self, values: Tensor) -> Tensor:
-        """Return `values W`, (..., d), for values (..., m); differentiable in them."""
+        """Return `values W`, (..., d), for values (..., m); differentiable in the values."""
         result: Tensor = _Product.apply(values, self, True)  # type: ignore[no-untyped-call]
         return result
 
@@ -142,7 +142,7 @@ class HadamardTransform(torch.nn.Module):
 
 
 class _Product(torch.autograd.Function):
-    """`inputs W'`, or `inputs W` if transposed; the derivative of each is the other."""
+    """`inputs W'`, or `inputs W` if transposed; each is the derivative of the other."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, transform: HadamardTransform, transposed: bool) -> Tensor:

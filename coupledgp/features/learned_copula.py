@@ -239,7 +239,7 @@ class _Ensembles:
         """Mean of the loss over the draws."""
         normals, units = draws
         g = (normals @ factor.T).flatten(1)[:, : self.n_drawn]
-        norms: Tensor = _Norms.apply(g, self.order, self.spectrum)  # type: ignore[no-untyped-call]
+        norms: Tensor = _CopulaNorms.apply(g, self.order, self.spectrum)  # type: ignore[no-untyped-call]
         frequencies = norms[:, :, None] * units
         if self.coupling.antithetic:
             frequencies = torch.cat([frequencies, -frequencies], dim=1)[:, : self.n_frequencies]
@@ -290,7 +290,7 @@ def cholesky_factor(theta: Tensor) -> Tensor:
     return lower / lower.norm(dim=1, keepdim=True)
 
 
-class _Norms(torch.autograd.Function):
+class _CopulaNorms(torch.autograd.Function):
     """`F^-1(Phi(g))`, whose derivative is the normal density over the density of the norm."""
 
     @staticmethod

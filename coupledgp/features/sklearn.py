@@ -67,7 +67,7 @@ class Columns:
 
     @property
     def part_names(self) -> list[str]:
-        """Names (q,) of the parts, those of the columns where these are taken as they are."""
+        """Names (q,) of the parts of the columns; column names where columns are not encoded."""
         if self.encoding is not None:
             return [name for name, _ in self.encoding.parts]
         return [text_of_place(self.names, place) for place in range(self.n_features)]
@@ -97,7 +97,7 @@ class Fitted(Generic[Record]):
 
     @property
     def fitted_(self) -> Record:
-        """Everything that the last fit found, replaced as a whole by the next."""
+        """The record of the last fit, replaced as a whole by the next fit."""
         if self._fitted is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
         return self._fitted

@@ -1,4 +1,4 @@
-"""Triangle meshes as they come: checked, welded, and without faces that say nothing."""
+"""Triangle meshes as given: checked, welded, and without degenerate faces."""
 
 from __future__ import annotations
 

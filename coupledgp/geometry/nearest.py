@@ -96,7 +96,7 @@ def search(found: Nearest, group: ElementGroup, points: FloatArray, corners: Flo
 def compare(
     found: Nearest, rows: IntArray, elements: IntArray, points: FloatArray, corners: FloatArray
 ) -> None:
-    """Keep the nearest of the places found before and those of pairs (k,) of points and elements.
+    """Update the nearest places by pairs (k,) of points and elements that may be nearer.
 
     Of elements at the same distance the first number wins.
     """
@@ -137,7 +137,7 @@ def keep_nearer(
     points: FloatArray,
     corners: FloatArray,
 ) -> None:
-    """Replace rows of `best` (k, 3) by those of `weights` where the place is nearer."""
+    """Replace rows of `best` (k, 3) by rows of `weights` (k, 3) where the place is nearer."""
     inside = np.all(weights >= 0, axis=1)
     gap = np.einsum("kc,kcd->kd", np.where(inside[:, None], weights, 0.0), corners) - points
     distances = np.where(inside, np.einsum("kd,kd->k", gap, gap), np.inf)

@@ -134,7 +134,7 @@ def piece_positions(
 
 
 def forward(course: FloatArray, source: FloatArray, target: FloatArray) -> FloatArray:
-    """A course (k, d), turned round if its ends are nearer to the other ends of its edge."""
+    """A course (k, d) from source to target, reversed if it runs the other way."""
     ahead = np.linalg.norm(course[0] - source) + np.linalg.norm(course[-1] - target)
     back = np.linalg.norm(course[0] - target) + np.linalg.norm(course[-1] - source)
     return course[::-1] if back < ahead else course

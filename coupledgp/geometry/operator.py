@@ -232,7 +232,7 @@ class LaplaceOperator:
 
     @property
     def n_vertices(self) -> int:
-        """Number of vertices n, those of refinement included."""
+        """Number of vertices n, including those added by refinement."""
         return int(self.mass.size)
 
     @property
@@ -372,7 +372,7 @@ class LaplaceOperator:
         return exact(as_points(self.elements[first + piece], weights))
 
     def as_graph(self) -> Graph:
-        """The graph whose random walks and kernels are those of this operator.
+        """The graph with the same kernels as this operator, of its vertices.
 
         Its weights are `W = c M - S` with `c = max_i S_ii / M_i`, so that degrees are `c M` and
         `W~ = I - L / c` for `L = M^-1/2 S M^-1/2`; its scales `(mean mass / M_i)^1/2` turn a kernel

@@ -13,7 +13,7 @@ from coupledgp.random import FloatArray, IntArray
 MAX_VERTICES = 2_000_000
 
 
-class Refined(NamedTuple):
+class RefinedMesh(NamedTuple):
     """A refined mesh.
 
     Attributes
@@ -33,7 +33,7 @@ class Refined(NamedTuple):
     corners: FloatArray
 
 
-def refine(positions: FloatArray, faces: IntArray, max_edge: float | None) -> Refined:
+def refine(positions: FloatArray, faces: IntArray, max_edge: float | None) -> RefinedMesh:
     """Split edges until none is longer than `max_edge`; faces stay conforming.
 
     An edge is split in all faces that share it, so that no vertex lies within the side of a face.
@@ -56,7 +56,7 @@ def refine(positions: FloatArray, faces: IntArray, max_edge: float | None) -> Re
     """
     n_faces = faces.shape[0]
     corners = np.broadcast_to(np.eye(3), (n_faces, 3, 3)).copy()
-    mesh = Refined(positions, faces, np.arange(n_faces), corners)
+    mesh = RefinedMesh(positions, faces, np.arange(n_faces), corners)
     if max_edge is None:
         return mesh
     refuse_many(estimate_vertices(positions, faces, max_edge), max_edge)
@@ -78,7 +78,7 @@ def mesh_edges(faces: IntArray) -> tuple[IntArray, IntArray]:
     return np.stack([keys // base, keys % base], axis=1), numbers.reshape(faces.shape)
 
 
-def split(mesh: Refined, ends: IntArray, edge_of: IntArray, long: np.ndarray) -> Refined:
+def split(mesh: RefinedMesh, ends: IntArray, edge_of: IntArray, long: np.ndarray) -> RefinedMesh:
     """Split the edges (e, 2) marked `long` (e,) at their midpoints."""
     n = mesh.positions.shape[0]
     middle = np.full(long.size, -1)
@@ -101,7 +101,7 @@ def split(mesh: Refined, ends: IntArray, edge_of: IntArray, long: np.ndarray) ->
     first = np.linalg.norm(a[:, 0] - a[:, 1], axis=1) <= np.linalg.norm(b[:, 0] - b[:, 1], axis=1)
     parts += [(two[first], TWO_FIRST), (two[~first], TWO_SECOND)]
     parts += [(np.flatnonzero(count == 3), THREE)]
-    return Refined(
+    return RefinedMesh(
         positions,
         np.concatenate([points[chosen][:, pattern].reshape(-1, 3) for chosen, pattern in parts]),
         np.concatenate([np.repeat(mesh.parents[c], len(pattern)) for c, pattern in parts]),
@@ -137,7 +137,7 @@ def refuse_many(n_vertices: float, max_edge: float) -> None:
         )
 
 
-def centroid_places(mesh: Refined, n_given: int) -> tuple[IntArray, FloatArray]:
+def centroid_places(mesh: RefinedMesh, n_given: int) -> tuple[IntArray, FloatArray]:
     """For the centroid of each given face (g,) the refined face it lies in, and weights (g, 3).
 
     The computation takes barycentric coordinates within the given face, of which every part has

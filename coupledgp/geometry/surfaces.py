@@ -14,7 +14,7 @@ from coupledgp.geometry.cotangents import mesh_matrices, point_matrices
 from coupledgp.geometry.locations import as_points
 from coupledgp.geometry.meshes import CleanMesh, extent, read, weld
 from coupledgp.geometry.nearest import nearest_places
-from coupledgp.geometry.refinement import Refined, centroid_places, refine
+from coupledgp.geometry.refinement import RefinedMesh, centroid_places, refine
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
 
@@ -43,7 +43,7 @@ def surface_parts(mesh: Any, max_edge: MaxEdge) -> dict[str, Any]:
     }
 
 
-def face_centroids(clean: CleanMesh, refined: Refined) -> FloatArray:
+def face_centroids(clean: CleanMesh, refined: RefinedMesh) -> FloatArray:
     """Places (g, 6) of the centroids of all given faces.
 
     A face with equal corners is a segment or a point: the place is the nearest one to its centroid.

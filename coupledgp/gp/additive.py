@@ -115,7 +115,7 @@ class ExactAdditiveGP(ExactGP):
 
 
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:
-    """Processes that pass over tables together, where they standardise columns alike.
+    """The processes with one store of tables, if all of them standardise columns alike.
 
     They give the same answers. What they share lives as long as they do.
     """
@@ -135,7 +135,7 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
 
 
 def _standardisation(prior: AdditivePrior) -> tuple[FloatArray, ...]:
-    """What tables of priors depend on: centers, spreads and box (d,)."""
+    """Centers and spreads (d,) of the columns, and the ends (d,) of the prior's box, if any."""
     parts, box = prior.parts, prior.box
     return (parts.center, parts.spread, *(() if box is None else (box.low, box.high)))
 

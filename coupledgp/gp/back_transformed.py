@@ -22,7 +22,7 @@ CLIP_RANGES = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """From where to where training targets are.
+    """Least and greatest training target of each output.
 
     Attributes
     ----------
@@ -39,19 +39,19 @@ class Span:
         return cls(targets.min(axis=0), targets.max(axis=0))
 
     def joined(self, other: Span) -> Span:
-        """The span of the targets of both."""
+        """The span of the targets of both spans."""
         return Span(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     @property
     def ends(self) -> tuple[FloatArray, FloatArray]:
-        """Ends (k,) beyond which no target is sane; none for targets that do not vary."""
+        """Ends (k,) beyond which no mean of targets is sane; infinite if targets do not vary."""
         span = self.high - self.low
         room = np.where(varies(self.low, self.high), CLIP_RANGES * span, np.inf)
         return self.low - room, self.high + room
 
 
 class BackTransformed(NamedTuple):
-    """Moments of y, and of which rows (p,) they are those of clipped targets."""
+    """Moments of y at p points, and at which of them (p,) targets were clipped to the span."""
 
     law: PredictiveLaw
     clipped: NDArray[np.bool_]
@@ -60,7 +60,7 @@ class BackTransformed(NamedTuple):
 def back_transformed(
     law: PredictiveLaw, transforms: Sequence[TargetTransform], span: Span | None = None
 ) -> BackTransformed:
-    """Mean (p, k) and variance (p, k) or covariance (p, p, k) of y from those of z.
+    """Mean (p, k) and variance (p, k) or covariance (p, p, k) of y, from the moments of z.
 
     A law of z with a large variance may give y a mean, or a deviation, that no target is near, or
     none: an exponential of a normal variable of deviation 10 has the mean `exp(50)` times its
@@ -98,7 +98,7 @@ def back_transformed(
 def mapped_moments(
     transform: TargetTransform, mean: FloatArray, spread: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean (p,) and variance (p,) or covariance (p, p) of `g^-1(z)` from those of a normal z."""
+    """Mean (p,) and variance (p,) or covariance (p, p) of `g^-1(z)` for a normal z."""
     std = _deviations(spread)
     return _moments(_expansion(transform, mean, std), std, spread)
 
@@ -116,7 +116,7 @@ def _expansion(transform: TargetTransform, mean: FloatArray, std: FloatArray) ->
 def _clipped(
     transform: TargetTransform, mean: FloatArray, std: FloatArray, low: float, high: float
 ) -> FloatArray:
-    """The same of targets that are clipped to two ends, and their further coefficient."""
+    """Hermite coefficients of targets clipped to two ends, with the further coefficient."""
 
     def clipped(z: FloatArray) -> FloatArray:
         return np.clip(mapped_back(transform, z), low, high)
@@ -125,7 +125,7 @@ def _clipped(
 
 
 def _are_sane(expansion: FloatArray, low: float, high: float) -> NDArray[np.bool_]:
-    """Whether mean and deviation are those of some law between two ends; NaN are not."""
+    """Whether some law between two ends has this mean and deviation (p,); false for NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
         mean, variance = expansion[:, 0], hermite.variance_of(expansion)
         inside = (low <= mean) & (mean <= high)
@@ -144,6 +144,6 @@ def _moments(
 
 
 def mapped_back(transform: TargetTransform, values: FloatArray) -> FloatArray:
-    """`g^-1(z)` of any values; those outside the image are taken for its ends."""
+    """`g^-1(z)` of values z; a value outside the image is replaced by the nearest end."""
     with np.errstate(over="ignore"):  # of an exponential: infinity is the answer
         return transform.inverse(np.clip(values, *transform.image))

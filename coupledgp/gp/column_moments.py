@@ -56,7 +56,7 @@ class ColumnMoments:
         return cls(len(values), float(total), mean, variance, *ends)
 
     def merge(self, other: ColumnMoments) -> ColumnMoments:
-        """Moments of the rows of both (Chan, Golub and LeVeque, 1979)."""
+        """Moments of the rows of both tables (Chan, Golub and LeVeque, 1979)."""
         total = self.n_counted + other.n_counted
         share = np.longdouble(other.n_counted) / np.longdouble(total)
         gap = other.long_mean - self.long_mean

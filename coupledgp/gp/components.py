@@ -35,7 +35,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 
-Part: TypeAlias = NodeGP | MixtureGP
+PartGP: TypeAlias = NodeGP | MixtureGP
 # Most parts that a file may ask for.
 MOST_PARTS = 64
 
@@ -49,7 +49,7 @@ def rescaled(graph: Graph, scale: FloatArray) -> Graph:
     return Graph(csr, graph.labels, node_scale=own * scale, time_unit=graph.time_unit)
 
 
-def _given(part: Part, data: Data, units: Units) -> Part:
+def _given(part: PartGP, data: Data, units: Units) -> PartGP:
     """The prior of a part given other data, in other units."""
     if isinstance(part, NodeGP):
         return part.given_data(data, units)
@@ -80,7 +80,7 @@ class ComponentsGP(GaussianProcess):
 
     graph: Graph
     scale: FloatArray
-    parts: tuple[Part, ...]
+    parts: tuple[PartGP, ...]
     part_of: IntArray
     borrows: IntArray
     rows: Data
@@ -131,7 +131,7 @@ class ComponentsGP(GaussianProcess):
             *self.parts[0].remarks,
         )
 
-    def _split(self, points: Points) -> Iterator[tuple[Part, IntArray]]:
+    def _split(self, points: Points) -> Iterator[tuple[PartGP, IntArray]]:
         """Each part that has some of the points (p,), and their places."""
         owner = self.part_of[points]
         for number, part in enumerate(self.parts):
@@ -140,7 +140,7 @@ class ComponentsGP(GaussianProcess):
                 yield part, places
 
     def _gathered(
-        self, points: Points, shape: tuple[int, ...], of: Callable[[Part, IntArray], FloatArray]
+        self, points: Points, shape: tuple[int, ...], of: Callable[[PartGP, IntArray], FloatArray]
     ) -> FloatArray:
         """Values (p, *shape) of the parts of the points, put together."""
         found = np.empty((len(points), *shape))
@@ -148,7 +148,7 @@ class ComponentsGP(GaussianProcess):
             found[places] = of(part, places)
         return found
 
-    def _blocks(self, points: Points, of: Callable[[Part, IntArray], FloatArray]) -> FloatArray:
+    def _blocks(self, points: Points, of: Callable[[PartGP, IntArray], FloatArray]) -> FloatArray:
         """Covariance (p, p, k) of blocks of the parts."""
         p, k = len(points), self.units.n_outputs
         check_memory(
@@ -171,7 +171,7 @@ class ComponentsGP(GaussianProcess):
         if want == "mean":
             return PredictiveLaw(mean, None)
 
-        def spread(part: Part, _: IntArray) -> FloatArray:
+        def spread(part: PartGP, _: IntArray) -> FloatArray:
             own = laws[id(part)].spread
             assert own is not None
             return own
@@ -192,7 +192,7 @@ class ComponentsGP(GaussianProcess):
         """See the base class; parts are drawn with generators of their own."""
         own = dict(zip(map(id, self.parts), rng.spawn(len(self.parts)), strict=True))
 
-        def drawn(part: Part, places: IntArray) -> FloatArray:
+        def drawn(part: PartGP, places: IntArray) -> FloatArray:
             return part.sample(
                 points[places], n_samples, own[id(part)], latent=latent, report=report
             )
@@ -234,7 +234,7 @@ class ComponentsGP(GaussianProcess):
         return self._blocks(points, lambda part, at: part.prior(points[at]))
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; each part's law is given the observations of its components."""
+        """See the base class; the law of a part is given the observations of its own components."""
         wanted, labels = Groups.of(groups, len(self.rows), rows), np.asarray(groups)
         is_wanted = np.zeros(len(self.rows), dtype=bool)
         is_wanted[wanted.rows] = True

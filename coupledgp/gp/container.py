@@ -128,12 +128,12 @@ class Place(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The byte behind its last."""
+        """The position behind the last byte."""
         return self.first + self.dtype.itemsize * math.prod(self.shape)
 
 
 def _described(file: BufferedReader, size: int) -> tuple[dict[str, Any], int]:
-    """What the beginning of a safetensors file says of its arrays, and where their bytes begin."""
+    """Descriptions of the arrays in a safetensors file's header, and where their bytes begin."""
     wanted = "expected a file written by save_model, got one that is damaged or of another kind"
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     start = LENGTH_BYTES + length
@@ -173,7 +173,7 @@ def _places(described: dict[str, Any], n_bytes: int) -> dict[str, Place]:
 
 
 def _place(name: str, stated: Any) -> Place:
-    """The place of an array from what a file says of it."""
+    """The place of an array by its description in the header: type, shape and ends of its bytes."""
     name = name[:80]
     values = require_type(stated, dict, name)
     code = values.get("dtype")
@@ -299,5 +299,5 @@ def _digest(text: str, packed: dict[str, Any]) -> str:
 
 
 def _mark(name: str, value: NDArray[Any]) -> bytes:
-    """What the checksum holds of an array besides its bytes."""
+    """Bytes of an array's name, type and shape, which enter the checksum before its values."""
     return f"\n{name} {value.dtype} {value.shape}\n".encode(errors="replace")

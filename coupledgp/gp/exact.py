@@ -81,7 +81,7 @@ class DensePrior(ABC):
         """Prior covariance (n, p) of f between points a (n, ...) and b (p, ...)."""
 
     def matrix(self, a: Points, b: Points) -> Tensor:
-        """The same as a tensor on the prior's device."""
+        """The prior covariance (n, p) of f as a tensor on the prior's device."""
         return torch.as_tensor(self.covariance(a, b))
 
     def on(self, device: torch.device) -> DensePrior:
@@ -322,7 +322,7 @@ class ExactGP(NormalizedProcess):
         return found
 
     def updated(self, data: Data) -> ExactGP:
-        """See the base class; the cost is that of one Cholesky factor of all rows."""
+        """See the base class; it takes one Cholesky factor of all rows."""
         both = self.rows.followed_by(data).as_one_batch()
         return self.conditioned(both, renormalize=True)
 
@@ -339,7 +339,7 @@ class ExactGP(NormalizedProcess):
         )
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows, from which it predicts, are always part of it."""
+        """See the base class; the rows are always part of it, since predictions need them."""
         prior = self.dense_prior
         assert isinstance(prior, StationaryPrior)
         header, arrays = hyperparameters_state(self.hyperparameters)
@@ -347,7 +347,7 @@ class ExactGP(NormalizedProcess):
         return self._completed(header, arrays)
 
     def _completed(self, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
-        """The state of a prior with what every exact process stores beside it."""
+        """Header and arrays of a prior, completed by weights, units and rows."""
         check_stored(self.dense_prior.likelihood)
         arrays["alpha"] = self.alpha
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
@@ -368,7 +368,7 @@ class ExactGP(NormalizedProcess):
 
     @classmethod
     def restored(cls, prior: DensePrior, entries: Entries) -> Self:
-        """The process of a prior and of what every exact process stores beside it."""
+        """The process of a prior, with the weights, units and rows that a file holds."""
         return cls(
             prior,
             units_from(entries),
@@ -382,7 +382,7 @@ class ExactGP(NormalizedProcess):
 
 
 def check_dense_size(n_rows: int, n_matrices: int, device: torch.device = CPU) -> None:
-    """Refuse a dense computation that cannot fit in memory, that of a device beside the CPU's."""
+    """Refuse a dense computation that does not fit in the memory of the device or of the CPU."""
     check_device_memory(
         device,
         (n_matrices if device == CPU else MATRICES_ON_DEVICE) * 8 * n_rows**2,

@@ -179,7 +179,7 @@ class GraphTimeGP(NormalizedProcess):
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class; that of a sensor of scale one."""
+        """See the base class; the noise of a sensor of scale one."""
         return Gaussian(self.parameters.noise)
 
     @property
@@ -398,7 +398,7 @@ class GraphTimeGP(NormalizedProcess):
         return self.conditioned(whole, renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; observations, from which it predicts, are always part of it."""
+        """See the base class; the data are always part of it, since predictions need them."""
         header, arrays = sites_state(self.sites)
         rows, parameters = self.rows, self.parameters
         header |= {

@@ -56,7 +56,7 @@ class InverseCovariance(ABC):
         return True
 
     def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
-        """Residuals (n, k) and variances (n,) of observations given those of other groups.
+        """Residuals (n, k) and variances (n,) of observations, each given the other groups.
 
         Rows of other groups than these hold NaN.
         """
@@ -284,7 +284,7 @@ def batches(groups: list[IntArray]) -> Iterator[list[IntArray]]:
 
 
 class RootInverse(LowRankInverse):
-    """The same from all rows of E (n, r), R the identity, as of leading eigenpairs of a graph.
+    """The inverse covariance from all rows of E (n, r), with R the identity, as for eigenpairs.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class LatentGP(GaussianProcess):
 
     @property
     def units(self) -> Units:  # type: ignore[override]
-        """Units of y, which are those of the likelihood."""
+        """Units of y: offset zero and scale one, since a likelihood states laws of y itself."""
         k = len(self.functions)
         return Units(np.zeros(k), np.ones(k))
 
@@ -127,11 +127,11 @@ class LatentGP(GaussianProcess):
 
     @property
     def hyperparameters(self) -> Any:
-        """See the base class; those of the first function."""
+        """See the base class; the hyperparameters of the first function."""
         return self.functions[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; those of the functions, of which several are listed, and of y."""
+        """See the base class; hyperparameters of each function, and the likelihood's."""
         own = [function.summary() for function in self.functions]
         names = [name for name in own[0] if name != "noise"]
         one = len(own) == 1
@@ -210,7 +210,7 @@ class LatentGP(GaussianProcess):
         )
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """See the base class; by finding the sites of the other observations for each group."""
+        """See the base class; sites are found anew for each group, from all other observations."""
         wanted = Groups.of(groups, len(self.rows), rows)
         found = np.full((2, *self.rows.targets.shape), np.nan)
         for group, rest in self.without(wanted.members):
@@ -237,7 +237,7 @@ class LatentGP(GaussianProcess):
         )
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
-        """See the base class; units are those of the likelihood."""
+        """See the base class; units do not change, since the likelihood fixes them."""
         return LatentGP.given(self.functions, self.likelihood, data)
 
     def updated(self, data: Data) -> LatentGP:

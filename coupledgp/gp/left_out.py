@@ -90,7 +90,7 @@ def _row_numbers(rows: ArrayLike, n_rows: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Laws of single observations given those of other groups, each a mixture of q Gaussians.
+    """Laws of single observations given the observations of other groups, mixtures of q Gaussians.
 
     Attributes
     ----------
@@ -106,12 +106,12 @@ class LeftOut:
 
     @classmethod
     def single(cls, mean: FloatArray, variance: FloatArray) -> LeftOut:
-        """Gaussian laws of these moments (m, k)."""
+        """Gaussian laws of means and variances (m, k), as mixtures of one part."""
         return cls(mean[None], variance[None], np.ones(1))
 
     @classmethod
     def mixed(cls, laws: list[LeftOut], weights: FloatArray) -> LeftOut:
-        """The mixture of some laws."""
+        """The mixture of several laws of the same observations, by weights."""
         return cls(
             np.concatenate([law.means for law in laws]),
             np.concatenate([law.variances for law in laws]),
@@ -120,7 +120,7 @@ class LeftOut:
 
     @classmethod
     def side_by_side(cls, laws: list[LeftOut]) -> LeftOut:
-        """The laws of the observations of one after those of another.
+        """Laws of several sets of observations, one set after another, as one object.
 
         Shares that differ are cut at the sums of all of them, so that each law stays the same.
         """
@@ -170,7 +170,7 @@ class LeftOut:
         return found
 
     def take(self, places: IntArray) -> LeftOut:
-        """The laws of some of the observations, by their places (m,)."""
+        """The laws of the observations at places (m,)."""
         return LeftOut(self.means[:, places], self.variances[:, places], self.shares)
 
     @property

@@ -167,7 +167,7 @@ class LocalGP(NormalizedProcess):
         return value - self.units.log_jacobian(n_rows)
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; only the parts that there are."""
+        """See the base class; only the parts that the prior has."""
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None
         parts = {
@@ -302,7 +302,7 @@ class LocalGP(NormalizedProcess):
         return AdditivePrior(self.local_prior).problem(self.rows, self.units)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows, from which it predicts, are always part of it."""
+        """See the base class; the rows are always part of it, since predictions need them."""
         header, arrays = prior_state(self.local_prior)
         arrays |= {**data_arrays(self.rows), "order": self.table.order}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}

@@ -85,7 +85,7 @@ class LocalInverse(InverseCovariance):
         return residual, variance
 
     def _kriged(self, groups: list[IntArray]) -> Kriged:
-        """Kriging of groups of rows of the table, each from the nearest rows outside of it."""
+        """Kriging of groups of rows of the table, each from the nearest rows outside its group."""
         prior, table = self.prior, self.table
         inputs = table.inputs[np.concatenate(groups)]
         features = prior.features(inputs, np.ones(len(inputs)))

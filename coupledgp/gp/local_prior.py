@@ -92,7 +92,7 @@ class LocalPrior:
         return LocalScales.of(self.structure, self.structure.named(self.vector))
 
     @cached_property
-    def scales_there(self) -> LocalScales:
+    def device_scales(self) -> LocalScales:
         """The same on the device."""
         return moved(self.scales, self.device)
 
@@ -290,7 +290,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
 
 
 def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
-    """Hyperparameters of a file, whose logarithms are those of numbers with finite squares."""
+    """Vector of a file's hyperparameters, refused where a logarithm exceeds `LARGEST_LOGARITHM`."""
     vector = entries.floats("local.vector", size).numpy()
     for name, value in structure.named(vector).items():
         if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:

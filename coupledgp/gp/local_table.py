@@ -142,7 +142,7 @@ class Table:
 
     def _whitened(self, prior: LocalPrior, rows: Places, near: Places) -> Whitened:
         """Rows whitened on the device of the prior."""
-        device, scales, trend = prior.device, prior.scales_there, prior.structure.trend
+        device, scales, trend = prior.device, prior.device_scales, prior.structure.trend
         neighbours = Neighbours.of(rows, near, device)
         used = neighbours.used.numpy()
         inputs, noise, columns = (
@@ -317,7 +317,7 @@ def _krige(
         torch.ones_like(here),
     )
     rows = torch.as_tensor(table.inputs[used], device=device)
-    theirs = prior.scales_there.features(rows, prior.structure.trend)
+    theirs = prior.device_scales.features(rows, prior.structure.trend)
     errors = features - neighbours.kriged(theirs, laws).cpu()
     kriged = neighbours.kriged(targets[used].to(device), laws).cpu()
     laws = moved(laws, CPU)
@@ -335,7 +335,7 @@ def _laws(
     differences = torch.as_tensor(table.inputs[near] - inputs[:, None, :], device=present.device)
     own = present.new_zeros(len(inputs))
     noise = torch.as_tensor(table.noise[near], device=present.device)
-    scales, spectrum = prior.scales_there, prior.structure.spectrum
+    scales, spectrum = prior.device_scales, prior.structure.spectrum
     assert spectrum is not None
     return conditionals(
         spectrum, Neighbourhoods(differences, present, own, noise), scales.log_lengthscale,

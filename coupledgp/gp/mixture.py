@@ -217,7 +217,7 @@ class MixtureGP(GaussianProcess):
         return PredictiveLaw(center, covariance)
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; the weights of the members are kept."""
+        """See the base class; the weights of the members do not change."""
         laws = [member.left_out(groups, rows) for member in self.members_with_data]
         return LeftOut.mixed(laws, self.weights)
 
@@ -321,12 +321,12 @@ class MixtureGP(GaussianProcess):
         return self.first.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> MixtureGP:
-        """See the base class; the weights are kept."""
+        """See the base class; the weights of the members do not change."""
         members = [member.conditioned(data, renormalize=renormalize) for member in self.members]
         return MixtureGP.of(members, self.weights, data, self.purpose)
 
     def updated(self, data: Data) -> MixtureGP:
-        """See the base class; the weights are kept."""
+        """See the base class; the weights of the members do not change."""
         rows = None if self.rows is None else self.rows.followed_by(data)
         members = [member.updated(data) for member in self.members]
         return MixtureGP.of(members, self.weights, rows, self.purpose)
@@ -342,7 +342,7 @@ class MixtureGP(GaussianProcess):
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the other members' values have names that start with `member.K.`."""
+        """See the base class; names of entries of the further members start with `member.K.`."""
         header, arrays = self.first.state()
         kind = type(self.members[0])
         arrays["member_weights"] = self.weights
@@ -389,7 +389,7 @@ class MixtureGP(GaussianProcess):
 
 
 def _by_member(arrays: Arrays) -> dict[str, Arrays]:
-    """Arrays whose names begin with `member.K.`, by K and the rest of the name."""
+    """Arrays with names `member.K.NAME`, by K and then by NAME."""
     found: dict[str, Arrays] = {}
     for name, value in arrays.items():
         if name.startswith("member.") and name.count(".") > 1:

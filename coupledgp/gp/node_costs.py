@@ -1,4 +1,4 @@
-"""What posteriors on graphs cost, before they are computed."""
+"""Forecasts of the cost of posteriors on graphs, before they are computed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def product_seconds(graph: Graph, kernel: GraphKernel, ratio: float) -> float:
 
 
 def leading_costs(graph: Graph, kernel: GraphKernel, ratio: float) -> Forecast | None:
-    """Cost of the leading eigenpairs where a kernel consists of the usual number of them."""
+    """Cost of the leading eigenpairs; None where the kernel needs more than the usual number."""
     n_pairs = leading_count(graph)
     if pairs_needed(graph, kernel, ratio) > n_pairs:
         return None

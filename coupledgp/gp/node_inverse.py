@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 class NodeInverse(InverseCovariance):
-    """By the variances and covariances of a posterior with a factor that gives all of them.
+    """Blocks of `C^-1` from variances and covariances of a posterior that has a factor.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ class NodePriorRecipe(ABC):
     @property
     @abstractmethod
     def is_exact(self) -> bool:
-        """Whether priors are those of exact kernels, by whatever way costs least."""
+        """Whether priors are of exact kernels, by whatever way costs least."""
 
     @abstractmethod
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
@@ -182,7 +182,7 @@ class WalkRecipe(NodePriorRecipe):
             )
 
     def _most_hops(self) -> int:
-        """Largest number of hops: a product with them takes some milliseconds."""
+        """Largest number of hops of which a product takes some milliseconds at most."""
         affordable = AFFORDABLE_COST // max(self.graph.indices.size, 1)
         return max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_HOPS))
 

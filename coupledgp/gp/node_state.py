@@ -64,7 +64,7 @@ def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
 
 
 def graph_from(entries: Entries) -> Graph:
-    """The graph of `graph_state`, or the one that was made of it before."""
+    """The graph of `graph_state`; one that members of a mixture share is returned as it is."""
     known = entries.arrays.get(GRAPH)
     if isinstance(known, Graph):
         return known

@@ -454,7 +454,7 @@ class NodeGP(NormalizedProcess):
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """See the base class: all members have one graph."""
+        """See the base class; all members have one graph."""
         return {GRAPH: graph_from(Entries(header, arrays))}
 
     @classmethod

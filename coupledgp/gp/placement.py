@@ -20,7 +20,7 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Budget, Forecast
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.inference.placement.greedy import TIE, Chosen, greedy
+from coupledgp.inference.placement.greedy import TIE, GreedySet, greedy
 from coupledgp.inference.placement.objectives import (
     Criterion,
     Information,
@@ -132,7 +132,7 @@ def _sampled(places: Places, count: int, seed: int) -> IntArray:
 
 
 def _column_seconds(process: GaussianProcess, points: Points) -> float:
-    """Seconds of a column of the covariance of f at points, measured on a few of them."""
+    """Seconds of a column of the covariance of f at points, measured on `MEASURED` points."""
     few = points[np.linspace(0, len(points) - 1, MEASURED).astype(np.int64)]
     process.law(few, "covariance", latent=True)  # what is computed once
     start = time.perf_counter()
@@ -304,7 +304,7 @@ def _by_columns(
 
 def _ranked(
     columns: _Columns, places: Places, given: Downdated, noise: float, k: int, seed: int
-) -> Chosen:
+) -> GreedySet:
     """Greedy choice by total variance, of candidates that random products rank highest.
 
     `|C_Ui|^2` is the mean of `(z' C_Ui)^2` over random signs z, of relative error
@@ -333,4 +333,4 @@ def _ranked(
         roots[:, step] = found[:, place] / np.sqrt(divisors[place])
         pulled = roots[places.interest, step] @ signs
         probes -= np.outer(roots[own, step], pulled)
-    return Chosen(np.array(chosen), np.array(gains), np.inf, k * N_COMPARED)
+    return GreedySet(np.array(chosen), np.array(gains), np.inf, k * N_COMPARED)

@@ -69,7 +69,7 @@ class FieldInverse(InverseCovariance):
         self.posterior, self.residuals, self.outputscale = posterior, residuals, outputscale
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class; entries on the pattern give all of them."""
+        """See the base class; computed from entries of the selected inverse."""
         return self.posterior.inverse_diagonal(rows) / self.outputscale
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
@@ -290,7 +290,7 @@ class PreciseFieldGP(NormalizedProcess):
         return PreciseFieldGP.given(self.prior_parts, data, units, self.normalize)
 
     def updated(self, data: Data) -> PreciseFieldGP:
-        """See the base class; the cost is that of one factorisation."""
+        """See the base class; it takes one factorisation."""
         both = self.rows.followed_by(data).as_one_batch()
         return self.conditioned(both, renormalize=True)
 
@@ -315,7 +315,7 @@ class PreciseFieldGP(NormalizedProcess):
         return PreciseFieldGP.given(prior, self.rows, self.units, self.normalize)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows, from which it predicts, are always part of it."""
+        """See the base class; the rows are always part of it, since predictions need them."""
         prior, hyper = self.field_prior, self.hyperparameters
         check_stored(prior.likelihood)
         header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}

@@ -144,7 +144,7 @@ class Data:
 
     @cached_property
     def points(self) -> Points:
-        """Points (n, ...) of all batches; those of a single batch are not copied."""
+        """Points (n, ...) of all batches; not copied if there is one batch."""
         parts = [batch.points for batch in self.batches]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -164,7 +164,7 @@ class Data:
 
     @property
     def relative_noise(self) -> FloatArray | None:
-        """Noise variances r (n,) over that of a new observation; None where all are one.
+        """Noise variances r (n,) in units of a new observation's; None where all are one.
 
         An observation that counts c times has the c-th part of its own noise variance: given the
         hyperparameters, the posterior of f depends on r alone.
@@ -342,7 +342,7 @@ class GaussianProcess(ABC):
         return self.marginals(points, report=report).cdf(targets[..., None])[..., 0]
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """Laws of observations given those of other groups, in units in which they are Gaussian.
+        """Laws of observations given other groups, in units in which they are Gaussian.
 
         Hyperparameters and units are kept: it is the law of `conditioned` on the observations of
         all other groups, at the point of each. An observation keeps its relative noise; one that
@@ -370,7 +370,7 @@ class GaussianProcess(ABC):
         return self._left_out_anew(wanted, wanted.members)
 
     def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
-        """Laws by conditioning on the other observations, for each group; NaN for other rows."""
+        """Laws of observations, each group by conditioning on all others; NaN for other rows."""
         data = self.data
         found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
         noise, _ = own_noise(self.noise.variance, data.weights)
@@ -401,7 +401,7 @@ class GaussianProcess(ABC):
             yield group, self.conditioned(data.take(others))
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """Means and variances (m, k) of observations given those of other groups, units of y.
+        """Means and variances (m, k) of observations given other groups, in units of y.
 
         Arguments, what is kept, and errors are those of `left_out`.
         """
@@ -460,7 +460,7 @@ class GaussianProcess(ABC):
         """
 
     def on(self, device: torch.device) -> Self:
-        """The process with its tensors on a device; itself where none of them leaves the CPU."""
+        """The process with its tensors on a device; itself where all of them stay on the CPU."""
         return self
 
     @abstractmethod
@@ -635,7 +635,7 @@ def named_breakdown(name: str) -> Iterator[None]:
 
 
 def finite_answer(values: FloatArray, name: str) -> FloatArray:
-    """Return the numbers (p, ...) that a process answers with, if all of them are numbers.
+    """Return the numbers (p, ...) of an answer if all of them are finite.
 
     Raises
     ------
@@ -660,7 +660,7 @@ def text(value: Any) -> str:
 
 
 def kept(data: Data | None) -> Data:
-    """Return the data; raise CoupledGPError if they are None, as in a file without the rows."""
+    """Return the data; raise CoupledGPError if they are None, as for a file without rows."""
     if data is None:
         raise CoupledGPError(
             "this model has no training rows, which the exact twin, left-out laws and X_train_ "

@@ -63,7 +63,7 @@ class RowDigests:
         targets: FloatArray | None,
         salt: bytes | None = None,
     ) -> RowDigests:
-        """Digests of rows, by a salt of their own unless one is given.
+        """Digests of rows, by the given salt or by one made from the rows.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class RowDigests:
         return RowDigests(self.salt, _of_inputs(self.values), False)
 
     def joined(self, other: RowDigests) -> RowDigests:
-        """These digests and others of the same salt; of inputs alone if one of them is."""
+        """These digests and others of the same salt; of inputs alone if either has no targets."""
         if not (self.with_targets and other.with_targets):
             both = np.concatenate([_of_inputs(self.values), _of_inputs(other.values)])
             return RowDigests(self.salt, np.sort(both), False)
@@ -96,7 +96,7 @@ class RowDigests:
     def found(
         self, keys: NDArray[np.generic], targets: FloatArray | None
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which rows have the inputs of a training row, and which its targets too; both (p,).
+        """Which rows (p,) have the inputs of a training row, and which (p,) its targets, too.
 
         Keys (p, m) and targets (p, k) are as in `of`. Without targets, and by digests of inputs
         alone, both are the same.

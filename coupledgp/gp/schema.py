@@ -190,7 +190,7 @@ def require_type(value: Any, kind: type[Any], name: str) -> Any:
 
 
 def plain_record(kind: type[Any], stored: Any, name: str, **given: Any) -> Any:
-    """A dataclass of given values, and of those of a header whose types its annotations say."""
+    """A dataclass from given values and from a header's, whose types have to be as annotated."""
     values = require_type(stored, dict, name)
     types = {f.name: str(f.type) for f in fields(kind) if f.name not in given}
     if values.keys() != types.keys():

@@ -36,7 +36,7 @@ CHUNK_ENTRIES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Ranges of the columns and targets of training rows, and wide gaps within those of columns.
+    """Ranges of the columns and targets of training rows, and wide gaps of columns without rows.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Seen:
 
     @classmethod
     def of(cls, points: FloatArray, targets: FloatArray) -> Seen:
-        """What rows (n, d) and targets (n, k) cover, n > 0."""
+        """Ranges and gaps of rows (n, d) and ranges of targets (n, k), n > 0."""
         low, high = points.min(axis=0), points.max(axis=0)
         found: list[FloatArray] = []
         if len(low) <= MOST_COLUMNS:
@@ -68,11 +68,11 @@ class Seen:
 
     @classmethod
     def of_moments(cls, inputs: ColumnMoments, targets: ColumnMoments) -> Seen:
-        """What rows cover of which the ranges are known alone."""
+        """Ranges from the moments of columns and targets; gaps are not known from moments."""
         return cls(inputs.low, inputs.high, *_stacked([]), targets.low, targets.high)
 
     def joined(self, other: Seen) -> Seen:
-        """What the rows of both cover."""
+        """Ranges and gaps of the rows of both."""
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         found: list[FloatArray] = []
         if len(low) <= MOST_COLUMNS:
@@ -146,7 +146,7 @@ class Seen:
 
     @classmethod
     def from_entries(cls, entries: Entries, n_columns: int, n_outputs: int) -> Seen | None:
-        """What the rows of the model of a file cover; None for a file without it."""
+        """Ranges and gaps of a file's training rows; None for a file that has none."""
         if "seen.low" not in entries.arrays:
             return None
         d, k = n_columns, n_outputs
@@ -174,7 +174,7 @@ def _gaps(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _united(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Wide gaps (g, 2) of what two sets of intervals (m, 2) cover."""
+    """Wide gaps (g, 2) that neither of two sets of intervals (m, 2) covers."""
     both = np.concatenate([one, other])
     return _gaps(*both[np.argsort(both[:, 0], kind="stable")].T)
 

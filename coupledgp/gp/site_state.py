@@ -25,7 +25,7 @@ ROUNDING = 1e-9
 
 
 def sites_state(sites: Sites) -> tuple[Header, Arrays]:
-    """Header and arrays of sites: their kernel, the graph or the operator, what was learned."""
+    """Header and arrays of sites: their kernel, the graph or operator, and a learned covariance."""
     if isinstance(sites, LearnedSites):
         inner, given = sites_state(sites.inner)
         return inner, given | {LEARNED: sites.covariance, LEARNED_SENSORS: sites.sensors}

@@ -14,7 +14,7 @@ from coupledgp.gp.graph_time_state import GridCells
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.inference.nodes.groups import telling_rows
+from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.random import FloatArray, IntArray
@@ -53,18 +53,18 @@ class SpaceTimeRows:
 
     @cached_property
     def cells(self) -> GridCells:
-        """The same without gaps."""
+        """Numbers of the observed cells, and their values, without gaps."""
         cells = np.flatnonzero(self.observed)
         extra = None if self.extra is None else self.extra.reshape(-1)[cells]
         return GridCells(cells, self.values.reshape(-1)[cells], extra)
 
     def normalized(self, units: Units) -> SpaceTimeData:
-        """The same in normalised units, zero where nothing was observed."""
+        """Values (p, n) in normalised units, zero where nothing was observed."""
         filled = np.where(self.observed, self.values, units.offset[0])
         return SpaceTimeData((filled - units.offset[0]) / units.scale[0], self.observed, self.times)
 
     def last(self, n_steps: int | None) -> SpaceTimeRows:
-        """The last steps; all of them where `n_steps` is None."""
+        """The grid at its last `n_steps` times; all of it if None."""
         if n_steps is None or n_steps >= self.times.size:
             return self
         kept = slice(self.times.size - n_steps, None)
@@ -73,7 +73,7 @@ class SpaceTimeRows:
 
     @classmethod
     def of(cls, data: Data, scales: SensorScales, grid: FloatArray) -> SpaceTimeRows:
-        """The grid of observations at points (n, 2); times of `grid` between theirs are kept.
+        """The grid of observations at points (n, 2), with the times of `grid` that lie between.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class StoredRows(SpaceTimeRows):
         return grid
 
 
-def telling_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
-    """Sensors (p,) from which hyperparameters and units are found, see `telling_rows`."""
-    return telling_rows(sites.components()[rows.sensors], rows.sensors)
+def informative_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
+    """Sensors (p,) from which hyperparameters and units are found, see `informative_rows`."""
+    return informative_rows(sites.components()[rows.sensors], rows.sensors)
 
 
 def units_of(sites: Sites, rows: SpaceTimeRows, normalize: bool) -> Units:
     """Units of the values of telling sensors, or of all where these have none."""
-    told = rows.observed & telling_sensors(sites, rows)[:, None]
+    told = rows.observed & informative_sensors(sites, rows)[:, None]
     return Units.of(rows.values[told if told.any() else rows.observed][:, None], normalize)

@@ -26,7 +26,7 @@ REACH = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The range of the rows of a table, outside of which nothing is known of features and trends.
+    """The range of the rows of a table, outside of which features fade and trends end.
 
     Inside the range of the training rows the features are `phi(x)`; outside they fade, and what
     they lose in variance is given back as a process of the same kernel that no row informs:
@@ -115,7 +115,7 @@ class TablePair:
 
 
 class Tables:
-    """Tables by one standardisation; those of at least `WIDE` columns are kept, with their pairs.
+    """Standardised tables by one standardisation; tables of `WIDE` columns or more are cached.
 
     Parameters
     ----------

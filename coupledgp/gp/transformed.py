@@ -99,12 +99,12 @@ class TransformedGP(GaussianProcess):
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class; that of z."""
+        """See the base class; the noise of z."""
         return self.inner.noise
 
     @property
     def hyperparameters(self) -> Any:
-        """See the base class; those of z."""
+        """See the base class; the hyperparameters of the inner process."""
         return self.inner.hyperparameters
 
     def summary(self) -> dict[str, Any]:
@@ -226,11 +226,11 @@ class TransformedGP(GaussianProcess):
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; those of z, mapped."""
+        """See the base class; the quantiles of z, mapped back."""
         return self._back(self.inner.quantiles(points, probabilities, report=report))
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
-        """See the base class; that of z, whose transform increases."""
+        """See the base class; the distribution function of z at `g(y)`, since g increases."""
         return self.inner.cdf(points, forward(targets, self.transforms), report=report)
 
     def _back(self, values: FloatArray) -> FloatArray:
@@ -251,17 +251,17 @@ class TransformedGP(GaussianProcess):
         return self if exact is self.inner else self.around(exact)
 
     def exact_problem(self) -> Problem:
-        """See the base class; that of z."""
+        """See the base class; the problem of the inner process."""
         return self.inner.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> TransformedGP:
-        """See the base class; the transforms are kept."""
+        """See the base class; the transforms do not change."""
         values = transformed_data(data, self.transforms)
         inner = self.inner.conditioned(values, renormalize=renormalize)
         return TransformedGP.of(inner, self.transforms, data)
 
     def updated(self, data: Data) -> TransformedGP:
-        """See the base class; the transforms are kept."""
+        """See the base class; the transforms do not change."""
         inner = self.inner.updated(transformed_data(data, self.transforms))
         slopes = self.log_jacobian + log_jacobian(data, self.transforms)
         rows = None if self.rows is None else self.rows.followed_by(data)

@@ -1,4 +1,4 @@
-"""Increasing transforms of targets: `z = g(y)`, where z is what a Gaussian process models.
+"""Increasing transforms of targets: `z = g(y)`, and a Gaussian process models z.
 
 With g the law of y is that of `g^-1(z)`: its density has the factor `g'(y)`, its quantiles are
 those of z mapped back, and it stays in the range of `g^-1`, so that positive targets get positive

@@ -1,4 +1,4 @@
-"""Units of targets: processes compute in normalised units and answer in those of y."""
+"""Units of targets: processes compute in normalised units and answer in units of y."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Units:
 
     @classmethod
     def of(cls, targets: FloatArray, normalize: bool, counts: FloatArray | None = None) -> Units:
-        """Units in which targets (n, k) have mean zero and variance one, or those of y itself.
+        """Units in which targets (n, k) have mean zero and variance one, or the units of y itself.
 
         Each row enters mean and variance as often as it counts, (n,), whatever its noise.
 
@@ -85,7 +85,7 @@ class Units:
         return self.offset[:, None] + self.scale[:, None] * normalized
 
     def log_jacobian(self, n_rows: float) -> float:
-        """Log evidence of normalised targets minus that of the n_rows targets in units of y."""
+        """Log evidence of n_rows targets in normalised units minus that in units of y."""
         return n_rows * float(np.log(self.scale).sum())
 
 

@@ -160,7 +160,7 @@ def assemble(sources: IntArray, targets: IntArray, weights: FloatArray, n_nodes:
 
 
 def integer_ends(values: Any, name: str, n_nodes: int | None) -> IntArray:
-    """Return edge ends (n_edges,) as non-negative integers below `n_nodes`, if that is given."""
+    """Return edge ends (n_edges,) as non-negative integers, below `n_nodes` unless it is None."""
     given = np.asarray(values)
     bound = "" if n_nodes is None else f" and < n_nodes = {n_nodes}"
     most = LARGEST_NUMBER if n_nodes is None else n_nodes

@@ -273,7 +273,7 @@ def spectral_measure(product: Operator, starts: FloatArray, n_steps: int) -> Mea
 
 
 def margin(n_pairs: int) -> int:
-    """Number of eigenvalues that a polynomial tells from the others, for `n_pairs` wanted ones."""
+    """Number of eigenvalues that a polynomial keeps apart, for `n_pairs` wanted ones."""
     return int(1.25 * n_pairs) + 8
 
 

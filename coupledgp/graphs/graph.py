@@ -200,7 +200,7 @@ class Graph:
 
     @classmethod
     def from_points(cls, points: ArrayLike, n_neighbors: int = 8) -> Graph:
-        """Build the k-nearest-neighbour graph of points: linked if either is among the other's k.
+        """Link points of which either is among the k nearest neighbours of the other.
 
         Parameters
         ----------
@@ -390,7 +390,7 @@ def check_node_scale(values: ArrayLike, n_nodes: int) -> FloatArray:
 
 
 def list_like(values: Any, name: str) -> list[Any] | IntArray:
-    """Return a sequence of nodes, integer arrays as they are and the rest as a list.
+    """Return a sequence of nodes: integer arrays unchanged, any other sequence as a list.
 
     A text or a single number is refused. Tensors are read as arrays.
     """

@@ -21,7 +21,7 @@ class Eigenpairs(NamedTuple):
 
 @lru_cache(maxsize=4)
 def dense_spectrum(graph: Graph) -> Eigenpairs:
-    """All eigenvalues and eigenvectors of `W~`, O(n^3); those of the last four graphs are kept."""
+    """All eigenvalues and eigenvectors of `W~`, O(n^3); cached for the last four graphs."""
     values, vectors = linalg.eigh(graph.normalized_adjacency.toarray(), overwrite_a=True)
     return Eigenpairs(np.clip(values, -1.0, 1.0), vectors)
 

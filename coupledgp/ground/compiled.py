@@ -1,4 +1,4 @@
-"""Compiled loops: when numba is loaded, where machine code is kept, and how threads share rows.
+"""Compiled loops: when numba is loaded, where machine code is stored, how threads share rows.
 
 A function marked `compiled` is compiled for the types of its arguments when it is first called with
 them, and numba is imported then, not before. Its machine code is kept on disk where numba finds a
@@ -32,7 +32,7 @@ _held: list[Any] = []
 
 
 def _wait_for_compiling() -> None:
-    """Take the locks under which functions are compiled, so that no child is forked with them."""
+    """Take the locks of the compiler, so that no child process is forked while they are held."""
     compiler = sys.modules.get("numba.core.compiler_lock")
     locks = [_LOCK, getattr(compiler, "global_compiler_lock", None)]
     for lock in locks:

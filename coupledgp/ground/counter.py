@@ -37,7 +37,7 @@ def mix(x):  # type: ignore[no-untyped-def]
 
 @part
 def node_key(seed, node):  # type: ignore[no-untyped-def]
-    """The key of a node, from which those of its streams follow."""
+    """The key of a node, from which the keys of its streams follow."""
     return mix(mix(seed) + (np.uint64(node) + ONE) * GOLDEN)
 
 

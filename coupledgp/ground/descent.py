@@ -1,4 +1,4 @@
-"""Gradient descent on tensors, with a judge that decides which state is kept.
+"""Gradient descent on tensors, with a score by which the best state is selected.
 
 The loss of a step is often noisy, as it is that of a batch or of fresh draws. So every few steps a
 judge scores the state on something that stays the same, and the best state by its score is the

@@ -57,7 +57,7 @@ def parse_device(device: DeviceLike, name: str = "device") -> torch.device:
     number = current if found.index is None else found.index
     if not 0 <= number < count:
         raise InvalidInputError(
-            f"{name}: expected a device that torch finds, got {str(device)!r}; {_told(count)}. "
+            f"{name}: expected a device that torch finds, got {str(device)!r}; {_devices(count)}. "
             "None means the CPU"
         )
     return torch.device("cuda", number)
@@ -69,7 +69,7 @@ def cuda_devices() -> tuple[int, int]:
     return count, torch.cuda.current_device() if count else 0
 
 
-def _told(count: int) -> str:
+def _devices(count: int) -> str:
     """The devices that torch found, as part of an error."""
     if count:
         return f"torch {torch.__version__} finds cuda:0" + f" to cuda:{count - 1}" * (count > 1)

@@ -95,7 +95,7 @@ EXHAUSTED = re.compile(
 
 @contextmanager
 def named_exhaustion(doing: str) -> Iterator[None]:
-    """Let every error by which memory ends be a `MemoryLimitError` that says what was being done.
+    """Turn every error of exhausted memory into a `MemoryLimitError` that names the computation.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _gib(n_bytes: float) -> str:
 
 
 def _machine_bytes(root: Path) -> float:
-    """Bytes the machine has left: free ones and those of caches that can be dropped."""
+    """Bytes of free memory of the machine, with caches that can be dropped."""
     try:
         for line in (root / "proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

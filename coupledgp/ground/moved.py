@@ -77,6 +77,7 @@ MOVED = {
     "coupledgp.diagnostics.pages.study_figure": "coupledgp.diagnostics.studies.study_figure",
     "coupledgp.diagnostics.pages.study_pictures": "coupledgp.diagnostics.studies.study_pictures",
     "coupledgp.diagnostics.pages.space_time": "coupledgp.diagnostics.space_time",
+    "coupledgp.diagnostics.left_out.scores": "coupledgp.diagnostics.scoring.scores",
 }  # fmt: skip
 
 
@@ -119,7 +120,7 @@ class MovedModules(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module at its new place as that of an old path; None for every other path."""
+        """Return the specification of a module by its old path; None for every other path."""
         if not fullname.startswith("coupledgp."):
             return None
         new = self.new_path(fullname)

@@ -117,7 +117,7 @@ def folder_written_whole(
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let errors of the system while `path` is written name the file that a person asked for.
+    """Name the user's file in errors of the system while `path` is written.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def _change_mode(descriptor: int, mode: int) -> None:
 
 
 def _lost_owner(descriptor: int, old: os.stat_result, target: Path) -> int:
-    """Keep owner and group; return the permissions that cannot be kept with them."""
+    """Restore owner and group; return the permission bits that have to go without them."""
     new = os.fstat(descriptor)
     if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid):
         return 0

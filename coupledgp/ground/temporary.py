@@ -102,7 +102,7 @@ def given_name(path: Path) -> str | None:
 
 
 def discard_all() -> None:
-    """Remove every temporary file of this process, as it is about to end."""
+    """Remove every temporary file of this process, which is about to end."""
     for path, (_, process) in list(_live.items()):
         if process == os.getpid():
             _remove(path)
@@ -172,7 +172,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a temporary file of this user that can be locked, or what lies beside one."""
+    """Remove an unlocked temporary file of this user, or the folders of one that is gone."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags)

@@ -294,7 +294,7 @@ class RowCovariance:
         return kernel.evaluate(a, b, theta)
 
     def _parts(self, kernels: Sequence[Kernel], theta: FloatArray, own: int) -> list[FloatArray]:
-        """Hyperparameters of each part, `own` of them those of its place in the whole."""
+        """Hyperparameters of each part, the first `own` for its place in the whole."""
         sizes = [own + len(self._names(part)) for part in kernels]
         return np.split(theta, np.cumsum(sizes)[:-1])
 

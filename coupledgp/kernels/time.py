@@ -306,7 +306,7 @@ class Periodic(TimeKernel):
         return self.decay
 
     def _angles(self, lags: FloatArray) -> FloatArray:
-        """Angles of the harmonics (..., J), of the rest that a lag leaves beside whole periods."""
+        """Angles (..., J) of the harmonics, from each lag's remainder after whole periods."""
         turns = np.fmod(lags, self.period) / self.period
         return 2.0 * np.pi * turns[..., None] * np.arange(1, self.n_harmonics + 1)
 

@@ -35,7 +35,7 @@ FIRST_REACH = 4.0
 
 
 class Site(NamedTuple):
-    """What observations say of the function near some values of it, to second order.
+    """Log density of observations about values of the function, to second order.
 
     Where the log density is concave it is that of a pseudo-observation `f + slope / precision` of
     variance `1 / precision`, up to a constant.
@@ -96,7 +96,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One observation for each value of f."""
+        """One observation for each value (...) of f."""
 
     def check_targets(self, y: FloatArray) -> FloatArray:
         """Return targets (n, k) that observations can be; other targets are refused.

@@ -1,4 +1,4 @@
-"""Cholesky factors of covariances, and errors that say why there is none and what would help."""
+"""Cholesky factors of covariances, and errors that name the cause of a failure and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanczos' method for several start vectors side by side, and the quadratures that come of it.
+"""Lanczos' method for several start vectors side by side, and its quadratures.
 
 For a symmetric G and a start vector b the method builds a Jacobi matrix T, tridiagonal, whose
 eigenvalues are the nodes of a Gauss rule: `b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)`, exact for
@@ -50,7 +50,7 @@ class Lanczos:
         self.norms = np.linalg.norm(starts, axis=0)
         self._before = np.zeros_like(starts)
         self._current = starts / np.where(self.norms > 0, self.norms, 1.0)
-        self._past = _Past(self._current) if reorthogonalise else None
+        self._past = _LanczosVectors(self._current) if reorthogonalise else None
         self._diagonals: list[FloatArray] = []
         self._offs: list[FloatArray] = []
         self._largest = np.full(starts.shape[1], np.finfo(float).tiny)
@@ -92,7 +92,7 @@ class Lanczos:
         return d[:size], e[:size]
 
 
-class _Past:
+class _LanczosVectors:
     """All vectors of each column so far, in blocks, to which later ones are made orthogonal."""
 
     def __init__(self, starts: FloatArray) -> None:

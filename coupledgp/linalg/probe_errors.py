@@ -9,7 +9,7 @@ from coupledgp.random import FloatArray
 
 
 def widened_error(values: FloatArray) -> FloatArray:
-    """Standard errors (...) of the means of independent values (..., n), widened for few of them.
+    """Standard errors (...) of the means of independent values (..., n), widened for small n.
 
     The standard deviation of few values is uncertain itself. With the quantile of Student's law of
     n - 1 degrees of freedom over that of the normal law as a factor, two standard errors hold the

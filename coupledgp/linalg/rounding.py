@@ -84,7 +84,7 @@ def dense_error(
 
 
 def coordinate_roundings(extent: float) -> float:
-    """Rounding of a kernel of coordinates, over that of one whose distances are exact.
+    """Rounding error of a kernel of coordinates, in units of that with exact distances.
 
     A coordinate u, in lengthscales, is off by `eps |u| / 2`, and a kernel falls by at most its own
     size over a lengthscale.

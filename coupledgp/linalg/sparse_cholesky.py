@@ -65,7 +65,7 @@ def _minimum_degree(pattern: sparse.csr_array) -> IntArray:
 
 
 def hanging_trees(pattern: sparse.csr_array) -> IntArray:
-    """Rows of trees that hang off the rest of a symmetric pattern, from the leaves on."""
+    """Rows of trees that hang off a symmetric pattern, from the leaves on."""
     found: IntArray = _hanging_trees(pattern.indptr, pattern.indices)
     return found
 
@@ -363,7 +363,7 @@ class SparseFactor:
         self.log_determinant = float(np.log(self._pivots).sum())
 
     def _checked_pivots(self) -> FloatArray:
-        """Pivots (n,), all of them positive and on the diagonal."""
+        """Pivots (n,), checked to be positive and on the diagonal."""
         factors = self._factors
         pivots: FloatArray = factors.U.diagonal()
         if (pivots > 0).all() and np.array_equal(factors.perm_r, factors.perm_c):

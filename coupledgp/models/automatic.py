@@ -47,7 +47,7 @@ class AutomaticSize(ProcessRegressor):
         return any(is_auto(getattr(self, name)) for name in ("coupling", self.size_parameter))
 
     def _fit_automatic(self, X: Any, y: ArrayLike, *weights: Any) -> FittedModel:
-        """Choose the coupling and size that meet the target of the KL, and fit with them."""
+        """Choose the coupling and least size that meet the target of the KL, and fit with them."""
         fitted, selection, measured = fit_automatic(self, X, y, *weights)
         record: FittedModel = fitted.fitted_
         chosen = {"selection_": selection, "kl_per_point_": measured.kl_per_point}

@@ -27,7 +27,7 @@ from coupledgp.search.optimize import OptimizationResult
 
 
 def part_state(part: TablePart) -> tuple[Header, Arrays]:
-    """State of what a pass found of the columns."""
+    """Header and arrays of the summary of a part of a table."""
     names = part.columns.names
     header: Header = {
         "n_columns": part.columns.n_features,
@@ -48,7 +48,7 @@ def part_state(part: TablePart) -> tuple[Header, Arrays]:
 
 
 def part_from(entries: Entries) -> TablePart:
-    """What a pass found of the columns, from its state."""
+    """The summary of a part of a table, from its header and arrays."""
     count, names = entries.integer("n_columns", low=1, high=2**31), entries.value("names")
     listed = require_type(entries.value("summaries"), list, "summaries")
     if len(listed) != count or (names is not None and len(names) != count):
@@ -81,7 +81,7 @@ def _within(arrays: Arrays, name: str) -> Arrays:
 
 
 def rows_state(data: Data) -> tuple[Header, Arrays]:
-    """State of some rows."""
+    """Header and arrays of observations and their row weights."""
     level = None if data.weights is None else data.weights.level
     return {"level": level}, data_arrays(data)
 
@@ -98,7 +98,7 @@ def rows_from(entries: Entries, **sizes: int) -> Data:
 
 
 def search_state(found: OptimizationResult) -> tuple[Header, Arrays]:
-    """State of the result of a search."""
+    """Header and arrays of the result of a search."""
     values = asdict(found)
     hyperparameters = values.pop("hyperparameters")
     arrays = {"lengthscale": hyperparameters.pop("lengthscale")}
@@ -141,7 +141,7 @@ def stored_answers(entries: Entries) -> dict[str, Any]:
 
 
 def _answer_from(state: Any) -> Any:
-    """The evaluation of which `state` was made."""
+    """The evaluation of the evidence of which `state` was made."""
     if not isinstance(state, dict):
         return float(check_number(state, "answers"))
     arrays = {name: _numbers(value) for name, value in state.items() if isinstance(value, list)}

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit in passes: what is done, in files of a folder, and whose it is.
+"""Checkpoints of a fit in passes: a folder of states, and the identity of the fit.
 
 Each file is written whole or not at all, and says of which table, parameters and version of the
 package it is. Nothing in it is ever run.
@@ -52,7 +52,7 @@ class Checkpoint:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def restored(self, name: str, make: Callable[[Entries], T | None]) -> T | None:
-        """What is made of the state of a name; None where none was saved.
+        """The object that `make` builds from the saved state of a name; None if none was saved.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Checkpoint:
 
 
 def identity_of(model: Any, source: BatchSource) -> dict[str, Any]:
-    """What tells a fit from others: version, parameters, the table and its first row.
+    """Identity of a fit: version, parameters, the table and its first row.
 
     Raises
     ------

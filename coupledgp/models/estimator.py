@@ -47,7 +47,7 @@ ANSWERS = (
 
 
 class Declared:
-    """Parameters of every estimator, each of which gives them a place of its own."""
+    """Parameters of every estimator; each estimator states their place among its own parameters."""
 
     normalize_y: bool
     random_state: Any
@@ -95,7 +95,7 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
 
     @abstractmethod
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
-        """Further observations, points (n, ...) and targets (n, k), checked against the fit's."""
+        """Further observations, points (n, ...) and targets (n, k), checked against the fit."""
 
     def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
         """The estimator with the results of a fit, which take effect by one assignment."""
@@ -177,12 +177,12 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         return process.weights if isinstance(process, MixtureGP) else np.ones(1)
 
     def explain(self) -> str:
-        """What the fit found, from what, and by which figures, in lines."""
+        """Hyperparameters, and the search and comparisons that chose them, in lines of text."""
         check_is_fitted(self)
         return "\n".join(self._explained())
 
     def _explained(self) -> list[str]:
-        """Lines of `explain`: hyperparameters, then how they were searched for and chosen."""
+        """Lines of `explain`: hyperparameters, then the search and the choice among kernels."""
         results = self.fitted_.results
         lines = [f"{name}: {in_words(value)}" for name, value in self.process_.summary().items()]
         if "n_evaluations_" in results:

@@ -17,7 +17,7 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Extrapolations:
-    """Distances of predicted rows from the training rows, and what is to be told of some.
+    """Distances of predicted rows from the training rows, and the rows that a warning names.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Extrapolations:
         return cls(distance, rows.size, tuple(words))
 
     def followed_by(self, other: Extrapolations) -> Extrapolations:
-        """What is told of these rows and of others after them."""
+        """The extrapolations of these rows and of others after them."""
         shift = len(self.distance)
         named = (*self.named, *((row + shift, text) for row, text in other.named))[:MOST_NAMED]
         distance = np.concatenate([self.distance, other.distance])

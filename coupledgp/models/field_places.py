@@ -1,4 +1,4 @@
-"""Places of sensors on an operator in the forms that a person has them, and warnings of them."""
+"""Places of sensors on an operator, from labels, positions or locations, and warnings of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
 
 
 def checked_locations(operator: LaplaceOperator, places: Locations, name: str) -> Points:
-    """Locations on the operator; those that cannot be are refused."""
+    """Locations on the operator; places that lie outside of it are refused."""
     wanted, points = 2 * (operator.dimension + 1), places.points
     if points.shape[1] != wanted or not len(places):
         raise InvalidInputError(

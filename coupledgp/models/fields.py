@@ -20,7 +20,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.fields.field_covariance import FieldCovariance
-from coupledgp.inference.nodes.groups import telling_rows, warn_of_small
+from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,
     KernelOfField,
@@ -52,7 +52,7 @@ HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
 
 class LeaveOneOut(NamedTuple):
-    """Predictive law of each observation given those at all other places.
+    """Predictive law of each observation given the observations at all other places.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class FieldGPRegressor(SensorPlacement):
             _, member = operator.components()
             on = member[data.points[:, 0].astype(np.int64)]
             along = any(family.surface is not None for family in families)
-            telling = telling_rows(on if along else 0 * on, place_numbers(data.points))
+            telling = informative_rows(on if along else 0 * on, place_numbers(data.points))
             told = data if telling.all() else data.take(np.flatnonzero(telling))
             found = fit_field(FieldCovariance(operator), families, told, settings, report)
             process = found.process if told is data else found.process.conditioned(data)
@@ -228,7 +228,7 @@ class FieldGPRegressor(SensorPlacement):
 
     @property
     def kernels_(self) -> tuple[FieldKernel, ...]:
-        """Kernels of the members, those of greatest weight first."""
+        """Kernels of the members, by falling weight."""
         return tuple(member.hyperparameters.kernel for member in self._members)
 
     @property

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors, units_of
+from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.ground.memory import named_exhaustion
@@ -213,7 +213,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
         model = self._model(panel.axis, settings.seed)
-        warn_of_small(telling_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
+        warn_of_small(informative_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
         with reporter("fit", self.progress) as report:
             transform = self._transform(sites, rows, model, report)
             inner = rows if transform is None else transformed_rows(rows, transform)

@@ -1,4 +1,4 @@
-"""What a fitted space-time model answers."""
+"""Laws, draws, forecasts and placements of a fitted space-time model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
     def _inner_law(
         self, sites: IntArray, stamps: FloatArray, with_std: bool, latent: bool
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Mean and standard deviation (a, b) in units of values, transformed where they are."""
+        """Mean and standard deviation (a, b) of the values, transformed if they are modelled so."""
         process, grid = self.grid_process_, Grid([], sites, stamps)
         cells, places = grid.cells, grid.places
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
@@ -265,7 +265,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         return found
 
     def leave_one_sensor_out(self) -> SensorTable:
-        """Laws of the values of each sensor given those of all others, with scores.
+        """Laws of the values of each sensor given all other sensors, with scores.
 
         Hyperparameters are those of all sensors. Where the covariance of the sensors was learned,
         laws are those under the kernel: nothing would be learned of a sensor that was not there.

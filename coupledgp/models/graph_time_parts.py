@@ -133,7 +133,7 @@ def term_names(terms: tuple[Term, ...]) -> list[str]:
 
 
 def axis_state(axis: TimeAxis) -> dict[str, Any]:
-    """What a file holds of a time axis beside its numbers."""
+    """Origin, zone and tick of a time axis as a file holds them, beside the numbers."""
     origin = None if axis.origin is None else str(axis.origin.astype("datetime64[ns]"))
     return {"origin": origin, "zone": axis.zone, "tick": axis.tick, "whole": axis.whole}
 

@@ -32,7 +32,7 @@ from coupledgp.series import Panel, TimeAxis
 
 
 class Gaps(NamedTuple):
-    """What the data lack.
+    """Missing cells of the data: their share, their longest run and times without any value.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Gaps(NamedTuple):
 
 
 class OutlyingCells(NamedTuple):
-    """Observations farther than four standard deviations from their law given the others.
+    """Observations farther than four standard deviations from their law given all others.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class OutlyingCells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Sites and times at which a law is asked for.
+    """Sites and times of a law that is wanted.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Grid:
 
 @estimator
 class SpaceTimeRecord(ProcessRegressor):
-    """What a fitted model of values over time holds, and the points that it may be asked about."""
+    """The record of a fitted model of values over time, and the points at which it answers."""
 
     def points(self, X: Any) -> Points:
         """Points (m, 2) of a pair of labels (m,) and times (m,); the observed ones for None."""
@@ -156,7 +156,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def grid_process_(self) -> GraphTimeGP:
-        """The process on the grid: `process_`, or that of transformed values."""
+        """The process on the grid: `process_`, or its inner one where values are transformed."""
         process = untransformed(self.process_)
         assert isinstance(process, GraphTimeGP)
         return process
@@ -169,7 +169,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def panel_(self) -> Panel:
-        """The form of the data of the last fit; its values are those of that fit."""
+        """The form of the data of the last fit, with the values of that fit."""
         panel: Panel | None = self.fitted_.results.get("panel")
         if panel is not None:
             return panel
@@ -205,7 +205,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def gaps_(self) -> Gaps:
-        """What the data lack."""
+        """Share, longest run and dark times of missing cells."""
         process = self.grid_process_
         observed = process.rows.observed
         dark = int((~observed.any(axis=0)).sum())
@@ -213,7 +213,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def outliers_(self) -> OutlyingCells:
-        """Observations of the last fit far from their law given the others."""
+        """Observations of the last fit that are far from their law given all others."""
         found: Outliers = self.fitted_.results["outliers"]
         panel = self.panel_
         nodes = [panel.nodes[k] for k in self.fitted_.results["order"][found.sensors]]

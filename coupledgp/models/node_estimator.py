@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.components import ComponentsGP, Part
+from coupledgp.gp.components import ComponentsGP, PartGP
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
@@ -171,7 +171,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
     @property
     @abstractmethod
     def _walks(self) -> bool:
-        """Whether something about walks is asked for, so that kernels are not exact."""
+        """Whether any parameter of the walks is set, so that kernels are not exact."""
 
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
         """Fit the hyperparameters, or average over them, then the posterior.
@@ -217,7 +217,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
 
     def modelled(self, data: Data, columns: None) -> Data:
-        """Return checked data as they are: a graph's process is given the targets themselves."""
+        """Return checked data unchanged: a graph's process takes the targets themselves."""
         return data
 
     def points(self, nodes: Any = None) -> Points:
@@ -229,7 +229,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[Part | ComponentsGP, dict[str, Any]]:
+    ) -> tuple[PartGP | ComponentsGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
         units = Units.of(data.targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
@@ -264,7 +264,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             results["n_effective_draws_"] = n_effective
         return process, results
 
-    def _fitted_part(self, fitter: NodeFitter) -> tuple[Part, NodeSearch, float | None]:
+    def _fitted_part(self, fitter: NodeFitter) -> tuple[PartGP, NodeSearch, float | None]:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""
         if fitter.searches:
             averaging = self._averaging(len(fitter.data), fitter.checkpoint)
@@ -274,7 +274,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return *fitter.fit(), None
 
     def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
-        """How hyperparameters are averaged; None where they are those of greatest evidence."""
+        """Settings of the average over hyperparameters; None for those of greatest evidence."""
         prior = as_hyperparameter_prior(self.hyperparameter_prior)
         if self.hyperparameters == "maximum" or set(self.fixed or ()) == set(HYPERPARAMETERS):
             return None
@@ -286,7 +286,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return Averaging(self.n_hyperparameter_draws, prior, asked, self._walks)
 
     def _warn_of_budget(self, search: NodeSearch) -> None:
-        """Warn if a search was ended by the budget, or if the fit took more than that."""
+        """Warn if the budget ended a search, or if the fit took more time than the budget."""
         limit = Budget.of(self.budget).seconds
         if limit is None:
             return
@@ -349,7 +349,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> Part | ComponentsGP:
+    def process_(self) -> PartGP | ComponentsGP:
         """The fitted process, which never changes: a further fit makes a new one."""
         process = super().process_
         assert isinstance(process, NodeGP | MixtureGP | ComponentsGP)
@@ -357,7 +357,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
 
     @property
     def first_process_(self) -> NodeGP:
-        """The fitted process; of averaged hyperparameters that of greatest posterior density.
+        """The fitted process; with averaged hyperparameters the one of greatest posterior density.
 
         Of several components it is that of the group with most observed nodes.
         """
@@ -379,7 +379,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
 
     @property
     def kernel_(self) -> GraphKernel:
-        """Fitted kernel; of averaged hyperparameters that of greatest posterior density."""
+        """Fitted kernel; with averaged hyperparameters the one of greatest posterior density."""
         return self.first_process_.hyperparameters.kernel
 
     def _explained(self) -> list[str]:

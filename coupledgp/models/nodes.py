@@ -226,7 +226,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     @property
     def _asks_for_walks(self) -> bool:
-        """Whether something about walks, or how to solve with them, is not as by default."""
+        """Whether any parameter of the walks, or of solves with them, differs from its default."""
         defaults = signature(type(self)).parameters
         return any(getattr(self, n) != defaults[n].default for n in WALK_PARAMETERS)
 

@@ -1,4 +1,4 @@
-"""What a fit in passes will cost, from the speed of this machine on some rows."""
+"""Forecast of the cost of a fit in passes, from the speed of this machine on some rows."""
 
 from __future__ import annotations
 

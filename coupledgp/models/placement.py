@@ -30,7 +30,7 @@ class SensorPlacement(ProcessRegressor):
 
     @abstractmethod
     def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
-        """What a placement calls points: rows `numbers` of named candidates, or of all places."""
+        """Points as a placement names them: rows `numbers` of candidates, or of all places."""
 
     def next_sensors(
         self,
@@ -122,7 +122,7 @@ def place_sensors(
     random_state: Any,
     progress: bool | None,
 ) -> Placement:
-    """Choose k of the candidates; `nodes` of the result are their numbers among these.
+    """Choose k of the candidates; `nodes` of the result are their numbers among the candidates.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ class GPRegressor(TableRegressor):
 
 
 def _choice_from(stored: Any) -> Choice:
-    """The choice of a file."""
+    """The choice among members, from the entries of a file."""
     listed = require_type(require_type(stored, dict, "choice").get("members"), list, "members")
     members = tuple(MemberChoice(**require_type(m, dict, "choice.members")) for m in listed)
     choice = Choice(**{**stored, "members": members})

@@ -222,7 +222,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
 
     @property
     def features_(self) -> FeatureMap:
-        """The feature map in use; with several members, that of the sampled spectrum."""
+        """The feature map in use; with several members, the map of the sampled spectrum."""
         return self._first.feature_map
 
     @property

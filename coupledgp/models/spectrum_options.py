@@ -20,7 +20,7 @@ MATRICES, CHUNKS = 8, 4
 
 
 def check_frequencies(value: Any) -> None:
-    """Refuse what says neither that frequencies are sampled nor that they are fitted."""
+    """Refuse any value but 'sampled' and 'fitted'."""
     if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):
         raise InvalidInputError(
             f"frequencies: expected 'sampled' or 'fitted', got {value!r}; n_frequencies is their "
@@ -66,7 +66,7 @@ def check_keeping(keep_rows: Any) -> None:
 
 
 def check_use_of_queries(model: Any) -> None:
-    """Refuse query points where the objective makes no use of them."""
+    """Refuse query points where the objective does not use them."""
     if model.frequencies != "fitted" or model.objective != "posterior-kl":
         raise InvalidInputError(
             "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "

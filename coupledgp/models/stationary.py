@@ -206,7 +206,7 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         rng: np.random.Generator,
         report: Progress,
     ) -> Average | None:
-        """Draws of the hyperparameters with weights, where they are asked for and any is free."""
+        """Draws of the hyperparameters with weights; None if not averaged or if none is free."""
         if self.hyperparameters == "maximum" or not space.free:
             return None
         prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws

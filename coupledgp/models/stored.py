@@ -140,7 +140,7 @@ def restored_parameters(kind: type[Any], header: Header) -> dict[str, Any]:
 
 
 def restored_results(header: Header, name: str, known: Iterable[str]) -> dict[str, Any]:
-    """Results of a fit among the values of a header: numbers, or whether something is so."""
+    """Numbers and truth values among the results of a fit, from a header."""
     stored = require_type(header.get(name), dict, name)
     found = {key: stored[key] for key in known if key in stored}
     for key, value in found.items():
@@ -164,7 +164,7 @@ def plain_seed(random_state: Any) -> int | None:
 
 
 def plain_value(name: str, value: Any) -> Any:
-    """A parameter of any estimator as JSON can hold it: numbers, text and lists of them.
+    """A parameter of any estimator as JSON can hold it: numbers, text or lists of numbers and text.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class LearntColumns:
-    """What the fit of the transformer found."""
+    """Columns of the table that the transformer was fitted to."""
 
     columns: Columns
 

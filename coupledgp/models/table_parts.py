@@ -1,4 +1,4 @@
-"""Parts of a table whose whole is too large for memory: what each tells, merged, and its rows."""
+"""Parts of a table too large for memory: their summaries, the merged whole, and its rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_WEIGHT = "sample_weight: expected a weight that is not zero, all are zero"
 
 @dataclass(frozen=True, eq=False)
 class TablePart:
-    """What some rows tell of a table before its encoding is known.
+    """Summary of some rows of a table, before its encoding is known.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class TablePart:
 
     @classmethod
     def of(cls, estimator: Any, batch: TableBatch, missing: str) -> TablePart:
-        """What a batch tells, at least one row of it; errors are those of `learn_rows`."""
+        """Summary of a batch of at least one row; errors are as of `learn_rows`."""
         rows, targets, columns, summaries = part_rows(estimator, batch.X, batch.y, missing)
         is_plain, has_moments = rows is not None, missing == "raise" and rows is not None
         known = rows if rows is not None and has_moments else np.zeros((len(targets), 1))
@@ -81,7 +81,7 @@ class TablePart:
         )
 
     def merge(self, other: TablePart) -> TablePart:
-        """What both tell, these rows' first.
+        """Summary of the rows of both parts, the rows of this part first.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class Reading:
         return self.columns.n_features if encoding is None else encoding.groups.size
 
     def data(self, batch: TableBatch) -> Data | None:
-        """Rows of a batch (n, D), without those of weight zero; None if there are no others.
+        """Rows of a batch (n, D), without rows of weight zero; None if no others are left.
 
         Raises
         ------

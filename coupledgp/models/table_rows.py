@@ -97,7 +97,7 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
 def part_rows(
     estimator: Any, X: Any, y: ArrayLike, missing: str
 ) -> tuple[FloatArray | None, FloatArray, Columns, list[ColumnSummary]]:
-    """Return what a part of a table tells of it, before the encoding of the whole is known.
+    """Rows, targets, columns and summaries of a part of a table, before its encoding is known.
 
     Parameters and errors are those of `learn_rows`.
 
@@ -231,7 +231,7 @@ def _checked_targets(estimator: Any, n_rows: int, y: Any) -> FloatArray:
 
 
 def _check_targets_finite(y: Any) -> None:
-    """Refuse targets that are not finite by their row; what is no array of floats comes later."""
+    """Refuse targets that are not finite, by their row; other types are checked later."""
     values = getattr(y, "values", y)  # of pandas
     if getattr(getattr(values, "dtype", None), "kind", "") != "f" or not values.size:
         return
@@ -246,7 +246,7 @@ def _check_targets_finite(y: Any) -> None:
 
 @contextmanager
 def within_floats() -> Iterator[None]:
-    """Refuse whole numbers beyond those of floats, on which NumPy raises OverflowError."""
+    """Refuse whole numbers beyond the range of floats, on which NumPy raises OverflowError."""
     try:
         yield
     except OverflowError:

@@ -39,7 +39,7 @@ from coupledgp.spectra import SpectrumLike
 
 
 class PerColumn:
-    """What estimators of tables say of lengthscales: by default each column has its own."""
+    """Parameter of the lengthscales of tables: by default each column has its own."""
 
     ard: bool = True
 
@@ -140,7 +140,7 @@ class TableRegressor(PerColumn, MultiOutputMixin, ProcessRegressor, FittedToTabl
         sample_weight: ArrayLike | None = None,
         sample_noise: ArrayLike | None = None,
     ) -> Self:
-        """Add rows to the data; hyperparameters, frequencies and weights of members are kept.
+        """Add rows to the data; hyperparameters, frequencies and weights of members do not change.
 
         The first call on an unfitted model is `fit`. Afterwards the posterior is the one that a
         fit to all rows with the same hyperparameters (in units of the normalised y) would give; the
@@ -273,7 +273,7 @@ class TableRegressor(PerColumn, MultiOutputMixin, ProcessRegressor, FittedToTabl
         return float(value[0]) if isotropic else value
 
     def extrapolation(self, X: ArrayLike) -> FloatArray:
-        """Distance of rows from the training rows, in lengthscales: what is above 2 is warned of.
+        """Distance (p,) of each row from the training rows, in lengthscales; above 2 is far.
 
         `max_j min_i |x_j - x_ij| / min(l_j, sqrt(d) w_j / 2)`, where the values i of column j stand
         for intervals without gaps above an eighth of its range w_j. Holes that show in several

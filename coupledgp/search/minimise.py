@@ -33,7 +33,7 @@ UNFIT = 1e4
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a minimisation ends.
+    """Conditions under which a minimisation ends.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a minimisation ended.
+    """The point at which a minimisation ended, its value, and the cost.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ def patient(minimise: Minimiser, window: int, least_fall: float) -> Minimiser:
 
 @dataclass
 class Limited:
-    """An optimiser that stops, not converged, when it is told to.
+    """An optimiser that stops, not converged, when `may_go_on` refuses an evaluation.
 
     The function is evaluated once in any case. The limits hold for all runs together.
 

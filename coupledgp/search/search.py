@@ -1,4 +1,4 @@
-"""What every search for hyperparameters is made of: an objective, runs from starts, and rounds.
+"""Searches for hyperparameters: an objective, runs of an optimiser from starts, and rounds.
 
 A domain states an `Objective`: minus the log posterior density of its hyperparameters as a function
 of variables. `Search` compares starts, improves the best of them, and goes on from the winner in
@@ -26,7 +26,7 @@ MakeObjective: TypeAlias = Callable[[Point], Objective[Point]]
 
 @dataclass(frozen=True)
 class SearchResult(Generic[Point]):
-    """Where a search ended.
+    """The point at which a search ended, its value, and the cost.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Rounds(ABC, Generic[Point]):
 
     @abstractmethod
     def improved(self, search: Search, before: SearchResult[Point]) -> SearchResult[Point]:
-        """Go on from what the rounds before found, `before.n_rounds` of them, for one round."""
+        """Go on for one round from the result of the `before.n_rounds` rounds before."""
 
 
 @dataclass
@@ -180,7 +180,7 @@ class Search:
         return replace(min(runs, key=lambda run: run.value), n_evaluations=self.n_evaluations)
 
     def in_rounds(self, rounds: Rounds[Point], found: SearchResult[Point]) -> SearchResult[Point]:
-        """Go on from what was found, round by round, until they are over or one has settled."""
+        """Go on from a result, round by round, until no round is left or one has settled."""
         while found.n_rounds < rounds.most and not found.settled:
             after = rounds.improved(self, found)
             found = replace(after, n_rounds=found.n_rounds + 1, n_evaluations=self.n_evaluations)

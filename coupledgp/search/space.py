@@ -15,7 +15,7 @@ from coupledgp.search.profile import ScaleBounds, profile_scales
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Free hyperparameters, where the search for them starts, how it goes on and how far.
+    """Free hyperparameters, the starts and the optimiser of their search, and its bounds.
 
     Parameters
     ----------
@@ -60,18 +60,18 @@ class SearchSpace:
         return self.base.size if self.groups is None else int(self.groups[-1]) + 1
 
     @property
-    def kept_outputscale(self) -> float | None:
-        """Value of the outputscale if it is kept, None if it is searched for."""
+    def given_outputscale(self) -> float | None:
+        """Value of the outputscale if it is given, None if it is searched for."""
         return None if "outputscale" in self.free else self.outputscale
 
     @property
-    def kept_noise(self) -> float | None:
-        """Value of the noise if it is kept, None if it is searched for."""
+    def given_noise(self) -> float | None:
+        """Value of the noise if it is given, None if it is searched for."""
         return None if "noise" in self.free else self.noise
 
     def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
-        """The best (outputscale, noise) at fixed lengthscales; those that are kept stay."""
-        kept = self.kept_outputscale, self.kept_noise
+        """The best (outputscale, noise) at fixed lengthscales; a given one does not change."""
+        kept = self.given_outputscale, self.given_noise
         if kept[0] is not None and kept[1] is not None:
             return kept[0], kept[1]
         return profile_scales(here.spectral(), self.bounds, *kept)
@@ -82,7 +82,7 @@ class SearchSpace:
         return self.base * factors
 
     def of_dimensions(self, values: Any) -> Any:
-        """Values of the free lengthscales (q,), an array or tensor, as those of dimensions.
+        """Values of the free lengthscales (q,), array or tensor, repeated for dimensions (d,).
 
         The shape is (d,), or (1,) for one lengthscale.
         """

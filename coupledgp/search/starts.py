@@ -95,7 +95,7 @@ class _CoarseProfile:
         if key not in self.known:
             space = self.space
             here = self.problem.at(space.lengthscales(octaves * OCTAVE)).spectral()
-            kept = space.kept_outputscale, space.kept_noise
+            kept = space.given_outputscale, space.given_noise
             scales = profile_scales(here, space.bounds, *kept, polish=False)
             self.known[key] = float(here.value(*scales))
             # Features may vanish at short lengthscales: then no row says anything about another.

@@ -102,7 +102,7 @@ def fit_automatic(
 
 
 def _default_parameters(model: Any, name: str) -> dict[str, Any]:
-    """What stands in place of each `"auto"`: the constructor's size and the default coupling."""
+    """Parameters in place of each `"auto"`: the constructor's size and the default coupling."""
     size = inspect.signature(type(model)).parameters[name].default
     return {
         name: size if is_auto(getattr(model, name)) else getattr(model, name),
@@ -119,7 +119,7 @@ def _are_compared(candidate: Any, default: Any, name: str) -> bool:
 
 
 def _beside(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
-    """Log densities of held-out rows under two fitted models, both given the other rows.
+    """Log densities of held-out rows under two fitted models, both given all other rows.
 
     A quarter of the rows is held out, at most 2048; hyperparameters are those of the fits.
     """
@@ -185,7 +185,7 @@ class Measured:
 
 
 def measured_kl(process: GaussianProcess, seed: int, progress: bool | None = None) -> Measured:
-    """Measure the KL to the exact process at held-out rows, given the others, hyperparameters kept.
+    """Measure the KL to the exact process at held-out rows; hyperparameters do not change.
 
     The held-out rows are 256 random ones of a large table. A smaller table is measured at each of
     its quarters in turn, since one quarter has few points; a graph at one quarter of its

@@ -1,4 +1,4 @@
-"""Models of a table that were fitted to be mixed: what is known of each, and how rows score it."""
+"""Fitted models of a table, to be mixed: their hyperparameters and their scores on rows."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class FittedMember:
     n_evaluations: int
 
     def broader(self, noise: float) -> tuple[LocalPrior, ...]:
-        """Its priors with another noise variance."""
+        """The priors of the member with another noise variance."""
         return tuple(prior.with_noise(noise) for prior in self.priors)
 
 
 @dataclass(frozen=True)
 class MemberChoice:
-    """A member of the mixture, as it is told of.
+    """A member of the mixture in a report: its name, weight and score.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class MemberChoice:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Why a mixture is what it is.
+    """The members of a mixture with their weights and scores.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class MemberPosterior(VectorObjective):
         return value, gradient
 
     def with_known_noise(self, vectors: FloatArray) -> FloatArray:
-        """Vectors (..., p) of hyperparameters with the known noise in its entry, if it is known."""
+        """Vectors (..., p) of hyperparameters, with the known noise in its entry if any."""
         known = self.evidence.structure.known_noise
         if known is None:
             return vectors
@@ -145,7 +145,7 @@ class MemberPosterior(VectorObjective):
 
 
 def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:
-    """Log densities (n,) of the rows, each given the others, and their mean variance.
+    """Log densities (n,) of the rows, each given all other rows, and their mean variance.
 
     `mu_i = y_i - alpha_i / P_ii` and `1 / P_ii` with `P = (K + s R)^-1`, normalised units
     (Rasmussen and Williams, 2006, section 5.4.2).
@@ -158,7 +158,7 @@ def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:
 
 
 def name_of(structure: Structure) -> str:
-    """Name of a model, as it is told of."""
+    """Name of a model: its local kernel, and the number of its fitted frequencies."""
     parts = [] if structure.spectrum is None else [f"local, {structure.spectrum}"]
     if structure.frequencies is not None:
         parts.append(f"{len(structure.frequencies)} fitted frequencies")

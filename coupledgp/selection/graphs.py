@@ -1,4 +1,4 @@
-"""The choice between graphs of the same nodes by the evidence of values at some of them."""
+"""The choice between graphs of the same nodes by the evidence of values at some nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GraphChoice:
     chosen: str
 
     def explain(self) -> str:
-        """The graph in use and by how much the data speak for it, in words."""
+        """The chosen graph with its log evidence, and the other graphs' differences, in words."""
         best = self.log_evidences[self.names.index(self.chosen)]
         others = [
             f"{name} {value - best:+.2f} nats from it"

@@ -1,4 +1,4 @@
-"""Approximations compared with the exact process at rows that neither of them was given."""
+"""Approximations compared with the exact process at rows that neither was given."""
 
 from __future__ import annotations
 

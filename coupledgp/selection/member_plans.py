@@ -1,4 +1,4 @@
-"""Which models of a table are worth their cost, before any of them is fitted."""
+"""The choice of models of a table that are worth their cost, before any is fitted."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
 def _affordable(
     size: Size, wanted: tuple[str, ...], budget: float, least: float
 ) -> tuple[MemberPlan, ...]:
-    """Members of a size within the budget; none if not all that are asked for by name are.
+    """Members of a size within the budget; none if a member requested by name does not fit in.
 
     The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
     """

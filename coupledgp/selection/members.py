@@ -108,7 +108,7 @@ class MemberSearch:
                            f"fitting to the other {len(train.data)} rows")  # fmt: skip
 
     def _computed(self, makers: Iterable[Callable[[], list[Made]]]) -> list[Made]:
-        """What the makers make, without those that find a covariance without a factor.
+        """Results of all makers, without those whose covariance has no factor.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class MemberSearch:
         members: list[FittedMember],
         score: Callable[[str, tuple[LocalPrior, ...], FittedMember], FittedMember],
     ) -> list[FittedMember]:
-        """The members and the best of them with more noise.
+        """The members, and the best member with more noise.
 
         Beside the member itself it makes the tails of the mixture heavier, which a few rows that
         are far off need: one Gaussian law would have to be wide everywhere.

@@ -45,7 +45,7 @@ class Selectable(Protocol):
         """
 
     def modelled(self, data: Data, columns: Any) -> Data:
-        """Return checked data as a process is given them: with transformed targets, if any."""
+        """Return checked data with the targets of the process, transformed if so set."""
 
     def size_range(self, data: Data) -> tuple[int, int]:
         """Smallest and largest size that is tried on data."""
@@ -114,5 +114,5 @@ def with_parameters(model: Any, **changes: Any) -> Any:
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter asks for a choice."""
+    """Whether a parameter is `"auto"`."""
     return isinstance(value, str) and value == AUTO

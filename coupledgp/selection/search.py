@@ -96,7 +96,7 @@ class Prediction:
         return self.gain < -self.error
 
     def explain(self) -> str:
-        """How the two predict, and which is used, in words."""
+        """The predictive scores of both models, and which model is used, in words."""
         used = f"the default {self.default}" if self.is_worse else self.chosen
         return (
             f"Its mean log density at {self.n_rows} held-out rows is {self.gain:+.4f} ± "
@@ -154,7 +154,7 @@ class Selection:
         return self.best.size
 
     def explain(self) -> str:
-        """Name the chosen coupling and size and what decided, in words."""
+        """The chosen coupling and size, and the figures that decided, in words."""
         return self._kl() + ("" if self.prediction is None else f" {self.prediction.explain()}")
 
     def _kl(self) -> str:
@@ -169,7 +169,7 @@ class Selection:
                 f"Nothing tried came below {self.kl_target:g}; the closest is {what}: {found} "
                 f"{where}. {self._advice()}"
             )
-        return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._beaten()}"
+        return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._other_trials()}"
 
     def _advice(self) -> str:
         if self.size_name == "n_walks":
@@ -181,8 +181,8 @@ class Selection:
             )
         return "Allow larger sizes, or a larger kl_target."
 
-    def _beaten(self) -> str:
-        """The other couplings at the chosen size, or the size below it."""
+    def _other_trials(self) -> str:
+        """The KL of all other couplings at the chosen size, and of the size below it, in words."""
         others = [t for t in self.trials if t.size == self.size and t.coupling != self.coupling]
         others.sort(key=lambda trial: trial.kl_per_point)
         less = max((t.size for t in self.trials if t.size < self.size), default=None)

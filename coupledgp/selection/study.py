@@ -286,7 +286,7 @@ def _compared(
     options: StochasticOptions,
     progress: bool | None,
 ) -> tuple[PosteriorReport, CouplingStudy | None]:
-    """Compare the model and, if asked for, other couplings and sizes with one exact law."""
+    """Compare the model and, for a study, other couplings and sizes with one exact law."""
     asked = Comparison.of(model, X_test, y_test, None)
     model, X_test, y_test = asked.model, asked.X, asked.y
     solved = by_solves(model, None, method)

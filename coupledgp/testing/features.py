@@ -120,7 +120,7 @@ class FeatureMapContract:
             require_close(actual, expected, 1e-10, f"pullback, m = {m}, d = {dim}")
 
     def test_out(self) -> None:
-        """Features are written into `out` where it is given."""
+        """Features are written into `out` if it is given."""
         feature_map = self.make(5, 3)
         inputs = self._inputs(4, 3)
         out = torch.full((4, feature_map.n_features), torch.nan, dtype=torch.float64)
@@ -139,7 +139,7 @@ class FeatureMapContract:
         require(torch.equal(source(inputs), target(inputs)), "the loaded map has other features")
 
     def test_single_precision(self) -> None:
-        """In float32 the features are those of float64, rounded."""
+        """Features in float32 are the features in float64, rounded."""
         inputs = self._inputs(4, 3)
         single = self.make(5, 3, dtype=torch.float32)(inputs)
         require(single.dtype == torch.float32, f"expected float32, got {single.dtype}")

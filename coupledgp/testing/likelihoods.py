@@ -13,7 +13,7 @@ from coupledgp.testing.checks import require, require_close, require_mean
 
 
 class LikelihoodContract:
-    """Tests of a likelihood: what it states given f, and what follows from that.
+    """Tests of a likelihood: consistency of its log density, moments, distribution and draws.
 
     Attributes
     ----------

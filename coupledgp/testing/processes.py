@@ -143,7 +143,7 @@ class ProcessContract:
         require_close(moment / variance[0, 0], 1.0, 1e-3, "second moment of the density")
 
     def test_the_distribution_inverts_its_quantiles(self) -> None:
-        """A target at the quantile of a probability is exceeded with the rest of it."""
+        """The distribution function at the quantile of a probability is this probability."""
         for probability in (0.1, 0.5, 0.95):
             targets = self.process.quantiles(self.points, np.array([probability]))[..., 0]
             found = self.process.cdf(self.points, targets)
@@ -163,7 +163,7 @@ class ProcessContract:
         self._require_same_law(updated, at_once, "updated")
 
     def test_what_is_left_out_is_predicted_as_without_it(self) -> None:
-        """The law of a group is that of the process given all others; one group is refused."""
+        """The law of a group is the process's given all other groups; one group is refused."""
         data, process = self.process.data, self.process
         inner = np.arange(len(data)) if self.inner is None else self.inner
         groups = np.arange(len(data)) + 3
@@ -203,7 +203,7 @@ class ProcessContract:
         raise AssertionError("left_out_law: expected an InvalidInputError for a single group")
 
     def test_conditioning_keeps_units(self) -> None:
-        """A process that is given other data keeps its units."""
+        """A process that is conditioned on other data keeps its units."""
         moved = Data.of(self.further.points, 3.0 + 2.0 * self.further.targets)
         if self.process.noise.is_discrete:
             moved = self.further
@@ -213,7 +213,7 @@ class ProcessContract:
             require_close(new, old, 0.0, name)
 
     def test_draws_are_fixed_by_their_seed(self) -> None:
-        """One seed gives one law; a process that draws nothing refuses to redraw."""
+        """One seed gives one law; a process without draws refuses to redraw."""
         if self.coupling is None:
             try:
                 self.process.redrawn("iid", self.size, self.seed)

@@ -1,4 +1,4 @@
-"""Contracts of laws of walkers: their lengths and their steps."""
+"""Contracts of laws of walkers: of their lengths and of their steps."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LengthsContract:
                     require_law(counts, chances, f"walker {walker} of {n_walks}, {law}")
 
     def test_nodes_are_apart(self) -> None:
-        """The lengths of a node depend on the seed and the node, not on the other nodes."""
+        """The lengths of a node depend on the seed and the node, on no other node."""
         for law in self.laws:
             for n_walks in (1, 4, 5):
                 together = self._draw(law, [3, 0, 17, 9], n_walks)

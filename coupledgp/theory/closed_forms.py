@@ -220,7 +220,7 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Ensemble:
-    """A coupling of m frequencies: `n_drawn` in blocks of `dim`, the rest negatives of these."""
+    """A coupling of m frequencies: `n_drawn` in blocks of `dim`, and their negatives."""
 
     directions: str
     norms: str

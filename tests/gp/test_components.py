@@ -11,7 +11,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.gp.components import ComponentsGP
-from coupledgp.inference.nodes.groups import LEAST_OWN, component_groups, telling_rows
+from coupledgp.inference.nodes.groups import LEAST_OWN, component_groups, informative_rows
 
 KINDS = {
     "averaged": (cgp.GraphGPRegressor, {}),
@@ -202,5 +202,5 @@ def test_groups_are_of_like_size_and_cover_the_graph() -> None:
 def test_places_of_small_components_tell_nothing() -> None:
     member = np.array([0] * 9 + [1] * 9 + [2] * 3)
     places = np.concatenate([np.arange(9), [20] * 9, [30, 31, 32]])
-    np.testing.assert_array_equal(telling_rows(member, places), member == 0)
-    assert telling_rows(member[9:], places[9:]).all()
+    np.testing.assert_array_equal(informative_rows(member, places), member == 0)
+    assert informative_rows(member[9:], places[9:]).all()

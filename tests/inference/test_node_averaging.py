@@ -11,7 +11,7 @@ from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.families import InverseCosineKernel, LearnedKernel
 from coupledgp.search.averaging import HyperparameterPrior
-from coupledgp.search.nodes.quadrature import FINE, KernelPosterior, told_apart
+from coupledgp.search.nodes.quadrature import FINE, KernelPosterior, distinguishable_range
 
 GRAPH = cgp.Graph.from_edges(range(14), [*range(1, 14), 0], weights=np.linspace(1, 2, 14))
 NODES = np.array([0, 1, 3, 4, 7, 11])
@@ -55,7 +55,7 @@ def test_the_average_is_that_of_a_brute_force_grid():
     v, s = (part.ravel() for part in np.meshgrid(np.linspace(-4, 8, 30), np.linspace(-8, 2.5, 30)))
     logs, features, families = [], [], []
     for number, family in enumerate(FAMILIES):
-        low, high = told_apart(GRAPH, family)
+        low, high = distinguishable_range(GRAPH, family)
         thetas = low + (high - low) * (np.arange(24) + 0.5) / 24
         for theta in thetas:
             kernel = family.with_theta(np.array([theta]))
@@ -96,7 +96,7 @@ def test_the_density_at_a_node(kept):
         v = nodes.outputscale[place]
         plain = log_joint(kernel, v, v * nodes.ratio[place], two, kept)
         gaps.append(nodes.log_density[place] - plain)
-    low, high = told_apart(GRAPH, FAMILIES[0])
+    low, high = distinguishable_range(GRAPH, FAMILIES[0])
     constants = (2 - len(kept)) * 0.5 * np.log(2 * np.pi)  # of the two normal laws
     np.testing.assert_allclose(np.ravel(gaps), constants - np.log(high - low), rtol=1e-9)
 
@@ -108,7 +108,7 @@ def test_given_values_are_kept_and_draws_are_in_order():
     free = posterior().average(24)
     assert free.weights.sum() == pytest.approx(1)
     densities = [float(log_joint(*draw)[0]) for draw in free.draws]
-    ranges = [told_apart(GRAPH, type(draw.kernel)()) for draw in free.draws]
+    ranges = [distinguishable_range(GRAPH, type(draw.kernel)()) for draw in free.draws]
     ordered = np.array(densities) - np.log([high - low for low, high in ranges])
     assert (np.diff(ordered) <= 1e-9).all()
     assert 1 <= free.n_effective <= 24
@@ -185,7 +185,7 @@ def test_kernels_that_have_no_grid():
 
 def test_the_range_that_a_graph_tells_apart():
     """On a ring of 14 nodes: from hardly any spreading to two waves that are left."""
-    low, high = np.exp(told_apart(GRAPH, HeatKernel()))
+    low, high = np.exp(distinguishable_range(GRAPH, HeatKernel()))
     for time, local in ((low / 2, True), (high * 2, False)):
         g = HeatKernel(time).spectral(VALUES)
         share = g.sum() ** 2 / (g**2).sum() / g.size

@@ -10,7 +10,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.graph.families import LearnedKernel
-from coupledgp.search.nodes.quadrature import KernelPosterior, told_apart
+from coupledgp.search.nodes.quadrature import KernelPosterior, distinguishable_range
 
 RING = cgp.Graph.from_edges(range(60), [*range(1, 60), 0])
 SEEN = np.arange(0, 60, 4)
@@ -177,7 +177,7 @@ def test_intervals_on_fifteen_nodes_are_honest(seed):
     """Signals of hyperparameters drawn from the prior: coverage within four standard errors."""
     rng = np.random.default_rng([seed, 4])
     values, vectors = np.linalg.eigh(RING.normalized_adjacency.toarray())
-    low, high = told_apart(RING, HeatKernel())
+    low, high = distinguishable_range(RING, HeatKernel())
     covered = {"averaged": [], "maximum": []}
     for number in range(16):
         g = HeatKernel(np.exp(rng.uniform(low, high))).spectral(values)

@@ -24,7 +24,7 @@ from coupledgp.random import IntArray
 
 @dataclass(frozen=True)
 class AuditColumns:
-    """Names of the columns that are no inputs, and whether all others of a prediction are draws."""
+    """Names of the columns that are no inputs, and whether all further columns are draws."""
 
     target: str
     id: str | None
@@ -42,7 +42,7 @@ def hyperparameters(
     mean: float | None,
     latent: bool,
 ) -> dict[str, Any]:
-    """Arguments of `audit` that state the kernel, which is None, a name or a fitted model."""
+    """Arguments of `audit` that state the kernel: none, a name or a fitted model."""
     for name, value in (("--mean", mean), ("--outputscale", outputscale), ("--noise", noise)):
         if value is not None and not np.isfinite(value):
             raise InvalidInputError(f"{name}: expected a finite number, got {value}")
@@ -73,7 +73,7 @@ def _lengths(text: str) -> list[float]:
 def tables(
     train: Path, test: Path, columns: AuditColumns, drop: list[str], kernel: Any
 ) -> tuple[Rows, Rows]:
-    """Training and test rows; the inputs are the training columns that are nothing else.
+    """Training and test rows; inputs are the training columns without another meaning.
 
     They are in the order of the model whose kernel is taken, if it has names.
     """

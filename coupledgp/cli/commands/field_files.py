@@ -64,7 +64,7 @@ def check_output(output: Path, on_mesh: bool) -> None:
 def chosen_place(
     domain: SpatialDomain, at: str | None, output: Path, queried: bool, kind: str
 ) -> str:
-    """Where the law is written, by the option `--at`, the output and the kind of the sensors.
+    """Element at which the law is written, by the option `--at`, the output and the sensors.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _check_all_known(domain: SpatialDomain, ending: str) -> None:
 
 
 def refined_places(operator: LaplaceOperator) -> Locations:
-    """Places of all vertices, those of refinement included."""
+    """Places of all vertices, including those added by refinement."""
     points = at_corners(np.arange(operator.n_vertices), operator.dimension + 1)
     return Locations(points, np.zeros(operator.n_vertices))
 
@@ -149,7 +149,7 @@ def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Pa
     fields = dict(zip(("mean", "std"), law, strict=True))
     kind = like.suffix.lower()
     if kind in WRITERS:
-        mesh = _Refined(domain.operator) if at == "refined" else domain.mesh
+        mesh = _OperatorMesh(domain.operator) if at == "refined" else domain.mesh
         location = "faces" if at == "faces" else "vertices"
         save_mesh(path, kind, checked_fields(mesh, location, fields))
         return
@@ -163,7 +163,7 @@ def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Pa
 
 
 @dataclass(frozen=True)
-class _Refined:
+class _OperatorMesh:
     """The refined mesh of an operator, as a mesh that has vertices and faces."""
 
     operator: LaplaceOperator

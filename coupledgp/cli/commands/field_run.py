@@ -24,16 +24,16 @@ from coupledgp.cli.commands.field_tasks import (
     described_verdicts,
     judged_field,
     left_out,
-    score,
     split_places,
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
 from coupledgp.cli.shared.domain import Domain, Paths, texts
+from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.left_out import LeftOutPlaces
 from coupledgp.cli.shared.parameters import further_parameters
-from coupledgp.cli.show.field import FieldFound, field_report
+from coupledgp.cli.show.field import FieldResult, field_report
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
@@ -95,7 +95,10 @@ class FieldDomain(Domain):
         """Score the model beside baselines and leave sensors out; describe it all."""
         options = self.options
         with self.clock("score"):
-            scored = score(self.model, self.task)
+            scored, hidden = None, self.task.hidden_y
+            if hidden.size:
+                points = self.model.points(self.task.hidden_places)
+                scored = scores(self.model.process_, points, hidden, "hidden")
             if options.loo is not None or options.report is not None or self.baselines:
                 self.loo = left_out(self.model, self.task, self.sensors.names)
         beside = None
@@ -139,10 +142,10 @@ class FieldDomain(Domain):
             field_report(self.found(result)).to_html(paths["report"])
 
     def report(self, result: dict[str, Any]) -> Report:
-        return field_report(FieldFound(result))
+        return field_report(FieldResult(result))
 
     def _write_law(self, path: Path) -> None:
-        """Write the law where it is asked for."""
+        """Write the law to a file, if `--output` names one."""
         options, like = self.options, self.options.output
         if self.queries is not None:
             law = self.model.predict(self.queries.locations, return_std=True, latent=options.latent)
@@ -162,20 +165,20 @@ class FieldDomain(Domain):
             self._piecewise = piecewise(self.model, self.domain, self.options.latent)
         return self._piecewise
 
-    def found(self, result: dict[str, Any]) -> FieldFound:
+    def found(self, result: dict[str, Any]) -> FieldResult:
         """The picture of the law, if there are positions, and the sensors left out."""
         from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
 
         operator = self.domain.operator
         if operator.positions is None:
-            return FieldFound(result, None, self.loo)
+            return FieldResult(result, None, self.loo)
         sensors = location_positions(self.task.places.points, operator.positions)
         if not self.domain.is_surface:
             found = self.piecewise()
             picture = RoadMap(
                 found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
             )
-            return FieldFound(result, picture, self.loo)
+            return FieldResult(result, picture, self.loo)
         mean, std = self.model.predict(
             refined_places(operator), return_std=True, latent=self.options.latent
         )
@@ -188,7 +191,7 @@ class FieldDomain(Domain):
             self.task.y,
             **self._observed(),
         )
-        return FieldFound(result, surface, self.loo)
+        return FieldResult(result, surface, self.loo)
 
     def _observed(self) -> dict[str, Any]:
         """Names of the sensors of a map, and their errors when they are left out."""

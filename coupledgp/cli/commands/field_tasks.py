@@ -11,12 +11,11 @@ from scipy.stats import binom
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.cli.shared.domain import heading
-from coupledgp.cli.shared.evaluate import Stopwatch
+from coupledgp.cli.shared.evaluate import Stopwatch, figures
 from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
-from coupledgp.diagnostics import compare, coverage, cross_validate, nlpd, rmse
+from coupledgp.diagnostics import compare, coverage, cross_validate
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import CoupledGPError
 from coupledgp.geometry.locations import Locations, place_numbers
@@ -77,39 +76,6 @@ def _numbered_in_order(rows: FloatArray) -> IntArray:
     return np.argsort(np.argsort(first))[group]
 
 
-def score(model: FieldGPRegressor, task: HiddenPlaces) -> dict[str, Any] | None:
-    """Scores on all hidden sensors by the model's own law; None if there are none."""
-    if not task.hidden_y.size:
-        return None
-    mean, std = model.predict(task.hidden_places, return_std=True)
-    found = figures(task.hidden_y, mean, std)
-    gaussian = model.process_.is_gaussian
-    if not gaussian:
-        found["nlpd"] = -float(np.mean(model.log_density(task.hidden_places, task.hidden_y)))
-        for level in found["coverage"]:
-            lower, upper = model.predict_interval(task.hidden_places, level)
-            inside = (lower <= task.hidden_y) & (task.hidden_y <= upper)
-            found["coverage"][level] = float(np.mean(inside))
-    return {
-        "n_hidden": int(task.hidden_y.size), "density": "gaussian" if gaussian else "mixture",
-        **found,
-    }  # fmt: skip
-
-
-def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str, Any]:
-    """RMSE and R2 of means (n,) and, with std (n,), NLPD and coverage of Gaussians."""
-    error, spread = rmse(y, mean), float(np.std(y))
-    # Baselines of observations that are all alike have no error but rounding.
-    if std is not None and not (std > 1e-8 * np.abs(mean)).all():
-        std = None
-    return {
-        "rmse": error,
-        "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "nlpd": None if std is None else nlpd(y, mean, std),
-        "coverage": None if std is None else coverage(y, mean, std, LEVELS),
-    }
-
-
 def left_out(
     model: FieldGPRegressor, task: HiddenPlaces, names: tuple[str, ...]
 ) -> LeftOutPlaces | None:
@@ -121,7 +87,7 @@ def left_out(
 
 
 def judged_field(model: FieldGPRegressor, task: HiddenPlaces) -> ComparisonResult | None:
-    """What hidden sensors say of a field, or each sensor left out; None if that is not known."""
+    """Comparison at hidden sensors, or with each left out; None where neither is possible."""
     try:
         if task.hidden_y.size > 1:
             return compare(model, task.hidden_places, task.hidden_y, progress=False)
@@ -165,7 +131,10 @@ def beside_baselines(
 def _table(
     kind: str, rows: list[dict[str, Any]], found: list[BaselinePrediction], y: FloatArray
 ) -> dict[str, Any]:
-    rows += [{"name": one.name, **figures(y, one.mean, one.std)} for one in found]
+    for one in found:
+        # Baselines of observations that are all alike have no error but rounding.
+        sure = one.std is None or not (one.std > 1e-8 * np.abs(one.mean)).all()
+        rows.append({"name": one.name, **figures(y, one.mean, None if sure else one.std)})
     return {"sensors": kind, "n_sensors": int(y.size), "rows": rows}
 
 
@@ -209,7 +178,7 @@ def _describe_domain(domain: SpatialDomain, task: HiddenPlaces) -> dict[str, Any
 
 
 def describe_fit(model: FieldGPRegressor, domain: SpatialDomain) -> dict[str, Any]:
-    """Families and members with weights, and means over members of what they say."""
+    """Families and members with weights, and means of the members' hyperparameters."""
     selection, scale = model.selection_, float(np.mean(model.process_.units.scale))
     members = [
         {
@@ -247,7 +216,7 @@ def describe_fit(model: FieldGPRegressor, domain: SpatialDomain) -> dict[str, An
 
 
 def _log_mean(lengths: list[float | None], weights: FloatArray) -> float | None:
-    """Weighted geometric mean of the lengths that are known."""
+    """Weighted geometric mean of the known lengths."""
     known = [(np.log(length), w) for length, w in zip(lengths, weights, strict=True) if length]
     total = sum(w for _, w in known)
     return float(np.exp(sum(value * w for value, w in known) / total)) if total > 0 else None

@@ -11,7 +11,6 @@ from coupledgp.cli.commands.graph_tasks import (
     announce_law,
     beside_exact,
     describe,
-    score,
     split_nodes,
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
@@ -19,10 +18,10 @@ from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.domain import Domain, Paths, texts
-from coupledgp.cli.shared.evaluate import ExactComparison
+from coupledgp.cli.shared.evaluate import ExactComparison, scores
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
-from coupledgp.cli.show.graph import GraphFound, graph_report
+from coupledgp.cli.show.graph import GraphResult, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
@@ -125,7 +124,7 @@ class GraphDomain(Domain):
         announce_law(model)
         with self.clock("predict"), reporter("predict"):
             self.predicted = model.predict(return_std=True, latent=options.latent)
-            scored = score(model, network, task)
+            scored = scores(model.process_, task.hidden, task.hidden_y, "hidden")
         exact_nodes = options.exact_nodes
         if model.method_ != "walks":  # the exact model itself: a page shows that at some nodes
             exact_nodes = 0 if paths["report"] is None else min(exact_nodes, MOST_ITSELF)
@@ -153,7 +152,7 @@ class GraphDomain(Domain):
             self.report(result).to_html(page)
 
     def report(self, result: dict[str, Any]) -> Report:
-        found = GraphFound(result, self.network, self.task.nodes, self.predicted)
+        found = GraphResult(result, self.network, self.task.nodes, self.predicted)
         return graph_report(found, self.comparison)
 
 

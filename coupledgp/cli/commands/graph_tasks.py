@@ -11,7 +11,7 @@ import numpy as np
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import ExactComparison, Stopwatch
-from coupledgp.diagnostics import compare, coverage, nlpd, rmse
+from coupledgp.diagnostics import compare
 from coupledgp.gp.node_costs import probes_forecast
 from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.models import GraphGPRegressor
@@ -53,21 +53,6 @@ def split_nodes(nodes: IntArray, y: FloatArray, share: float, seed: int) -> Task
     return Task(nodes[~away], y[~away], nodes[away], y[away])
 
 
-def score(model: GraphGPRegressor, network: Network, task: Task) -> dict[str, Any] | None:
-    """Scores on all hidden values; None if there are none."""
-    if not task.hidden.size:
-        return None
-    mean, std = model.predict(network.graph.label_all(task.hidden), return_std=True)
-    error, spread = rmse(task.hidden_y, mean), float(np.std(task.hidden_y))
-    return {
-        "n_hidden": int(task.hidden.size),
-        "rmse": error,
-        "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "nlpd": nlpd(task.hidden_y, mean, std),
-        "coverage": coverage(task.hidden_y, mean, std),
-    }
-
-
 def beside_exact(
     model: GraphGPRegressor, network: Network, task: Task, exact_nodes: int, seed: int
 ) -> ExactComparison:
@@ -103,7 +88,7 @@ def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
 
 
 def evidence_of(model: GraphGPRegressor) -> dict[str, float | None]:
-    """Log evidence and its standard error; None where they would take long only to be shown."""
+    """Log evidence and its standard error; None where computing them takes too long."""
     names, process = ("log_evidence", "log_evidence_error"), model.first_process_
     posterior = process.posterior
     if process.known_evidence is None and isinstance(posterior, IterativePosterior):

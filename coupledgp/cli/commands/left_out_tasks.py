@@ -1,4 +1,4 @@
-"""`coupledgp report` without test rows: what is left out, and what it prints."""
+"""`coupledgp report` without test rows: the groups of training rows that are left out."""
 
 from __future__ import annotations
 

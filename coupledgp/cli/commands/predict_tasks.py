@@ -76,7 +76,7 @@ def law_columns(
 
 
 def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:
-    """The rows of a table, and the points that they are for a model."""
+    """The rows of a table, and their points for a model."""
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
         column, table = node_column or "node", read_table(data)
@@ -114,7 +114,7 @@ def table_inputs(model: Any, table: pa.Table, source: str) -> Any:
 
 
 def _columns(law: dict[str, FloatArray], prefix: str) -> dict[str, FloatArray]:
-    """Columns to add, from values (p,) or (p, k); those of several outputs are numbered."""
+    """Columns to add, from values (p,) or (p, k); columns of several outputs are numbered."""
     if law["mean"].ndim == 1:
         return {f"{prefix}{name}": values for name, values in law.items()}
     return {

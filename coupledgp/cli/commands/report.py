@@ -196,7 +196,7 @@ def left_out(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Write the page on what the training rows say of each other and print the figures."""
+    """Write the page on training rows as predicted from each other, and print the figures."""
     from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model

@@ -103,7 +103,7 @@ class LawWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is left."""
+        """Write all buffered laws."""
 
 
 def check_law_path(path: Path, name: str) -> None:
@@ -126,7 +126,7 @@ def check_law_path(path: Path, name: str) -> None:
 
 @contextmanager
 def law_written(path: Path) -> Iterator[Path]:
-    """Yield a temporary file or folder that takes the place of `path` when all is well."""
+    """Yield a temporary file or folder, which replaces `path` unless an error is raised."""
     if path.suffix.lower() in ZARR:
         with folder_written_whole(path, ZARR_MARKS, "a Zarr store") as folder:
             yield folder
@@ -239,7 +239,7 @@ class _GridWriter(LawWriter):
         ]
 
     def _coordinates(self) -> tuple[NDArray[Any], NDArray[Any], dict[str, str]]:
-        """Labels of nodes, times, and what the times are."""
+        """Labels of nodes, times, and attributes that state the unit of the times."""
         axis, labels = self.layout.axis, self.layout.labels
         whole = all(type(label) is int for label in labels)
         nodes = np.array(labels if whole else [str(label) for label in labels])

@@ -1,4 +1,4 @@
-"""Which options of `coupledgp interpolate` go with values over time, and with each other."""
+"""Which options of `coupledgp interpolate` go with values over time, and with one another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = (
 
 
 def check_together(options: InterpolateOptions) -> bool:
-    """Whether values are over time; refuse options that do not go with that.
+    """Whether values are over time; refuse options of the other case.
 
     Raises
     ------

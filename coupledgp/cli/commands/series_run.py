@@ -57,7 +57,7 @@ ARGUMENTS = ("kernel", "time_kernel", "periods", "outliers", "sensor_noise")
 
 @dataclass(frozen=True, eq=False)
 class SeriesPlace:
-    """Where values are: what a model is fitted on, and its nodes by name.
+    """Domain of a model of values over time, and its nodes by name.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class SeriesDomain(Domain):
         return series_report(result)
 
     def _model(self, panel: Panel) -> Any:
-        """The model of a panel: fitted, or that of a file with what is later added."""
+        """The model of a panel: fitted, or a file's model with the later values added."""
         options = self.options
         if options.update is not None:
             return self._updated(panel)
@@ -270,7 +270,7 @@ def _named_options() -> Iterator[None]:
 
 
 def read_place(options: InterpolateOptions) -> SeriesPlace:
-    """What a model is fitted on: a graph, or the operator of a mesh or of roads with lengths.
+    """Domain of the model: a graph, or the operator of a mesh or of roads with lengths.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` computes over time: laws in blocks, kinds of cells, figures."""
+"""Computations of `coupledgp interpolate` over time: laws in blocks, kinds of cells, figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAME = 1e-6
 
 
 def times_of(model: Any, times: str | None, forecast: str | None, zone: str | None) -> FloatArray:
-    """Numbers of the axis at which a law is written: those of the data, or asked for, and later."""
+    """Axis numbers of the law's times: the data's or the requested ones, and the forecast's."""
     axis, known = model.time_axis_, model.process_.rows.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:
@@ -104,7 +104,7 @@ def _put_rejected(
 
 
 def new_panel(model: Any, panel: Panel) -> Panel | None:
-    """The values of a panel that are later than those of a model; None if there are none."""
+    """The values of a panel that are later than a model's values; None if there are none."""
     numbers = model.time_axis_.numbers(panel.axis.labels(panel.axis.values))
     known = model.process_.rows.times
     later = numbers > known[-1] + SAME * _step(known)

@@ -34,7 +34,7 @@ MOST_HELD_OUT = 20_000
 
 
 def wants_batches(path: Path, asked: bool | None) -> bool:
-    """Whether a file is read in batches: as asked, or if its table may not fit into memory.
+    """Whether a file is read in batches: by the option, or if its table may not fit into memory.
 
     Folders are read in batches only.
 
@@ -81,7 +81,7 @@ def _table_bytes(path: Path) -> float:
 
 
 class TypedBatches(FileBatches):
-    """Batches of a file whose columns are of the kinds that `fit` gives them.
+    """Batches of a file whose columns have the kinds that `fit` gives them.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def text_columns(kinds: Mapping[str, str]) -> list[str]:
     return [name for name, kind in kinds.items() if kind in (CATEGORY, DATE)]
 
 
-class Divided(BatchSource):
+class SplitBatches(BatchSource):
     """Rows of a file without those held out, or the latter alone.
 
     Whether a row is held out depends on the seed and its place in the file, not on batches.
@@ -169,7 +169,7 @@ class Divided(BatchSource):
         return self.whole.identity() | held_out
 
 
-def divided(whole: FileBatches, share: float, seed: int) -> tuple[Divided, TableBatch | None]:
+def divided(whole: FileBatches, share: float, seed: int) -> tuple[SplitBatches, TableBatch | None]:
     """Rows to train on, and at most 20 000 held out, a share of the file at most; one pass."""
     n_rows = whole.n_rows
     if n_rows is None:
@@ -177,10 +177,10 @@ def divided(whole: FileBatches, share: float, seed: int) -> tuple[Divided, Table
     if not n_rows:
         raise InvalidInputError("expected rows below the header, got none")
     share = min(share, MOST_HELD_OUT / n_rows)
-    train = Divided(whole, share, seed)
+    train = SplitBatches(whole, share, seed)
     if not share:
         return train, None
-    return train, joined(iter(Divided(whole, share, seed, held_out=True)))
+    return train, joined(iter(SplitBatches(whole, share, seed, held_out=True)))
 
 
 def joined(batches: Iterator[TableBatch], most: int | None = None) -> TableBatch | None:

@@ -142,7 +142,7 @@ class DomainOptions:
 
 
 def is_mesh(path: Path) -> bool:
-    """Whether a path is that of a mesh, or the name of one of `coupledgp.datasets.meshes`."""
+    """Whether a path has the extension of a mesh, or names one of `coupledgp.datasets.meshes`."""
     return str(path) in meshes.names() or path.suffix.lower() in MESHES
 
 

@@ -79,7 +79,7 @@ def _ending(path: Path) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether a path is a pipe, whose name need not tell what it holds."""
+    """Whether a path is a pipe, whose name need not state its format."""
     try:
         return stat.S_ISFIFO(path.stat().st_mode)
     except (OSError, ValueError):
@@ -88,7 +88,7 @@ def is_pipe(path: Path) -> bool:
 
 @contextmanager
 def about(*paths: Path | None) -> Iterator[None]:
-    """Name files in errors of the body that name neither one of them nor an option."""
+    """Name the files in errors of the body that name neither a file nor an option."""
     names = [str(path) for path in paths if path is not None]
     try:
         yield
@@ -129,7 +129,7 @@ def _copied(path: Path) -> Path:
 
 
 def _own_folder() -> Path:
-    """A new folder, which goes with all others at the end of `pipes_kept`."""
+    """A new folder, which is removed with all others at the end of `pipes_kept`."""
     if not _folder:
         _folder.append(tempfile.mkdtemp(prefix="coupledgp-"))
         ends_with_the_process(_folder[0])
@@ -137,7 +137,7 @@ def _own_folder() -> Path:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Content of a pipe, from when a program writes into it until the last one has closed it."""
+    """Content of a pipe, from the first write of a program until the last program has closed it."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         yield _first_chunk(path, handle)
@@ -149,7 +149,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _first_chunk(path: Path, handle: int) -> bytes:
-    """What is in the pipe already; nothing if there is a program that has written nothing yet."""
+    """Bytes that are in the pipe already; empty if a program has opened it and not written yet."""
     start = time.monotonic()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Columns of a file as numbers, Booleans, categories and dates: what each is, and its values."""
+"""Columns of a file as numbers, Booleans, categories and dates: their kinds and values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def forced_kinds(
 
 
 def read_inputs(path: Path, kinds: Mapping[str, str]) -> pa.Table:
-    """Read a table whose categories and dates, of these kinds by name, are not to be guessed at."""
+    """Read a table, whose categories and dates are given by name and not guessed."""
     as_text = [name for name, kind in kinds.items() if kind in (CATEGORY, DATE)]
     return read_table(path, as_text=as_text, missing_text=True)
 
@@ -141,7 +141,7 @@ def typed(
 
 
 def _plain_numbers(table: pa.Table, names: list[str], kinds: Mapping[str, str]) -> set[str]:
-    """Names of columns of finite float64 that are to stay numbers: there is nothing to check."""
+    """Names of columns of finite float64 that remain numbers and need no check."""
     floats = {field.name for field in table.schema if field.type == pa.float64()}
     found = [name for name in names if name in floats and kinds.get(name, NUMBER) == NUMBER]
     if not found or not table.num_rows:

@@ -102,7 +102,7 @@ def read_network(
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path is that of a table: by its extension, or a pipe without a known one."""
+    """Whether a path is a table's: by its extension, or a pipe without a known extension."""
     kind = path.suffix.lower()
     unknown = kind not in (*MARKUP, *MESHES, *LINES)
     return kind in TABLES or (unknown and is_pipe(path))
@@ -168,13 +168,13 @@ def edge_labels(texts: list[str]) -> list[Any]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number from 0 as it is written, without leading zeros, of 64 bits."""
+    """Whether a text is a whole number from 0, without leading zeros, of at most 64 bits."""
     short = len(text) <= MOST_DIGITS and text.isascii() and text.isdigit()
     return short and str(int(text)) == text
 
 
 def label_column(labels: Sequence[Any]) -> pa.Array:
-    """Labels as a column; those of several types, or beyond 64 bits, as texts."""
+    """Labels as a column; labels of several types, or beyond 64 bits, as texts."""
     try:
         return pa.array(labels)
     except (pa.ArrowException, OverflowError, TypeError):
@@ -242,7 +242,7 @@ def _attribute_positions(found: Any) -> FloatArray | None:
 def measure(
     names: Iterable[str], weight: str | None, length: str | None
 ) -> tuple[str | None, str | None]:
-    """Names of the weights or of the lengths, the other None: as given, else a usual name."""
+    """Names of the weights or of the lengths, the other None: the given name, else a usual one."""
     if weight is not None and length is not None:
         raise InvalidInputError("--weight, --length: expected at most one of them")
     if weight is not None or length is not None:

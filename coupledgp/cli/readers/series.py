@@ -69,7 +69,7 @@ class Nodes:
     kind: str = "nodes"
 
     def find(self, texts: Sequence[str], where: Callable[[int], str]) -> IntArray:
-        """Numbers (m,) of texts (m,); the error says `where` an unknown one is."""
+        """Numbers (m,) of texts (m,); an error names the place of an unknown text by `where`."""
         found = np.array([self.numbers.get(text.strip(), -1) for text in texts], dtype=np.int64)
         bad = np.flatnonzero(found < 0)
         if bad.size:
@@ -110,7 +110,7 @@ def read_series(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, P
 
 
 def _texts(options: SeriesOptions) -> list[str]:
-    """Columns that are read as they stand: 007 is not 7, and an offset of a zone is kept."""
+    """Columns that are read as text: 007 is not 7, and times keep the offset of their zone."""
     return [options.time_column, options.node_column or NODE]
 
 

@@ -1,4 +1,4 @@
-"""Tables in text: what a CSV file may look like before pyarrow can read it."""
+"""Tables in text: the forms of a CSV file that are made readable for pyarrow."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(content: bytes) -> bytes:
-    """The text in UTF-8 from its first line that is not blank, without a mark of its encoding."""
+    """The text in UTF-8 from its first line that is not blank, without a byte order mark."""
     for mark, encoding in MARKS:
         if content.startswith(mark):
             content = content.decode(encoding).encode()

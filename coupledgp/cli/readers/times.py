@@ -1,4 +1,4 @@
-"""Times and nodes at which a law over time is asked for, from texts of the command line."""
+"""Requested times and nodes of a law over time, from texts of the command line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parse_times(text: str, axis: TimeAxis, zone: str | None, name: str = "--time
 def _read(
     three: tuple[str, str, str], axis: TimeAxis, zone: str | None
 ) -> tuple[float, float, float] | None:
-    """First and last time and step as numbers of an axis; None if they are not such."""
+    """First and last time and step as numbers of an axis; None for other texts."""
     try:
         ends = [_number(text, axis, zone) for text in three[:2]]
         return ends[0], ends[1], axis.duration(three[2])

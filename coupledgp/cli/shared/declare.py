@@ -78,7 +78,7 @@ class Options:
 
     @classmethod
     def name_of(cls, name: str) -> str:
-        """The option of a field, as it is written."""
+        """The option of a field as the command line has it."""
         found = {own.name: own.metadata["names"] for own in cls.declared()}
         names = found.get(name, ())
         return str(names[0]).split("/")[0] if names else f"--{name.replace('_', '-')}"
@@ -122,7 +122,7 @@ def _parameter(name: str, annotation: Any, default: Any = MISSING) -> inspect.Pa
 
 
 def _declared(own: Field[Any], kind: Any) -> Any:
-    """What typer is told of a field of a type."""
+    """Annotation for typer of a field of a type."""
     names, named = own.metadata["names"], dict(own.metadata["named"])
     if Path in (kind, *get_args(kind)):
         named["parser"] = path

@@ -1,4 +1,4 @@
-"""What a command fits a model to, from files to files: rows, nodes, a field, values over time."""
+"""Domains of the command line, from files to files: rows, nodes, a field, values over time."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ class Domain(ABC):
 
     @abstractmethod
     def write(self, result: dict[str, Any], paths: Paths) -> None:
-        """Write the files that are asked for to temporary paths."""
+        """Write the requested files to temporary paths."""
 
     @abstractmethod
     def report(self, result: dict[str, Any]) -> Report:
         """The result as a report, which is printed for a person."""
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
-        """A temporary path that takes the place of an output when all is well."""
+        """A temporary path, which replaces an output at the end unless an error is raised."""
         return written_whole(path)
 
 
 def run(domain: Domain) -> dict[str, Any]:
-    """Take a domain from its files to its files; return what there is to print.
+    """Take a domain from its files to its files; return the result to print.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def texts(paths: Paths) -> dict[str, str | None]:
 
 @contextmanager
 def noted(remarks: list[str]) -> Iterator[None]:
-    """Show warnings as ever, and add their texts to a list for the page and the JSON."""
+    """Show warnings as before, and add their texts to a list for the page and the JSON."""
     show = warnings.showwarning
 
     def note(message: Warning | str, *rest: Any, **named: Any) -> None:

@@ -20,12 +20,12 @@ from coupledgp.cli.shared.options import (
     SUBSET_ROWS,
     WHOLE_ROWS,
 )
-from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
+from coupledgp.diagnostics import PosteriorReport, compare, coverage, nlpd, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.errors import ExtrapolationWarning
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
-from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.ground.validation import check_choice
 from coupledgp.models.extrapolation import Extrapolations
@@ -240,42 +240,58 @@ def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, 
     return np.concatenate(lower), np.concatenate(upper)
 
 
-def scores(process: GaussianProcess, points: FloatArray, y: FloatArray) -> dict[str, Any] | None:
-    """Scores of a process at all test rows, points (p, D) and targets (p,); None without any.
-
-    The NLPD and the intervals are those of the process' own law, a mixture's where it is one.
-    """
-    if not len(points):
-        return None
-    starts = range(0, len(points), BATCH_ROWS)
-    parts = [_scored(process, points[k : k + BATCH_ROWS], y[k : k + BATCH_ROWS]) for k in starts]
-    mean, std, densities, lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
-    spread = float(np.std(y))
-    error = rmse(y, mean)
-    covered = coverage(y, mean, std)
-    if not process.is_gaussian:
-        inside = ((lower <= y[:, None]) & (y[:, None] <= upper)).mean(axis=0)
-        covered = dict(zip(LEVELS, inside.tolist(), strict=True))
-    is_transformed = isinstance(process, TransformedGP)
-    density = "transformed" if is_transformed else "gaussian" if process.is_gaussian else "mixture"
+def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str, Any]:
+    """RMSE and R2 of means (p,) and, with std (p,), NLPD and coverage of normal laws."""
+    error, spread = rmse(y, mean), float(np.std(y))
     return {
-        "n_test": len(y),
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "density": density,
-        "nlpd": -float(np.mean(densities)),
-        "coverage": covered,
+        "nlpd": None if std is None else nlpd(y, mean, std),
+        "coverage": None if std is None else coverage(y, mean, std),
     }
 
 
-def _scored(process: GaussianProcess, points: FloatArray, y: FloatArray) -> tuple[FloatArray, ...]:
-    """Means, standard deviations and log densities (p,), and ends (p, l) of intervals."""
+def scores(
+    process: GaussianProcess, points: Points, y: FloatArray, kind: str = "test"
+) -> dict[str, Any] | None:
+    """Scores of a process at all points (p, ...) with targets (p,); None without any.
+
+    The NLPD and the intervals are those of the process' own law, a mixture's where it is one.
+
+    Parameters
+    ----------
+    process, points, y
+        The process, the points and their targets.
+    kind
+        `"test"`: rows of a table, of which a few thousand are predicted at once. `"hidden"`: nodes
+        or places, which share solves and are predicted together.
+    """
+    if not len(points):
+        return None
+    at_once = BATCH_ROWS if kind == "test" else len(points)
+    starts = range(0, len(points), at_once)
+    parts = [_scored(process, points[k : k + at_once], y[k : k + at_once]) for k in starts]
+    mean, std, densities, lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
+    found = {f"n_{kind}": len(y), **figures(y, mean, std), "density": "gaussian"}
+    if not process.is_gaussian:
+        inside = ((lower <= y[:, None]) & (y[:, None] <= upper)).mean(axis=0)
+        found["density"] = "transformed" if isinstance(process, TransformedGP) else "mixture"
+        found["nlpd"] = -float(np.mean(densities))
+        found["coverage"] = dict(zip(LEVELS, inside.tolist(), strict=True))
+    return found
+
+
+def _scored(process: GaussianProcess, points: Points, y: FloatArray) -> tuple[FloatArray, ...]:
+    """Means and standard deviations (p,) and, of no normal law, log densities (p,) and ends (p, l).
+
+    The ends are those of intervals of the levels in `LEVELS`.
+    """
     mean, variance = process.law(points, "variance")
     assert variance is not None
-    densities = process.log_density(points, y[:, None])
-    ends = np.zeros((len(y), 2 * len(LEVELS)))
+    densities, ends = np.zeros(len(y)), np.zeros((len(y), 2 * len(LEVELS)))
     if not process.is_gaussian:
         tails = 0.5 * (1 - np.array(LEVELS))
+        densities = process.log_density(points, y[:, None])
         ends = process.quantiles(points, np.concatenate([tails, 1 - tails]))[:, 0]
     return mean[:, 0], np.sqrt(variance[:, 0]), densities, *np.hsplit(ends, 2)
 

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` found of a field, as a report: map, scores, fit, domain, sensors."""
+"""The report of `coupledgp interpolate` on a field: map, scores, fit, domain, sensors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_MEMBERS, MAX_SENSORS = 6, 12
 
 
 @dataclass(frozen=True, eq=False)
-class FieldFound:
-    """What an interpolation found of a field.
+class FieldResult:
+    """Result of the interpolation of a field.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class FieldFound:
     left_out: LeftOutPlaces | None = field(default=None, repr=False)
 
 
-def field_report(found: FieldFound) -> Report:
+def field_report(found: FieldResult) -> Report:
     """The report of a field."""
     result = found.result
     return Report(
@@ -70,7 +70,7 @@ def headline(result: dict[str, Any]) -> str:
 
 
 def model_line(result: dict[str, Any]) -> str:
-    """Say in a line what the field is: shares of surface and position, lengths, noise."""
+    """One line on the fitted field: shares of surface and position, lengths, noise."""
     fitted, unit = result["fitted"], result["domain"]["unit"]
     along = "the surface" if result["domain"]["dimension"] == 2 else "the network"
     share, parts = fitted["surface_share"], []
@@ -90,7 +90,7 @@ def model_line(result: dict[str, Any]) -> str:
 
 
 def verdict(result: dict[str, Any]) -> list[str]:
-    """Compare the model with the best baseline in a sentence, if baselines were asked for."""
+    """Compare the model with the best baseline in a sentence, if baselines were computed."""
     found = result["baselines"]
     if found is None:
         return []
@@ -106,12 +106,12 @@ def verdict(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def map_section(found: FieldFound) -> Section | None:
+def map_section(found: FieldResult) -> Section | None:
     """The law on the map; None where there are no positions."""
     return None if found.picture is None else Section("map", pictures=[found.picture.picture])
 
 
-def domain_section(found: FieldFound) -> Section:
+def domain_section(found: FieldResult) -> Section:
     """Size of the surface or network."""
     table = ReportTable("Domain", ("", "as read"), domain_rows(found.result))
     return Section("domain", tables=[table])
@@ -139,7 +139,7 @@ def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def fit_section(found: FieldFound) -> Section:
+def fit_section(found: FieldResult) -> Section:
     """Families of kernels and the members of greatest weight."""
     fitted = found.result["fitted"]
     names = ("surface_share", "range", "lengthscale", "field_std", "noise_std")
@@ -168,8 +168,8 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def score_section(shown: FieldFound) -> Section | None:
-    """Scores on hidden sensors, beside baselines if they were asked for; None without either."""
+def score_section(shown: FieldResult) -> Section | None:
+    """Scores on hidden sensors, beside baselines if there are any; None without either."""
     scores, found = shown.result["scores"], shown.result["baselines"]
     if found is None and scores is None:
         return None
@@ -194,8 +194,8 @@ def score_section(shown: FieldFound) -> Section | None:
     return Section("test-scores", figures=figures, tables=[ReportTable(title, columns, rows)])
 
 
-def sensor_section(shown: FieldFound) -> Section | None:
-    """The sensors that deviate the most from their prediction by the others."""
+def sensor_section(shown: FieldResult) -> Section | None:
+    """The sensors that deviate the most from their prediction by all others."""
     found, loo = shown.result["leave_one_out"], shown.left_out
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` found on a graph, as a report: the map, the graph, the fit."""
+"""The report of `coupledgp interpolate` on a graph: the map, the graph, the fit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from coupledgp.inference.nodes.forecast import Step
 from coupledgp.random import FloatArray, IntArray
 
 
-class GraphFound(NamedTuple):
-    """What an interpolation found: its description and, for a map, the law at the nodes.
+class GraphResult(NamedTuple):
+    """Result of an interpolation: its description and, for a map, the law at the nodes.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class GraphFound(NamedTuple):
     law: tuple[FloatArray, FloatArray]
 
 
-def graph_report(found: GraphFound, comparison: ExactComparison | None) -> Report:
+def graph_report(found: GraphResult, comparison: ExactComparison | None) -> Report:
     """The report of an interpolation, with a map where nodes have positions."""
     result = found.result
     lead = [headline(result), model_line(result)]
@@ -77,7 +77,7 @@ def model_line(result: dict[str, Any]) -> str:
     )
 
 
-def map_section(found: GraphFound) -> Section | None:
+def map_section(found: GraphResult) -> Section | None:
     """The law at the places of the nodes; None where they have none."""
     if found.network.mesh is None and found.network.positions is None:
         return None
@@ -85,7 +85,7 @@ def map_section(found: GraphFound) -> Section | None:
     return Section("map", pictures=[drawn.picture])
 
 
-def fit_section(found: GraphFound) -> Section:
+def fit_section(found: GraphResult) -> Section:
     """Size of the graph, hyperparameters and settings of the fit."""
     tables = [
         ReportTable("Graph", ("", "as read"), graph_rows(found.result)),

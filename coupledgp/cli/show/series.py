@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` found over time, as a report: terms, fit and sensors left out."""
+"""The report of `coupledgp interpolate` over time: terms, fit and sensors left out."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def model_lines(found: dict[str, Any]) -> list[str]:
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:
-    """Lines on what was written and how long it took."""
+    """Lines on the files that were written and the seconds of each part."""
     output = result["output"]
     names = [output[name] for name in ("leave_one_sensor_out", "report", "save_model")]
     written = [f"{output['output']} ({output['n_rows']} rows)", *(n for n in names if n)]

@@ -1,4 +1,4 @@
-"""What `coupledgp fit` found, as a report: how columns are read, what was fitted, and scores."""
+"""The report of `coupledgp fit`: kinds of columns, the fitted model, and scores."""
 
 from __future__ import annotations
 

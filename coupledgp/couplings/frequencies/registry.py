@@ -122,7 +122,7 @@ class DirectionsAndNorms(FrequencyCoupling):
         return norms_from_uniforms(self.norms.sample(n_drawn, dim, rng), dim, spectrum)
 
     def n_drawn(self, n_frequencies: int) -> int:
-        """Number of frequencies that are drawn, the rest being negatives of these."""
+        """Number of frequencies that are drawn; all further ones are negatives of drawn ones."""
         return -(-n_frequencies // 2) if self.antithetic else n_frequencies
 
     def structured(

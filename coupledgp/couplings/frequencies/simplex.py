@@ -59,7 +59,7 @@ class SimplexDirections(Directions):
 
 @dataclass(frozen=True)
 class SimplexPlusDirections(Directions):
-    """Simplex directions adapted to the norms: each frequency opposes the sum of the others.
+    """Simplex directions adapted to the norms: each frequency opposes the sum of all others.
 
     Sweeps over `w_i <- -|w_i| (sum_{j != i} w_j) / |sum_{j != i} w_j|` start at the simplex and
     lower `|sum_i w_i|`, until no direction moves by more than `tolerance` in a sweep. A Haar

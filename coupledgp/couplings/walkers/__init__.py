@@ -1,1 +1,1 @@
-"""Couplings of walkers: their lengths and their steps."""
+"""Couplings of walkers: joint laws of lengths and joint laws of steps."""

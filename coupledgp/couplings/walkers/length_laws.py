@@ -82,7 +82,7 @@ class GeometricLaw(LengthLaw):
 
 
 class MatchedLaw(LengthLaw):
-    """Law with survival in proportion to the rest of a series: `S_t ~ sqrt(sum_{k>=t} f_k^2)`.
+    """Law with survival in proportion to a series' tail: `S_t ~ sqrt(sum_{k>=t} f_k^2)`.
 
     Not in the papers (MATH 9, "Beyond the papers", 3). Loads stay bounded, where under geometric
     lengths they grow like `(1-p)^-t`. With several rows the law is the mean of the laws that match

@@ -13,10 +13,11 @@ from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
-from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.figures import Figures, Predictions
+from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import process_of
@@ -89,7 +90,9 @@ def cross_validate(
     losses = -law.log_density(y)
     found = judged(task, law, y, seed)
     mixture = None if len(law.shares) == 1 else law
-    figures = Figures(len(y), y.shape[1], **_scores(task, law, y, mixture))
+    std, groups = np.sqrt(law.variance), task.groups[task.rows]
+    scores = marginal_scores(y, law.mean, std, "", mixture, groups)
+    figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
         _baselines(task, law, y, mixture), found.calibration, found.misfit,
         n_judged=found.n_judged, n_points=len(y),
@@ -100,7 +103,7 @@ def cross_validate(
         figures,
         Predictions(
             law.mean,
-            np.sqrt(law.variance),
+            std,
             None,
             None,
             y,
@@ -130,22 +133,15 @@ def cross_validate(
     )
 
 
-def _scores(
-    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: OwnLaws | None
-) -> dict[str, Any]:
-    groups = task.groups[task.rows]
-    return scores_over_groups(y, law.mean, np.sqrt(law.variance), groups, mixture)
-
-
 def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: OwnLaws | None) -> Any:
     """The model beside each baseline that leaves out the same groups."""
-    groups = task.groups[task.rows]
+    own, groups = (law.mean, np.sqrt(law.variance)), task.groups[task.rows]
     found = []
     for one in left_out_rivals(task.process, task.groups):
         # Where one weight outweighs all others, the rest have lost their digits.
         if one.std is not None and np.isfinite([one.mean, one.std]).all():
             other = BaselinePrediction(one.name, one.mean[task.rows], one.std[task.rows])
-            found.append(beside(y, law.mean, np.sqrt(law.variance), other, groups, mixture))
+            found.append(BesideBaseline.of(y, *own, other, mixture, groups))
     return tuple(found)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scoring.score_table import OwnLaws, paired_scores
-from coupledgp.diagnostics.scoring.scores import nlpd, paired_difference, rmse
+from coupledgp.diagnostics.scoring.measures import differences
+from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.scores import nlpd, rmse
 from coupledgp.random import FloatArray
 
 
@@ -39,6 +41,7 @@ class BesideBaseline:
         std: FloatArray,
         other: BaselinePrediction,
         mixture: OwnLaws | None = None,
+        groups: ArrayLike | None = None,
     ) -> BesideBaseline:
         """Scores of a law of single points beside those of a baseline's.
 
@@ -50,6 +53,8 @@ class BesideBaseline:
             Predictions of the baseline, of the same shape, with standard deviations.
         mixture
             The laws of the points where they are mixtures.
+        groups
+            Groups (p,) in which losses go together; None: every point by itself.
         """
         assert other.std is not None
         shape = (len(y), -1)
@@ -58,12 +63,7 @@ class BesideBaseline:
             (law[0].reshape(shape), law[1].reshape(shape))
             for law in ((mean, std), (other.mean, other.std))
         )
-        found: dict[str, dict[str, Any]] = {}
-        for score in paired_scores():
-            losses = score.losses(targets, *own, mixture)
-            found[score.difference_name] = paired_difference(
-                losses, _like(losses, score.losses(targets, *theirs))
-            )._asdict()
+        found = differences(targets, *own, *theirs, (mixture, None), groups)
         return cls(other.name, rmse(targets, theirs[0]), nlpd(targets, *theirs), found)
 
     def advantage(self) -> float:
@@ -73,8 +73,3 @@ class BesideBaseline:
         mean = gap["mean"]
         assert mean is not None
         return -mean / error if error else 0.0
-
-
-def _like(losses: FloatArray, others: FloatArray) -> FloatArray:
-    """Losses (p, k), their mean (p,) over outputs where those of a mixture are joint."""
-    return others.mean(axis=1) if losses.ndim == 1 else others

@@ -14,7 +14,6 @@ from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
-from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
 
@@ -94,11 +93,11 @@ def law_of_process(process: GaussianProcess, points: Points) -> Law:
     Raises
     ------
     InvalidInputError
-        Its observations are not normal given the function.
+        The noise of its observations depends on the function.
     """
-    if not isinstance(process.noise, Gaussian):
+    if not hasattr(process.noise, "variance"):
         raise InvalidInputError(
-            f"model: expected observations that are normal given the function, got "
+            f"model: expected observations with noise that does not depend on the function, got "
             f"{type(process.noise).__name__}; process.log_density(points, targets) scores them"
         )
     mean, cov = process.law(points, "covariance")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
 from coupledgp.diagnostics.scoring.laws import Law
@@ -93,6 +94,7 @@ def marginal_scores(
     std: FloatArray,
     prefix: str,
     mixture: OwnLaws | None = None,
+    groups: ArrayLike | None = None,
 ) -> dict[str, Any]:
     """All scores that need the law of each point only, and their standard errors.
 
@@ -107,6 +109,8 @@ def marginal_scores(
         Put before the names of the scores: empty, or `"reference_"`.
     mixture
         The laws of the points where they are mixtures.
+    groups
+        Groups (p,) in which losses go together; None: every point by itself.
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
     for score in SCORES.values():
@@ -114,18 +118,22 @@ def marginal_scores(
             found[score.name] = score.value(score.losses(y, mean, std, mixture))
         elif isinstance(score, MarginalScore):
             found[score.name] = score.value(y, mean, std, mixture)
-    found["standard_errors"] = standard_errors(y, mean, std, mixture)
+    found["standard_errors"] = standard_errors(y, mean, std, mixture, groups)
     return {prefix + name: value for name, value in found.items()}
 
 
 def standard_errors(
-    y: FloatArray, mean: FloatArray, std: FloatArray, mixture: OwnLaws | None = None
+    y: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+    mixture: OwnLaws | None = None,
+    groups: ArrayLike | None = None,
 ) -> dict[str, float | None]:
-    """Standard errors of scores over points, roots by the delta method; arrays (p, k)."""
+    """Standard errors of scores over points or groups (p,), roots by the delta method."""
     errors = {}
     for score in paired_scores():
         losses = score.losses(y, mean, std, mixture)
-        error = paired_difference(losses, np.zeros_like(losses)).standard_error
+        error = paired_difference(losses, np.zeros_like(losses), groups).standard_error
         if score.root and error is not None:
             value = score.value(losses)
             error = error / (2 * value) if value > 0 else 0.0
@@ -140,16 +148,18 @@ def differences(
     reference_mean: FloatArray,
     reference_std: FloatArray,
     mixtures: Mixtures = (None, None),
+    groups: ArrayLike | None = None,
 ) -> dict[str, Any]:
     """Losses of the model minus losses of the reference, with standard errors over points.
 
-    Targets, means and standard deviations are (p, k); `mixtures`: see `marginal_scores`.
+    Targets, means and standard deviations are (p, k); `mixtures` and `groups`: see
+    `marginal_scores`.
     """
     found = {}
     for score in paired_scores():
         own = score.losses(y, mean, std, mixtures[0])
         other = score.losses(y, reference_mean, reference_std, mixtures[1])
-        pair = paired_difference(_over_outputs(own), _over_outputs(other))
+        pair = paired_difference(_over_outputs(own), _over_outputs(other), groups)
         found[score.difference_name] = pair._asdict()
     return found
 

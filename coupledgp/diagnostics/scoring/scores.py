@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
@@ -221,14 +222,37 @@ def bins_of(transforms: FloatArray, n_bins: int = PIT_BINS) -> IntArray:
     return bins
 
 
-def paired_difference(score: FloatArray, reference: FloatArray) -> MeanOverPoints:
-    """Mean of `score - reference` over points, with the standard error of independent points.
+def paired_difference(
+    score: FloatArray, reference: FloatArray, groups: ArrayLike | None = None
+) -> MeanOverPoints:
+    """Mean of `score - reference` over points, with its standard error.
 
-    Both are scores of single points, (p,) or (p, k); the mean over outputs is taken first.
+    Both are scores of single points, (p,) or (p, k); the mean over outputs is taken first. Points
+    are independent, or by `error_over_groups` those of different groups (p,) are.
     """
     gap = (score - reference).reshape(len(score), -1).mean(axis=1)
+    if groups is not None:
+        return MeanOverPoints(float(gap.mean()), error_over_groups(gap, groups))
     error = float(gap.std(ddof=1) / np.sqrt(gap.size)) if gap.size > 1 else None
     return MeanOverPoints(float(gap.mean()), error)
+
+
+def error_over_groups(losses: FloatArray, groups: ArrayLike) -> float | None:
+    """Standard error of the mean of losses (m,) or (m, k) that go together in groups (m,).
+
+    It is that of the sums of the G groups,
+
+        se^2 = G / (G - 1) sum_g (sum_{i in g} (l_i - mean))^2 / m^2 ,
+
+    which for groups of one is that of independent observations (Liang and Zeger, 1986, Biometrika
+    73). None for a single group.
+    """
+    each = losses.reshape(len(losses), -1).mean(axis=1)
+    _, numbers = np.unique(groups, return_inverse=True)
+    sums = np.bincount(numbers.reshape(-1), each - each.mean())
+    if sums.size < 2:
+        return None
+    return float(np.sqrt(np.square(sums).sum() * sums.size / (sums.size - 1)) / each.size)
 
 
 def kernel_error(approximate: FloatArray, exact: FloatArray) -> tuple[float, float]:

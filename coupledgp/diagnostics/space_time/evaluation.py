@@ -11,8 +11,8 @@ import numpy as np
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
-from coupledgp.diagnostics.space_time.rivals import Rival, SpaceTimeLaw, chosen_rivals, rival_law
-from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
+from coupledgp.diagnostics.space_time.rivals import Rival, chosen_rivals, rival_law
+from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int

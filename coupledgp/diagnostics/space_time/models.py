@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from coupledgp.diagnostics.space_time.readings import SensorReadings
-from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
+from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.space_time.site_labels import SiteLabels

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.scoring import ALL, SCORES, ScoreRow
+from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice
@@ -92,7 +92,7 @@ class SpaceTimeEvaluation:
         InvalidInputError
             There is no such score.
         """
-        check_choice(name, SCORES, "name")
+        check_choice(name, SCORED, "name")
         for row in self.table(None):
             if (row["model"], row["kind"], row["value"]) == (model, kind, value):
                 return float(row[name])
@@ -156,7 +156,7 @@ def _first_number(value: str) -> int:
 def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
     """Means of the scores of the same model, kind and group over splits."""
     first = {key: getattr(rows[0], key) for key in KEYS}
-    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in SCORES}
+    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in SCORED}
     errors = [row.rmse for row in rows]
     spread = float(np.std(errors, ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else float("nan")
     return first | {"n": sum(row.n for row in rows)} | means | {"rmse_error": spread}

@@ -18,12 +18,12 @@ earlier times, and errors are pooled by kind and by steps ahead.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from coupledgp.diagnostics.space_time.per_step import graph_gp_per_step
 from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
+from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
     linear_in_time,
@@ -34,7 +34,6 @@ from coupledgp.diagnostics.space_time.simple import (
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.diagnostics.space_time.time_alone import gp_in_time
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, as_rng
 
@@ -43,31 +42,6 @@ from coupledgp.random import FloatArray, as_rng
 Rival = Callable[[SensorReadings], tuple[FloatArray, FloatArray | None]]
 # How often a split is laid over other readings for an empirical law, and errors that tell one.
 N_LAID, FEWEST_ERRORS = 4, 10
-
-
-class SpaceTimeLaw(NamedTuple):
-    """Laws (p, n) of observations: normal ones, or those of transforms of normal ones.
-
-    Attributes
-    ----------
-    mean, std : FloatArray (p, n)
-        Means and standard deviations; NaN where there is no prediction.
-    transform : TargetTransform or None
-        The map g of observations y for which `g(y)` is normal; None: y itself is.
-    inner_mean, inner_std : FloatArray (p, n) or None
-        Means and standard deviations of `g(y)`.
-    """
-
-    mean: FloatArray
-    std: FloatArray
-    transform: TargetTransform | None = None
-    inner_mean: FloatArray | None = None
-    inner_std: FloatArray | None = None
-
-    def at(self, cells: BoolArray) -> SpaceTimeLaw:
-        """The laws (k,) at some cells (p, n)."""
-        inner = [None if a is None else a[cells] for a in (self.inner_mean, self.inner_std)]
-        return SpaceTimeLaw(self.mean[cells], self.std[cells], self.transform, *inner)
 
 
 def _point(function: Callable[[SensorReadings], FloatArray]) -> Rival:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.diagnostics.scoring.scores import half_width, point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
+from coupledgp.diagnostics.scoring.score_table import PointScore, paired_scores
+from coupledgp.diagnostics.scoring.scores import coverage_points, inside_levels
 from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
-from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
-from coupledgp.diagnostics.space_time.sensor_table import crps_of_quantiles
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray
 
 LEVEL = 0.95
@@ -21,7 +22,48 @@ ALL, BY_DAY, BY_STEP = "all", "time of day", "steps ahead"
 PART_HOURS = 3
 # Steps ahead that have scores of their own: all up to 12, then every twelfth.
 EVERY_STEP = 12
-SCORES = ("rmse", "mae", "nlpd", "crps", "coverage_95", "bias")
+# Scores of a table, each a mean of losses of single readings or the root of one.
+SCORED = {
+    score.name: score
+    for score in (
+        *(one for one in paired_scores() if one.name in ("rmse", "mae", "nlpd", "crps")),
+        PointScore(
+            name="coverage_95", label="in 95 %", lower_is_better=False,
+            points=lambda y, mean, std: coverage_points(y, mean, std, (LEVEL,))[..., 0],
+            of_mixture=lambda y, law: inside_levels(law.transforms(y), (LEVEL,))[..., 0],
+        ),
+        PointScore(name="bias", label="bias", points=lambda y, mean, std: mean - y),
+    )
+}  # fmt: skip
+
+
+class SpaceTimeLaw(NamedTuple):
+    """Laws (p, n) of observations: normal ones, or those of transforms of normal ones.
+
+    Attributes
+    ----------
+    mean, std : FloatArray (p, n)
+        Means and standard deviations; NaN where there is no prediction.
+    transform : TargetTransform or None
+        The map g of observations y for which `g(y)` is normal; None: y itself is.
+    inner_mean, inner_std : FloatArray (p, n) or None
+        Means and standard deviations of `g(y)`.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    transform: TargetTransform | None = None
+    inner_mean: FloatArray | None = None
+    inner_std: FloatArray | None = None
+
+    def at(self, cells: BoolArray) -> PointLaws:
+        """The laws (m, 1) at some cells (p, n)."""
+        own = None
+        if self.transform is not None and self.inner_mean is not None:
+            assert self.inner_std is not None
+            inner = (self.inner_mean[cells, None], self.inner_std[cells, None])
+            own = TransformedLaws(self.transform, *inner)
+        return PointLaws(self.mean[cells, None], self.std[cells, None], own)
 
 
 @dataclass(frozen=True)
@@ -59,31 +101,11 @@ class ScoreRow:
     bias: float
 
 
-def score_values(y: FloatArray, law: SpaceTimeLaw) -> dict[str, Any]:
-    """Scores of n laws by name, of observations (n,), n > 0."""
-    error = law.mean - y
-    density, crps, inside = _law_scores(y, law)
-    return {
-        "n": int(y.size),
-        "rmse": float(np.sqrt(np.mean(np.square(error)))),
-        "mae": float(np.mean(np.abs(error))),
-        "nlpd": float(np.mean(density)),
-        "crps": float(np.mean(crps)),
-        "coverage_95": float(np.mean(inside)),
-        "bias": float(np.mean(error)),
-    }
-
-
-def _law_scores(y: FloatArray, law: SpaceTimeLaw) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Negative log densities, CRPS, and whether observations (n,) are in 95 % intervals."""
-    reach, transform = half_width(LEVEL), law.transform
-    if transform is None or law.inner_mean is None or law.inner_std is None:
-        inside = np.abs(y - law.mean) <= reach * law.std
-        return point_nlpd(y, law.mean, law.std), point_crps(y, law.mean, law.std), inside
-    z, mean, std = transform.forward(y), law.inner_mean, law.inner_std
-    density = point_nlpd(z, mean, std) - transform.log_slope(y)
-    inside = np.abs(z - mean) <= reach * std
-    return density, crps_of_quantiles(transform, y, mean, std), inside
+def score_values(y: FloatArray, laws: PointLaws) -> dict[str, Any]:
+    """Scores of laws (m, 1) by name, of observations (m,), m > 0."""
+    targets = y[:, None]
+    found = {name: score.value(laws.losses(score, targets)) for name, score in SCORED.items()}
+    return {"n": int(y.size), **found}
 
 
 def score_rows(

@@ -9,17 +9,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
 from coupledgp.gp.back_transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.output import write_text
 from coupledgp.random import FloatArray, IntArray
 
-# Standard deviations that hold 95 % of a Gaussian law on either side.
-REACH = float(special.ndtri(0.975))
-# Cells whose moments are expanded at once, and quantiles of a law that its CRPS is summed over.
-AT_ONCE, N_QUANTILES = 2**16, 64
+# Cells whose moments are expanded at once.
+AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,33 +65,24 @@ class SensorTable:
         With a transform observations and laws are of transformed values; scores and laws in the
         table are of values.
         """
-        z = (mean - observed) / std
-        density = -0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-        inside = np.where(np.isnan(z), np.nan, np.abs(z) <= REACH)
-        if transform is None:
-            shape = z * (2 * special.ndtr(z) - 1) + np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2)
-            crps = std * (shape - 1 / np.sqrt(np.pi))
-        else:
-            there = ~np.isnan(z)
+        cells = ~np.isnan((mean - observed) / std)
+        law = SpaceTimeLaw(mean, std)
+        if transform is not None:
             values = np.full(observed.shape, np.nan)
-            values[there] = mapped_back(transform, observed[there])
-            density[there] += transform.log_slope(values[there])
-            crps = crps_of_quantiles(transform, values, mean, std)
-            mean, variance = moments_back(transform, mean, std)
-            observed, std = values, np.sqrt(variance)
-        error = mean - observed
-        scores = {
-            "rmse": np.sqrt(np.nanmean(error**2, axis=1)),
-            "mae": np.nanmean(np.abs(error), axis=1),
-            "bias": np.nanmean(error, axis=1),
-            "nlpd": -np.nanmean(density, axis=1),
-            "crps": np.nanmean(crps, axis=1),
-            "coverage_95": np.nanmean(inside, axis=1),
-        }
+            values[cells] = mapped_back(transform, observed[cells])
+            there, variance = moments_back(transform, mean, std)
+            observed = values
+            law = SpaceTimeLaw(there, np.sqrt(variance), transform, mean, std)
+        laws, targets, row = law.at(cells), observed[cells, None], np.nonzero(cells)[0]
+        n = cells.sum(axis=1)
+        scores = {}
+        for name, score in SCORED.items():
+            losses = laws.losses(score, targets).reshape(-1)
+            means = np.bincount(row, losses, len(cells)) / np.where(n > 0, n, np.nan)
+            scores[name] = np.sqrt(means) if score.root else means
         order = np.argsort(-scores["rmse"], kind="stable")
-        counts = (~np.isnan(observed)).sum(axis=1)
         return cls(
-            node=[nodes[k] for k in order], n=counts[order], mean=mean[order], std=std[order],
+            node=[nodes[k] for k in order], n=n[order], mean=law.mean[order], std=law.std[order],
             **{name: values[order] for name, values in scores.items()},
         )  # fmt: skip
 
@@ -143,15 +132,3 @@ def moments_back(
     for part in np.array_split(there, max(1, there.size // AT_ONCE)):
         found[:, part] = mapped_moments(transform, flat_mean[part], flat_std[part] ** 2)
     return found[0].reshape(mean.shape), found[1].reshape(mean.shape)
-
-
-def crps_of_quantiles(
-    transform: TargetTransform, values: FloatArray, mean: FloatArray, std: FloatArray
-) -> FloatArray:
-    """`2 int (1(y <= q) - tau) (q - y) dtau` by a midpoint rule over quantiles q(tau)."""
-    total = np.zeros(values.shape)
-    levels = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
-    for level in levels:
-        quantile = mapped_back(transform, mean + std * special.ndtri(level))
-        total += 2 * ((values <= quantile) - level) * (quantile - values)
-    return np.where(np.isnan(values), np.nan, total / N_QUANTILES)

@@ -87,7 +87,7 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
         return features
 
     def estimate(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
-        """Estimates (..., n, p) of the kernel between the rows of `X` and those of `Y`."""
+        """Estimates (..., n, p) of the kernel between rows of X (..., n, d) and Y (..., p, d)."""
         return self.queries(X) @ self.keys(Y).mT
 
     def probabilities(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:

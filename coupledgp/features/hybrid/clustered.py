@@ -194,7 +194,7 @@ def pair_diagonals(queries: FloatArray, keys: FloatArray, max_ratio: float) -> C
 
 
 def invert_diagonals(factor: Tensor) -> Tensor:
-    """Real and imaginary parts (2, ...) of `1 / a`, given those of `a` (2, ...)."""
+    """Real and imaginary parts (2, ...) of `1 / a`, from the parts (2, ...) of `a`."""
     real, imag = factor
     square = real.square() + imag.square()
     return torch.stack([real / square, -imag / square])

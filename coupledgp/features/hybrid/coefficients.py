@@ -97,7 +97,7 @@ class AngularCoefficient(Coefficient):
 
     @property
     def cost(self) -> int:
-        """Multiplications: d n."""
+        """Multiplications for one vector: d n."""
         return self.projections.numel()
 
     def features(self, inputs: Tensor, side: Side) -> Tensor:

@@ -96,7 +96,7 @@ class HybridFeatures(SoftmaxFeatures):
 
     @property
     def cost(self) -> int:
-        """Multiplications for one vector: those of all parts, and the outer products."""
+        """Multiplications for one vector: of all parts, and of the outer products."""
         bases = sum(base.cost for base in self._bases)
         return bases + sum(weight.cost for weight in self._weights) + self.n_features
 
@@ -198,7 +198,7 @@ class _BipolarHybridFeatures(HybridFeatures):
 
 
 class AngularHybridFeatures(_BipolarHybridFeatures):
-    """Positive features with the weight `angle(x, y) / pi`, sine and cosine with the rest.
+    """Positive features with the weight `angle(x, y) / pi`, sine and cosine with one minus it.
 
     For vectors of equal length the estimate is exact at angles 0 and pi. There are
     `M = 4 m (n + 1)` features. With independent projections
@@ -249,7 +249,7 @@ class AngularHybridFeatures(_BipolarHybridFeatures):
 
 
 class GaussianHybridFeatures(_BipolarHybridFeatures):
-    """Sine and cosine with the weight `exp(-|x + M y|^2 / (2 c^2))`, positive with the rest.
+    """Sine and cosine with the weight `exp(-|x + M y|^2 / (2 c^2))`, positive with one minus it.
 
     With the default `M = -I` the weight is near one where `x` is near `y`. There are
     `2 m (2 L + 1)` features, where L is the number of the coefficient's features (2n or n).

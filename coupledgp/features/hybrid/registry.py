@@ -127,6 +127,6 @@ def _softmax_features(features: object) -> Callable[..., SoftmaxFeatures] | None
 
 
 def _shown(features: object) -> str:
-    """A name to show in a message."""
+    """The name of a value in error messages."""
     named = features if isinstance(features, str) else getattr(features, "__name__", None)
     return named or type(features).__name__

@@ -28,7 +28,7 @@ BLOCK_VISITS = 2**17
 
 @dataclass(frozen=True)
 class WalkTask:
-    """Walks that are wanted.
+    """Settings of the walks to sample.
 
     Attributes
     ----------
@@ -88,15 +88,15 @@ class Weights(NamedTuple):
 Found = tuple[Sequence[IntArray], Sequence[Sequence[NDArray[Any]]]]
 
 
-class Result(ABC):
-    """Visits of a block of rows that are kept, made in one thread."""
+class Tally(ABC):
+    """Selected visits of a block of rows, made in one thread."""
 
     def __init__(self, task: WalkTask, *dtypes: Any) -> None:
         self.task = task
         self._room = [np.empty(0, dtype) for dtype in dtypes]
 
     def room(self, columns: SortedVisits) -> list[NDArray[Any]]:
-        """Arrays with room for all codes, kept for the next block."""
+        """Arrays with room for all codes, reused for the next block."""
         size = int(columns.n_codes.sum())
         if self._room[0].size < size:
             self._room = [np.empty(size + size // 8, array.dtype) for array in self._room]
@@ -111,7 +111,7 @@ class Result(ABC):
         """The result for the visits of rows."""
 
 
-class Counted(Result):
+class VisitCounts(Tally):
     """The visits."""
 
     def __init__(self, task: WalkTask) -> None:
@@ -129,7 +129,7 @@ class Counted(Result):
         return sizes, [[visits.nodes], [visits.entries]]
 
 
-class Weighed(Result):
+class VisitSums(Tally):
     """The weighted sum of the visits of each (row, node)."""
 
     def __init__(self, task: WalkTask, weights: Weights) -> None:
@@ -153,9 +153,9 @@ class Weighed(Result):
 
 
 def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
-    """Walk, and keep the visits."""
+    """Walk from all rows, and store the visits."""
     tracks = [Track(task.rows.size, task.room, kind) for kind in (np.int32, task.form.dtype)]
-    _fill(Store(*tracks), task, lambda: Counted(task), block_visits)
+    _fill(Store(*tracks), task, lambda: VisitCounts(task), block_visits)
     pairs, entries = (track.finish() for track in tracks)
     return Visits(pairs[0], pairs[1], entries[0], entries[1], task.form)
 
@@ -163,7 +163,7 @@ def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
 def collect_sums(
     task: WalkTask, weights: Weights, block_visits: int = BLOCK_VISITS
 ) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
-    """Walk, and keep the weighted sum of the visits of each (row, node), as `visits.weigh` does.
+    """Walk, and store the weighted sum of the visits of each (row, node), as `visits.weigh` does.
 
     Returns
     -------
@@ -171,13 +171,13 @@ def collect_sums(
         Offsets of the rows (n + 1,), nodes (pairs,) and sums (pairs,).
     """
     track = Track(task.rows.size, task.room, np.int32, np.float64)
-    _fill(Store(track), task, lambda: Weighed(task, weights), block_visits)
+    _fill(Store(track), task, lambda: VisitSums(task, weights), block_visits)
     starts, nodes, values = track.finish()
     return starts, nodes, values
 
 
-def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visits: int) -> None:
-    """Walk blocks of rows, and add the visits that are kept to the store."""
+def _fill(store: Store, task: WalkTask, result: Callable[[], Tally], block_visits: int) -> None:
+    """Walk blocks of rows, and add their results to the store."""
     moves = moves_of(task.graph, task.per_row * task.rows.size)
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:
@@ -194,7 +194,7 @@ def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visi
 
 
 def _work(
-    blocks: Iterator[tuple[int, int]], store: Store, task: WalkTask, moves: Moves, result: Result
+    blocks: Iterator[tuple[int, int]], store: Store, task: WalkTask, moves: Moves, result: Tally
 ) -> None:
     """Do the work of one thread."""
     steps = task.coupling.steps

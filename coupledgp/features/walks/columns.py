@@ -116,7 +116,7 @@ def _sort_columns(tables, n_codes, largest):  # type: ignore[no-untyped-def]
 
 @compiled
 def _sort_long(codes, n_codes, height, code_bits, spare, ends):  # type: ignore[no-untyped-def]
-    """Sort rows that lie one behind the other by each byte of their codes, the lowest first."""
+    """Sort rows, one stored behind the other, by the bytes of their codes, lowest first."""
     for r in range(n_codes.size):
         begin = r * height
         for shift in range(0, code_bits, 8):

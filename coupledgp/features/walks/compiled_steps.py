@@ -80,7 +80,7 @@ def moves_of(graph: Graph, n_moves: float = 0.0) -> Moves:
 
 
 def used(moves: Moves) -> Moves:
-    """The arrays that a step reads; the others are None."""
+    """The arrays that a step reads; all others are None."""
     return moves if moves.targets is None else moves._replace(indices=None)
 
 

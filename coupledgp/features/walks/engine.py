@@ -76,7 +76,7 @@ def _count_codes(rows, lengths, indptr, n_codes):  # type: ignore[no-untyped-def
 
 @part
 def _line_up(first, last, rows, lengths, indptr, walkers, until, width, height):  # type: ignore[no-untyped-def]
-    """List the walkers of some rows, the longest walks first; return the longest of them.
+    """List the walkers of some rows, longest walks first; return the length of the longest walk.
 
     `until[t]` becomes the number of walkers that make step t, all of them for step 0.
     """
@@ -217,7 +217,7 @@ def _walk_together(  # type: ignore[no-untyped-def]
 
 @part
 def _survivors(step, lengths, n_alive, walkers):  # type: ignore[no-untyped-def]
-    """Drop the walkers that halt before a step; return the number of the others."""
+    """Drop the walkers that halt before a step; return the number of walkers left."""
     n_left = 0
     for k in range(n_alive):
         w = walkers[ALIVE, k]

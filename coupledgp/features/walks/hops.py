@@ -1,4 +1,4 @@
-"""Exact hops: the part of a series that is computed, and the rest that is walked (MATH 9).
+"""Exact hops: the first part of a series is computed, the rest is walked (MATH 9).
 
 For hop nodes `x_1, ..., x_r` divided differences split the series `F(x) = sum_t f_t x^t` into
 
@@ -114,7 +114,7 @@ def hop_nodes(graph: Graph, n_hops: int, kind: HopNodes = "chebyshev") -> FloatA
 
 
 def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Divided differences `a` (.., r) and the rest's series `c` (.., n_terms - r) of `f`.
+    """Divided differences `a` (.., r) of `f`, and the series `c` (.., n_terms - r) of its rest.
 
     r synthetic divisions, linear in f; f (.., n_terms) may hold several series.
     """

@@ -1,4 +1,4 @@
-"""Lengths of walkers drawn by compiled loops, bit for bit those of `couplings.walkers.lengths`."""
+"""Lengths of walkers drawn by compiled loops, to the bit equal to `couplings.walkers.lengths`."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _order(u, order, spare):  # type: ignore[no-untyped-def]
 
 @part
 def _order_run(u, begin, end, order):  # type: ignore[no-untyped-def]
-    """Positions of the entries begin..end, from the number of entries before each of them."""
+    """Positions of the entries begin..end in rising order, equal entries in their given order."""
     for k in range(begin, end):
         place = begin
         for other in range(begin, k):

@@ -73,7 +73,7 @@ def tail_of(modulation: ModulationLike, n_terms: int) -> float:
 
 
 def check_modulation(modulation: object) -> ModulationLike:
-    """Return a kernel with modulation coefficients, or an array of them."""
+    """Return a kernel with modulation coefficients, or an array (n_terms,) of coefficients."""
     if isinstance(modulation, HasModulation):
         return modulation
     if isinstance(modulation, str):

@@ -1,4 +1,4 @@
-"""Walks sampled once, and the features of any kernel made of them (MATH 9)."""
+"""Walks sampled once, and features of any kernel from these walks (MATH 9)."""
 
 from __future__ import annotations
 

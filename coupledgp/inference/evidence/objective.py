@@ -1,4 +1,4 @@
-"""What a search for hyperparameters makes least, and rounds of such objectives."""
+"""Objectives that a search for hyperparameters minimises, and rounds of such objectives."""
 
 from __future__ import annotations
 

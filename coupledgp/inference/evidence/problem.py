@@ -106,7 +106,7 @@ class EvidenceProblem(ABC):
 
     @property
     def inputs(self) -> FloatArray | None:
-        """Inputs (n, d), by which near rows are found; None where they are not at hand."""
+        """Inputs (n, d), by which near rows are found; None where they are not in memory."""
         return None
 
     @abstractmethod
@@ -118,7 +118,7 @@ class EvidenceProblem(ABC):
         """Return the problem of some rows, given by their numbers (b,)."""
 
     def in_double(self) -> EvidenceProblem:
-        """The problem with sums as exact as those of the posterior, for the end of a search."""
+        """The problem with sums as exact as the posterior's, for the end of a search."""
         return self
 
 

@@ -50,7 +50,7 @@ class RowWeights:
 
     @classmethod
     def joined(cls, parts: Sequence[RowWeights]) -> RowWeights:
-        """Weights of the rows of all parts; the level is that of the first part."""
+        """Weights of the rows of all parts, with the level of the first part."""
         noise = np.concatenate([part.noise for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         return cls(noise, counts, parts[0].level)
@@ -61,7 +61,7 @@ class RowWeights:
 
     @property
     def relative_noise(self) -> FloatArray:
-        """`r / c` (n,): what the posterior given the hyperparameters depends on."""
+        """`r / c` (n,): the posterior depends on the weights by these ratios alone."""
         return self.noise / self.counts
 
     @cached_property

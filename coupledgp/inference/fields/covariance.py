@@ -36,7 +36,7 @@ class Shift(NamedTuple):
     exact: bool
 
 
-class Known(NamedTuple):
+class ElementCovariance(NamedTuple):
     """A kernel's entries at elements, (n, n) sparse, and its mean variance before scaling."""
 
     entries: sparse.csr_array
@@ -57,9 +57,9 @@ class SurfaceCovariance:
     def __init__(self, operator: LaplaceOperator) -> None:
         self.operator = operator
         self._order: IntArray | None = None
-        self._factors: Kept[SparseFactor] = Kept(one, KEPT_FACTORS)
-        self._known: Kept[Known] = Kept(one, 4 * KEPT_FACTORS)
-        self._columns: Kept[FloatArray] = Kept(n_bytes, KEPT_BYTES)
+        self._factors: SizedCache[SparseFactor] = SizedCache(one, KEPT_FACTORS)
+        self._known: SizedCache[ElementCovariance] = SizedCache(one, 4 * KEPT_FACTORS)
+        self._columns: SizedCache[FloatArray] = SizedCache(n_bytes, KEPT_BYTES)
 
     def cross(self, kernel: WhittleMatern, a: FloatArray, b: FloatArray) -> FloatArray:
         """Covariances (p, n) between locations a (p, ...) and b (n, ...), solved for from b."""
@@ -116,7 +116,7 @@ class SurfaceCovariance:
             self._columns.put(key, found)
         return found
 
-    def known(self, kernel: WhittleMatern) -> Known:
+    def known(self, kernel: WhittleMatern) -> ElementCovariance:
         """Entries of the covariance at pairs of vertices of an element, of mean variance one."""
         assert kernel.alpha is not None
         shift = self._shift(kernel)
@@ -130,8 +130,8 @@ class SurfaceCovariance:
         assert found is not None
         return found
 
-    def _entries(self, shift: Shift, highest: int) -> list[Known]:
-        """Of alpha from 1 to the highest, by the derivatives of the inverse.
+    def _entries(self, shift: Shift, highest: int) -> list[ElementCovariance]:
+        """Entries of the covariances of alpha from 1 to the highest, by derivatives of the inverse.
 
         `d^j P / d(kappa^2)^j = (-1)^j j! P (M P)^j`; the Taylor series in a relative change of
         kappa^2 has terms of like size.
@@ -142,7 +142,7 @@ class SurfaceCovariance:
         for j, term in enumerate(terms):
             entries = term * (-1.0 / square) ** j
             mean = float(mass @ entries.diagonal()) / float(mass.sum())
-            found.append(Known(sparse.csr_array(entries / mean), mean))
+            found.append(ElementCovariance(sparse.csr_array(entries / mean), mean))
         return found
 
     def sample(self, kernel: WhittleMatern, n_samples: int, rng: np.random.Generator) -> FloatArray:
@@ -186,7 +186,7 @@ class SurfaceCovariance:
 
 
 def one(value: Any) -> float:
-    """The size of a value where values are counted."""
+    """The size of any value, where a store counts values."""
     return 1.0
 
 
@@ -195,7 +195,7 @@ def n_bytes(value: FloatArray) -> float:
     return float(value.nbytes)
 
 
-class Kept(Generic[Value]):
+class SizedCache(Generic[Value]):
     """Values by key, the least recently used forgotten when their sizes exceed a limit."""
 
     def __init__(self, size: Callable[[Value], float], limit: float) -> None:
@@ -213,7 +213,7 @@ class Kept(Generic[Value]):
         return self._values.get(key)
 
     def put(self, key: Hashable, value: Value) -> None:
-        """Keep a value; the newest is kept whatever its size."""
+        """Store a value; the newest stays whatever its size."""
         if key in self._values:
             self._total -= self._size(self._values.pop(key))
         self._values[key] = value

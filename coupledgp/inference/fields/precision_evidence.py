@@ -78,7 +78,7 @@ class FieldScales(NamedTuple):
     lengthscale: float = 0.0
 
 
-class Restricted(NamedTuple):
+class RestrictedEvidence(NamedTuple):
     """Restricted evidence.
 
     Attributes
@@ -131,7 +131,7 @@ class FieldPrecisionEvidence:
             self.precision, self.rows, self.relative_noise, self.targets, features
         )
 
-    def at(self, scales: FieldScales, with_gradient: bool = False) -> Restricted:
+    def at(self, scales: FieldScales, with_gradient: bool = False) -> RestrictedEvidence:
         """Evidence at hyperparameters, and its gradient.
 
         Raises
@@ -163,13 +163,13 @@ class FieldPrecisionEvidence:
         constant = n_free * (np.log(amplitude) + 1 + np.log(2 * np.pi))
         value = -0.5 * k * (posterior.log_determinant + constant)
         if not with_gradient:
-            return Restricted(float(value), amplitude, np.empty(0))
+            return RestrictedEvidence(float(value), amplitude, np.empty(0))
         traces, changes = _derivatives(posterior, prior, slopes, noise, weights, field, residuals)
         gradient = -0.5 * k * (traces + n_free * changes / squares)
-        return Restricted(float(value), amplitude, gradient)
+        return RestrictedEvidence(float(value), amplitude, gradient)
 
     def _prior(self, kappa: float, with_slope: bool) -> PriorPrecision:
-        """The precision, which is kept for the next evaluation at the same kappa."""
+        """The precision at kappa, stored for the next evaluation at the same kappa."""
         if self._last is None or self._last[0] != kappa or with_slope > self._last[1]:
             self._last = kappa, with_slope, self.precision.at(kappa, with_slope)
         return self._last[2]

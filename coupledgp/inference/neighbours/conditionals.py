@@ -111,7 +111,7 @@ class _Conditionals(torch.autograd.Function):
         neighbourhoods: Neighbourhoods,
     ) -> tuple[Tensor, Tensor]:
         scales = log_lengthscale.exp(), float(log_outputscale.exp()), float(log_noise.exp())
-        parts = [_Part.of(chunk, spectrum, *scales) for chunk in neighbourhoods.chunks()]
+        parts = [_ChunkLaws.of(chunk, spectrum, *scales) for chunk in neighbourhoods.chunks()]
         ctx.parts, ctx.scales = parts, scales
         return torch.cat([p.weights for p in parts]), torch.cat([p.variances for p in parts])
 
@@ -143,7 +143,7 @@ def _squares_between(scaled: Tensor, squares: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ChunkLaws:
     """Conditional laws of a chunk of rows and all that their gradient needs."""
 
     scaled: Tensor  # (b, k, d)
@@ -166,7 +166,7 @@ class _Part:
         lengthscale: Tensor,
         outputscale: float,
         noise: float,
-    ) -> _Part:
+    ) -> _ChunkLaws:
         present = chunk.present
         scaled = chunk.differences / lengthscale
         squares = scaled.square().sum(2)

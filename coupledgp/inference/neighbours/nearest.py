@@ -44,7 +44,7 @@ def nearest(rows: FloatArray, queries: FloatArray, k: int) -> Places:
 
 
 def nearest_outside(rows: FloatArray, groups: list[Places], k: int) -> list[Places]:
-    """Places (g, k) of the rows nearest to those of each group among all that are in no such group.
+    """Places (g, k) of the rows nearest to each group's rows, among all rows outside the group.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def nearest_outside(rows: FloatArray, groups: list[Places], k: int) -> list[Plac
 def _outside_small(
     rows: FloatArray, groups: list[Places], small: list[int], found: list[Places]
 ) -> None:
-    """Fill `found` for groups of few rows, from a few neighbours more for all of them at once."""
+    """Fill `found` for groups of few rows by one query for somewhat more neighbours than k."""
     own = np.concatenate([groups[number] for number in small])
     sizes = [groups[number].size for number in small]
     member = np.full(len(rows), -1)

@@ -88,7 +88,7 @@ class SpectralMeasures:
         return (self.trace_weights * logs).sum(axis=1)
 
     def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
-        """Return the (v, s) of greatest evidence; a value given for one of them is kept.
+        """Return the (v, s) of greatest evidence; a given v or s stays as it is.
 
         The search is over the log of the noise ratio `s / v`, within `ratio_bounds` times the mean
         diagonal of K, which has to lie within `SCALE_BOUNDS`. So v and s are bounded by the
@@ -183,7 +183,7 @@ def finite(K: FloatArray) -> FloatArray:
 
 
 class GraphEvidence(Protocol):
-    """Evidence at the kernel parameters of a prior, and its gradient in them.
+    """Evidence at the kernel parameters of a prior, and its gradient in these parameters.
 
     Attributes
     ----------

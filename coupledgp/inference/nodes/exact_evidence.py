@@ -69,7 +69,7 @@ class EvidenceTerms(NamedTuple):
 
 @lru_cache(maxsize=4)
 def mean_density(graph: Graph) -> SpectralDensity:
-    """Density of the eigenvalues of `W~`; those of the last graphs are kept."""
+    """Density of the eigenvalues of `W~`, cached for the last graphs."""
     return lanczos_density(graph)
 
 
@@ -167,7 +167,7 @@ class ObservedEvidence(ExactKernelEvidence):
         return covariance
 
     def _placed(self, blocks: FloatArray) -> FloatArray:
-        """Blocks (m, u, u) of distinct nodes as those of all observations, scales included."""
+        """Blocks (m, n, n) of all observations, scaled, from blocks (m, u, u) of distinct nodes."""
         if self._scales is not None:
             blocks = blocks * self._scales
         return blocks[:, self._places[:, None], self._places[None, :]]

@@ -28,7 +28,7 @@ BYTES = {"mb": 2.0**20, "mib": 2.0**20, "gb": 2.0**30, "gib": 2.0**30}
 
 
 class Forecast(NamedTuple):
-    """What a computation is expected to take.
+    """Expected cost of a computation.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Forecast(NamedTuple):
     bytes: float = 0.0
 
     def plus(self, other: Forecast) -> Forecast:
-        """One computation after the other."""
+        """Cost of both computations in turn: the sum of the seconds, the larger of the memories."""
         return Forecast(self.seconds + other.seconds, max(self.bytes, other.bytes))
 
 

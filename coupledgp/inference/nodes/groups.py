@@ -89,8 +89,8 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     )
 
 
-def telling_rows(member: IntArray, places: IntArray) -> BoolArray:
-    """Which observations (n,) hyperparameters and units are found from; all, where none would be.
+def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
+    """Mask (n,) of observations in components with `LEAST_OWN` places; all if there are none.
 
     Parameters
     ----------

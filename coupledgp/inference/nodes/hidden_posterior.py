@@ -75,7 +75,7 @@ class HiddenPosterior(GraphPosterior):
         return X[nodes] - image[nodes]
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; those of hidden nodes are known from the factor alone."""
+        """See the base class; variances of hidden nodes follow from the factor alone."""
         places = self._place[nodes]
         variance = np.empty(nodes.size)
         variance[places >= 0] = self._hidden_variances[places[places >= 0]]
@@ -238,7 +238,7 @@ def block_works(
     tolerance: float,
     most_nodes: int = MOST_NODES,
 ) -> list[float]:
-    """Operations of the posteriors of n observed nodes, and of as many nodes as are hidden then."""
+    """Operations of posteriors by n observed nodes, and by the nodes that are then hidden."""
     inverse = series_degree(partial(inverse_of, kernel, ratio), tolerance_for(ratio))
     own = series_degree(kernel.spectral, tolerance)
     sizes = zip((n, graph.n_nodes - n), (own, inverse), strict=True)

@@ -152,7 +152,7 @@ def negligible_below(pairs: Eigenpairs, kernel: GraphKernel, tolerance: float) -
 
 
 def is_leading(graph: Graph, kernel: GraphKernel, tolerance: float) -> bool:
-    """Whether a kernel has leading eigenpairs only, and a series too long to compete with them."""
+    """Whether leading eigenpairs represent a kernel whose Chebyshev series is long."""
     if series_degree(kernel.spectral, tolerance) <= SERIES_DEGREE:
         return False
     return negligible_below(leading_of(graph), kernel, tolerance)

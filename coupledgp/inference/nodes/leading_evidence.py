@@ -73,7 +73,7 @@ def pairs_needed(
     return min(int(np.ceil(needed)) + 1, graph.n_nodes)
 
 
-class _Values(NamedTuple):
+class _PairValues(NamedTuple):
     """A kernel and its slopes on the pairs in use and beyond them.
 
     Attributes
@@ -132,7 +132,7 @@ class LeadingEvidence(ExactKernelEvidence):
         return self._values.size
 
     def covers(self, kernel: GraphKernel, ratio: float, tolerance: float | None = None) -> bool:
-        """Whether a kernel and its slopes are constant beyond the pairs, and zero where it has to.
+        """Whether a kernel and its slopes are constant beyond the pairs, and zero where required.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class LeadingEvidence(ExactKernelEvidence):
             0.0,
         )
 
-    def _on_pairs(self, kernel: GraphKernel, ratio: float) -> _Values:
+    def _on_pairs(self, kernel: GraphKernel, ratio: float) -> _PairValues:
         """The kernel on the pairs that the noise does not hide, and beyond all pairs."""
         points = np.append(self._values, -1.0)
         table = np.vstack([kernel.spectral(points), kernel.spectral_gradient(points)])
@@ -197,7 +197,7 @@ class LeadingEvidence(ExactKernelEvidence):
         above = table[:, :-1] - rests[:, None]
         seen = np.flatnonzero(np.abs(above).max(axis=0) > UNSEEN * ratio)
         above = above[:, : int(seen[-1]) + 1 if seen.size else 1]
-        return _Values(float(rests[0]), rests[1:], above[0], above[1:])
+        return _PairValues(float(rests[0]), rests[1:], above[0], above[1:])
 
     def _corner(self, size: int) -> tuple[FloatArray, FloatArray, float]:
         """R (p, size) of the first pairs, `Q' Y` (p, n_outputs), and the squares outside of Q."""

@@ -218,7 +218,7 @@ def leading_count(graph: Graph) -> int:
 
 
 def leading_of(graph: Graph) -> Eigenpairs:
-    """Return the leading eigenpairs of a graph, `leading_count` of them."""
+    """Return the `leading_count` leading eigenpairs of a graph."""
     return leading_eigenpairs(graph, leading_count(graph))
 
 
@@ -239,7 +239,7 @@ def constant_below(
 
 
 class ChebyshevColumns:
-    """`T_k(W~) V` for k = 0, 1, 2, ..., one after the other."""
+    """Columns `T_k(W~) V` for k = 0, 1, 2, ..., computed in turn."""
 
     def __init__(self, graph: Graph, V: FloatArray) -> None:
         self._graph, self._start = graph, V

@@ -120,7 +120,7 @@ class ExactKernelObjective(VectorObjective):
 
     @property
     def steps(self) -> list[float]:
-        """Largest change of each free variable in one round; that of the noise ratio is larger."""
+        """Largest change of each free variable in one round, larger for the noise ratio."""
         kernel = [STEP] * self.n_parameters
         return kernel if self.ratio is not None else [*kernel, 4 * STEP]
 

@@ -80,7 +80,7 @@ class GraphPosterior(ABC):
         return self.solve(cross)
 
     def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
-        """`(v K + s I)^-1 B` for draws B (n, k), with an error of `error s^1/2` in `v K` of it."""
+        """`X = (v K + s I)^-1 B` for draws B (n, k), with an error of `error s^1/2` in `v K X`."""
         return self.solve(B)
 
     def mean(self, nodes: IntArray) -> FloatArray:
@@ -195,7 +195,7 @@ class DensePosterior(GraphPosterior):
         return solved
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; `s - s^2 (A^-1)_ii` at observed nodes, if there are many of them."""
+        """See the base class; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
         if nodes.size <= BLOCK:
             return super().variance(nodes, report)
         report(f"variances of {nodes.size} nodes")

@@ -1,4 +1,4 @@
-"""Sparse precisions `Q = (I + s L~)^p` of whole powers of the Laplacian, and what they cost.
+"""Sparse precisions `Q = (I + s L~)^p` of whole powers of the Laplacian, and their cost.
 
 Observations of noise ratio r at nodes i add `w_i = sum of d_i^2 / r` to the diagonal, d being the
 scales of the nodes: `M = Q + diag(w)`. All of these matrices have the pattern of `L~^p`, so that it
@@ -52,7 +52,7 @@ MOST_ERROR = 0.1
 
 
 class PrecisionWork(NamedTuple):
-    """What an evaluation with a sparse precision takes; infinite where it is out of question.
+    """Cost of an evaluation with a sparse precision; infinite where no factor is possible.
 
     Attributes
     ----------
@@ -189,14 +189,14 @@ def _steps_from(indptr, indices, start):  # type: ignore[no-untyped-def]
 
 
 def _links(graph: Graph) -> sparse.csr_array:
-    """Ones (n_nodes, n_nodes) at the edges, and at least one on the diagonal."""
+    """Ones (n_nodes, n_nodes) at the edges, and at least one at each diagonal entry."""
     ones = graph.adjacency.astype(bool).astype(np.float64)
     return sparse.csr_array(ones + sparse.eye_array(graph.n_nodes))
 
 
 @lru_cache(maxsize=4)
 def ordered_power(graph: Graph, power: int) -> OrderedPower:
-    """Put the pattern of `L~^power` in order; those of the last graphs are kept.
+    """Pattern of `L~^power` in an order of elimination, cached for the last graphs.
 
     Counts of a factor of more than `MOST_ENTRIES` entries are not complete.
     """
@@ -306,7 +306,7 @@ class PowerPattern:
 
 @lru_cache(maxsize=4)
 def power_pattern(graph: Graph, power: int) -> PowerPattern:
-    """The pattern of a closed graph; the last ones are kept."""
+    """The pattern of a closed graph, cached for the last graphs."""
     return PowerPattern(graph, power)
 
 
@@ -338,7 +338,7 @@ _ALIVE = WeakValueDictionary()
 def observed_precision(
     pattern: PowerPattern, scale: float, weights: FloatArray
 ) -> ObservedPrecision:
-    """The precision of these values, that which is in use somewhere if there is one.
+    """The precision of these values; one that is in memory is returned again.
 
     Evidence and posterior at one place share a factor like this, whose scales may differ in the
     last bits. Arguments are those of `ObservedPrecision`.

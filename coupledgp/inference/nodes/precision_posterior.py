@@ -92,7 +92,7 @@ class PrecisionNodePosterior(GraphPosterior):
         report: Progress = silent,
         error: float = 0.0,
     ) -> FloatArray:
-        """See the base class: a prior draw less what noisy observations of it explain, exactly."""
+        """See the base class; a prior draw minus its mean given noisy observations of the draw."""
         unique, places = np.unique(np.concatenate([nodes, self.nodes]), return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
         for block in self._blocks(n_samples):

@@ -147,7 +147,7 @@ class SpectralPrior(GraphPrior):
         return self._vectors[nodes] @ (root[:, None] * self.innovations(n_samples, rng))
 
     def innovations(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Standard normals (rank, n_samples) along the eigenvectors U: `U' z`, z those of nodes.
+        """Standard normals (rank, n_samples) along the eigenvectors U: `U' z`, with z on the nodes.
 
         So `U diag(a) U' z` is the same whatever signs and vectors of repeated eigenvalues rounding
         gives to U.
@@ -240,7 +240,7 @@ def spread(graph: Graph, nodes: IntArray, V: FloatArray) -> FloatArray:
 
 
 class WalkPrior(GraphPrior):
-    """`K = Phi Phi'` from walk features; only nodes that are asked for are walked.
+    """`K = Phi Phi'` from walk features; only requested nodes are walked.
 
     The walks of a node depend on the seed and the node alone, so that lists that are asked for one
     after another are parts of one draw.
@@ -288,7 +288,7 @@ class WalkPrior(GraphPrior):
         return other
 
     def features(self, nodes: IntArray) -> WalkFeatures:
-        """Rows `Phi` of nodes (p,); those of the last few lists are kept."""
+        """Rows `Phi` of nodes (p,), cached for the last few lists of nodes."""
         key = nodes.tobytes()
         if key not in self._drawn:
             if len(self._drawn) > 3:  # the first list, the training set, stays

@@ -1,4 +1,4 @@
-"""Ways to the exact evidence of all observations on a graph, with what each is forecast to cost."""
+"""Ways to the exact evidence of all observations on a graph, and forecasts of their cost."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class NodeObservations(NamedTuple):
 
 
 def dense_route(data: NodeObservations) -> EvidenceRoute | None:
-    """By all eigenvectors, on graphs of up to `SPECTRAL_LIMIT` nodes."""
+    """The route by all eigenvectors, on graphs of up to `SPECTRAL_LIMIT` nodes."""
     n_nodes, m = data.graph.n_nodes, float(data.block)
     if n_nodes > SPECTRAL_LIMIT:
         return None
@@ -139,7 +139,7 @@ def dense_route(data: NodeObservations) -> EvidenceRoute | None:
 def moments_route(
     data: NodeObservations, kernel: GraphKernel, ratio: float
 ) -> EvidenceRoute | None:
-    """By Chebyshev moments between the observed nodes, or between the hidden ones."""
+    """The route by Chebyshev moments between the observed nodes, or between the hidden ones."""
     tolerance, m = tolerance_for(ratio), float(data.block)
     degree = GROWTH * series_degree(kernel.spectral, tolerance)
     if data.uses_hidden:
@@ -162,7 +162,7 @@ def moments_route(
 
 
 def precision_route(data: NodeObservations, kernel: GraphKernel) -> EvidenceRoute | None:
-    """By sparse precisions, for whole powers of the Laplacian on graphs whose factors are thin."""
+    """The route by sparse precisions, for whole powers of the Laplacian with thin factors."""
     costs = precision_costs(data.graph, kernel)
     if costs is None:
         return None
@@ -199,7 +199,7 @@ def precision_costs(graph: Graph, kernel: GraphKernel) -> PrecisionCosts | None:
 
 
 class CoveredEvidence(LeadingEvidence):
-    """Evidence from eigenpairs that refuses kernels which need more of them."""
+    """Evidence from eigenpairs, which refuses kernels that need more eigenpairs."""
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         """See the base class.
@@ -217,7 +217,7 @@ class CoveredEvidence(LeadingEvidence):
 def leading_route(
     data: NodeObservations, kernel: GraphKernel, ratio: float
 ) -> EvidenceRoute | None:
-    """By leading eigenpairs, for kernels that are constant beyond some hundreds of them."""
+    """The route by leading eigenpairs, for kernels that are constant beyond some hundreds."""
     graph, usual = data.graph, leading_count(data.graph)
     needed = pairs_needed(graph, kernel, ratio, UNSEEN * ratio)
     n_pairs = max(int(MORE_PAIRS * needed), usual)

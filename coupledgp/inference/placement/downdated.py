@@ -1,4 +1,4 @@
-"""Diagonals of Schur complements, brought up to date for the members that are asked for."""
+"""Diagonals of Schur complements, updated for requested members only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Downdated:
 
     @property
     def pivots(self) -> FloatArray:
-        """Entry of each member given those before it, (|A|,)."""
+        """Pivot of each member: its diagonal entry given the members before it, (|A|,)."""
         return np.array(self._roots) ** 2
 
     def along(self, which: IntArray) -> FloatArray:

@@ -16,7 +16,7 @@ BATCH = 32
 TIE = 1e-9
 
 
-class Chosen(NamedTuple):
+class GreedySet(NamedTuple):
     """Candidates that a greedy search chose.
 
     Attributes
@@ -38,8 +38,8 @@ class Chosen(NamedTuple):
     n_evaluations: int
 
 
-def greedy(objective: PlacementObjective, k: int, lazy: bool = True) -> Chosen:
-    """Take k candidates one after the other, each of greatest gain.
+def greedy(objective: PlacementObjective, k: int, lazy: bool = True) -> GreedySet:
+    """Choose k candidates in turn, each of greatest gain.
 
     A submodular objective's gains never rise, so that the last known gain of a candidate is an
     upper bound of its present one, and candidates whose bound is below the best present gain are
@@ -85,7 +85,7 @@ def greedy(objective: PlacementObjective, k: int, lazy: bool = True) -> Chosen:
     if objective.is_submodular:
         left = objective.gains(np.flatnonzero(free))
         bound = min(_sum_of_greatest(first, k), sum(found) + _sum_of_greatest(left, k))
-    return Chosen(np.array(chosen), np.array(found), bound, n_evaluations)
+    return GreedySet(np.array(chosen), np.array(found), bound, n_evaluations)
 
 
 def _sum_of_greatest(values: FloatArray, k: int) -> float:

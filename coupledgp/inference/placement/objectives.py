@@ -1,4 +1,4 @@
-"""What sensors at candidate places are worth, given the covariance of f after all data so far.
+"""Objectives of sensors at candidate places, from the covariance of f given all data so far.
 
 With the covariance C of f, noise variances s and chosen candidates A:
 
@@ -231,7 +231,7 @@ def objective_of(
 
 
 def given_members(C: FloatArray, noise: FloatArray, n_most: int) -> Downdated:
-    """Variances of observations at all places given those at members.
+    """Variances of observations at all places given the members' observations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chosen places, what they are worth, and checks of what is asked for."""
+"""Chosen places with their gains, and checks of the request for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.placement.greedy import Chosen
+from coupledgp.inference.placement.greedy import GreedySet
 from coupledgp.inference.placement.objectives import CRITERIA, Criterion
 from coupledgp.random import FloatArray, IntArray
 
@@ -50,7 +50,7 @@ class Placement:
 
     @classmethod
     def of(
-        cls, chosen: Chosen, nodes: Any, criterion: Criterion, variance: FloatArray, reason: str
+        cls, chosen: GreedySet, nodes: Any, criterion: Criterion, variance: FloatArray, reason: str
     ) -> Self:
         """The placement of a greedy search."""
         total = float(chosen.gains.sum())
@@ -68,7 +68,7 @@ class Placement:
         return len(self.gains)
 
     def explain(self) -> str:
-        """Say what each place adds, a line each, and how it was found."""
+        """The gain of each place, a line each, and the method of the search."""
         lines = [f"{self.criterion}: {self.reason}"]
         lines += [
             f"{k + 1}. {node}: {gain:.4g} {self.unit}, mean variance {left:.4g}"
@@ -82,7 +82,7 @@ class Placement:
 
 
 def check_request(k: Any, criterion: Any, n_candidates: int) -> tuple[int, Criterion]:
-    """Number of sensors and criterion; others are refused.
+    """Number of sensors and criterion; invalid ones are refused.
 
     Raises
     ------

@@ -136,7 +136,7 @@ def _rate(
 def _finished(
     prior: SitePrior, likelihood: Likelihood, y: Tensor, offset: Tensor, f: Tensor, n_steps: int
 ) -> LikelihoodSites:
-    """The sites at a mode; one more step makes the mode that of its own sites."""
+    """The sites at a mode, after a last step that makes mode and sites consistent."""
     found = _at_mode(prior, likelihood, y, offset, f)
     evidence, mode, alpha, precision = (part.detach() for part in found)
     # The mode is the same for any precisions; those of pseudo-observations are of sizes that one
@@ -149,7 +149,7 @@ def _finished(
 def laplace_evidence(
     prior: SitePrior, likelihood: Likelihood, y: Tensor, offset: Tensor, mode: Tensor
 ) -> Tensor:
-    """Log evidence (k,) as a function of all that prior, likelihood and offset were made of.
+    """Log evidence (k,) as a function of the tensors of prior, likelihood and offset.
 
     The derivative of the mode is that of one Newton step from it, at which the step itself does not
     depend on where it starts: implicit differentiation without a further equation. Precisions at

@@ -43,7 +43,7 @@ class Basis:
     def of(
         cls, gram: FloatArray, roots: FloatArray | None = None, most: int = MOST_EIGENVECTORS
     ) -> Basis:
-        """Eigenvectors of a covariance (p, p) of sensors, at most `most` of them."""
+        """At most `most` leading eigenvectors of a covariance (p, p) of sensors."""
         p = len(gram)
         scales = np.ones(p) if roots is None else np.asarray(roots, dtype=np.float64)
         scaled = gram / scales[:, None] / scales
@@ -75,14 +75,14 @@ class Basis:
 
     @property
     def multiplicities(self) -> FloatArray:
-        """How often each series (q,) counts; those of the complement are p - r in all."""
+        """Multiplicity (q,) of each series; the series of the complement share p - r."""
         p, r = self.vectors.shape
         rest = np.full(0 if self.is_complete else p, (p - r) / p)
         return np.concatenate([np.ones(r), rest])
 
     @property
     def shares(self) -> FloatArray:
-        """Share (p, q) of each series in the variance of a sensor: squares of U, and the rest."""
+        """Share (p, q) of each series in a sensor's variance: squares of U, then the complement."""
         squares = self.vectors**2
         if self.is_complete:
             return squares

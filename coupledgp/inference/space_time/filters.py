@@ -18,7 +18,7 @@ from coupledgp.ground.compiled import share_rows
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_positive, check_vector
 from coupledgp.inference.space_time.factors import LANES
-from coupledgp.inference.space_time.gains import ADVICE, Gains, Shared, gains_of
+from coupledgp.inference.space_time.gains import ADVICE, Dynamics, Gains, gains_of
 from coupledgp.inference.space_time.lanes import Lanes, lanes_of, rows_in_order
 from coupledgp.inference.space_time.products import draw_rows, multiply_rows
 from coupledgp.inference.space_time.recursions import solve_rows
@@ -200,8 +200,8 @@ class SeriesFilter:
         )
 
     @cached_property
-    def _shared(self) -> Shared:
-        return Shared(self._space(self._moving), self.noise, self.seen)
+    def _shared(self) -> Dynamics:
+        return Dynamics(self._space(self._moving), self.noise, self.seen)
 
     @cached_property
     def _moving(self) -> tuple[int, ...]:
@@ -290,7 +290,7 @@ class SeriesFilter:
             share_rows(work, len(some), 1, MOST_TASKS)
 
     def _space(self, moving: tuple[int, ...]) -> StateSpace:
-        """States of some terms, which are kept."""
+        """State space of some terms, cached."""
         if moving not in self._spaces:
             kernels = [self.terms[c].kernel for c in moving]
             self._spaces[moving] = state_space(kernels, self.times)

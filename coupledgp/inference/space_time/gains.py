@@ -1,4 +1,4 @@
-"""Gains of Kalman filters: what solves and variances of a series need beside its values."""
+"""Gains of Kalman filters: all that solves and variances of a series need beside its values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ADVICE = "use fewer sensors, a shorter window of times or a coarser axis"
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
-    """What all series have in common.
+class Dynamics:
+    """States, noise and times with observations that all series share.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Gains of groups of series whose covariances are `A = B + c 1 1'`, c that of constant terms.
+    """Gains of groups of series whose covariances are `A = B + c 1 1'`, c from constant terms.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Gains:
     log_determinants: FloatArray
 
 
-def gains_of(shared: Shared, outputs: FloatArray, constants: FloatArray) -> Gains:
+def gains_of(shared: Dynamics, outputs: FloatArray, constants: FloatArray) -> Gains:
     """Return the gains of outputs (G, d, LANES) with variances (G, LANES) of constant terms.
 
     Constants are no states: their gains never become stationary, and theirs would keep those of
@@ -125,7 +125,7 @@ def gains_of(shared: Shared, outputs: FloatArray, constants: FloatArray) -> Gain
     return Gains(outputs, records, answers, shares, determinants)
 
 
-def _answers(shared: Shared, outputs: FloatArray, records: FloatArray) -> FloatArray:
+def _answers(shared: Dynamics, outputs: FloatArray, records: FloatArray) -> FloatArray:
     """`B^-1 1` (n, LANES) of a group."""
     n, space = shared.n_times, shared.space
     rows, buffer = np.zeros(LANES, dtype=np.int64), np.empty((n, LANES))
@@ -137,8 +137,8 @@ def _answers(shared: Shared, outputs: FloatArray, records: FloatArray) -> FloatA
     return buffer
 
 
-def _check_rest(shared: Shared, n_numbers: int, constants: FloatArray) -> None:
-    """Refuse gains if those of a group and of all later ones, were they alike, do not fit."""
+def _check_rest(shared: Dynamics, n_numbers: int, constants: FloatArray) -> None:
+    """Refuse gains that exceed the memory if all later groups are as large as this one."""
     n_numbers *= LANES
     if constants.any():
         n_numbers += constants.size * shared.n_times

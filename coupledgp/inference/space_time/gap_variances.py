@@ -33,7 +33,7 @@ LARGEST_RATIO = 10.0
 
 
 def are_few(gaps: GapSystem, n_draws: int) -> bool:
-    """Whether the inverse of all unknown cells takes less than draws of them."""
+    """Whether the inverse of all unknown cells costs less than `n_draws` draws."""
     return gaps.size <= INVERTED * n_draws
 
 
@@ -63,7 +63,7 @@ def drawn_variances(gaps: GapSystem, noise: FloatArray, d: FloatArray, w: FloatA
 def _in_blocks(
     gaps: GapSystem, noise: FloatArray, d: FloatArray, w: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Variances (c,) given what lies outside of runs, and draws (m, c) of the means given it.
+    """Variances (c,) given all cells outside of runs, and draws (m, c) of means given these cells.
 
     With complete data elsewhere, the block of a run is a Toeplitz matrix far from the ends of the
     series; near them, and on irregular axes, it is formed, of the longest runs first, from the
@@ -119,7 +119,7 @@ def _series_inverses(gaps: GapSystem, times: IntArray) -> FloatArray:
 
 
 def _has_block(gaps: GapSystem) -> NDArray[np.bool_]:
-    """Whether the block of each run is known: of one cell, or away from times without data."""
+    """Which runs (n_runs,) have a known block: one cell, or far from times without data."""
     runs, seen = gaps.runs, np.pad(gaps.system.series.seen, EDGE_STEPS)
     # Numbers of the times before each at which a sensor reports; none do beyond the ends.
     before = np.concatenate([[0], np.cumsum(seen)])

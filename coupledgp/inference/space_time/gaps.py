@@ -303,7 +303,7 @@ class GapSystem:
 
     @cached_property
     def block_variances(self) -> FloatArray:
-        """Diagonal (c,) of B: variance of a cell given all that lies outside its run."""
+        """Diagonal (c,) of B: variance of a cell given all cells outside its run."""
         return diagonals_of(self._blocks)
 
     def solve(
@@ -338,7 +338,7 @@ class GapSystem:
     def filled(
         self, Y: FloatArray, tolerance: float = 1e-6, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray]:
-        """Values given what is observed, and `alpha`, both (m, p, n), of Y (m, p, n).
+        """Values with gaps filled by their conditional means, and `alpha`, both (m, p, n).
 
         Y is zero on gaps. The values are Y on observed cells, the mean of an observation in gaps,
         and on cells with extra noise the mean of an observation without it.
@@ -366,7 +366,7 @@ class GapSystem:
         return self.solve(right, tolerance, report=report), right
 
     def log_determinant(self, n_probes: int, n_steps: int, seed: int) -> tuple[float, float]:
-        """log|(A^-1)_QQ + E^-1| and its standard error, zero where it is that of a matrix.
+        """log|(A^-1)_QQ + E^-1| and its standard error, zero where a dense matrix is used.
 
         Of more than `DENSE_GAPS` cells it is estimated from random vectors by quadrature (Ubaru,
         Chen and Saad 2017), after a division by the diagonal on both sides.

@@ -35,8 +35,8 @@ MEAN_TOLERANCE = 1e-7
 LEAST_TOLERANCE = 1e-13
 
 
-class _Shared:
-    """What does not depend on the parameters of a kernel, of a graph with all eigenvectors or not.
+class _GraphMoments:
+    """Spectrum and moments of a graph, which do not depend on parameters of a kernel.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class _Shared:
         return VarianceMoments(self.graph)
 
     def moments(self, nodes: IntArray) -> SiteMoments:
-        """Moments of distinct nodes; those of the last nodes are kept."""
+        """Moments of distinct nodes, cached for the last nodes."""
         if self._moments is None or not np.array_equal(self._moments.nodes, nodes):
             self._moments = SiteMoments(self.graph, nodes)
         return self._moments
@@ -93,7 +93,7 @@ class GraphSites(Sites):
     ) -> None:
         self.kernel, self.tolerance = kernel, tolerance
         self.n_sites = graph.n_nodes
-        self._shared = _Shared(graph)
+        self._shared = _GraphMoments(graph)
 
     @property
     def graph(self) -> Graph:
@@ -181,7 +181,7 @@ class GraphSites(Sites):
         return 0.5 * (found + found.T)
 
     def _moment_gram(self, nodes: IntArray) -> FloatArray | None:
-        """The same by moments; None if there are too many of them."""
+        """`K[nodes, nodes]` by moments; None if it needs too many of them."""
         try:
             series = expanded([self.kernel.spectral], [self._series_tolerance])
         except NumericalError:

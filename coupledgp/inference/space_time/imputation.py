@@ -1,4 +1,4 @@
-"""Values of sensors over time, and draws of what was not observed."""
+"""Values of sensors over time, and draws of their missing cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_IMPUTATIONS, IMPUTATION_TOLERANCE, DEVIATION_TOLERANCE = 2, 1e-3, 1e-2
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeData:
-    """Values of sensors over time, and where something is known of them.
+    """Values of sensors over time, and the cells at which they were observed.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class SpaceTimeData:
 
 
 class Imputer:
-    """Draws of the cells without an observation, given the others and parameters."""
+    """Draws of the cells without an observation, given the observations and parameters."""
 
     def __init__(self, data: SpaceTimeData, gram: Gram, rng: np.random.Generator) -> None:
         self.data, self.gram, self.rng = data, gram, rng
@@ -75,7 +75,7 @@ class Imputer:
         return gap_system(self.data, self.gram(parameters.theta), parameters)
 
     def drawn(self, parameters: SpaceTimeParameters, m: int) -> FloatArray:
-        """Complete data (m, p, n), of which what was observed is kept."""
+        """Complete data (m, p, n): observed values, and draws of the missing cells."""
         data = self.data
         if data.observed.all():
             return data.values[None]

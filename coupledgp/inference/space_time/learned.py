@@ -1,4 +1,4 @@
-"""A covariance of the sensors that is learned from their values, near that of the kernel.
+"""A covariance of the sensors that is learned from their values, near the kernel's covariance.
 
 By frequencies w > 0, series `x_w` (p,) of complete data have covariance
 `C S_g(w) + D (S_n(w) + s)`. C has an inverse Wishart law about the kernel's gram K, whose weight nu
@@ -74,7 +74,7 @@ class Spectra:
         self.series = rfft(Z / self.roots[:, None]) / np.sqrt(self.n)
 
     def _rotated(self, C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Eigenvalues (p,) and vectors (p, p) of `D^-1/2 C D^-1/2`, and the data in them."""
+        """Eigenvalues (p,) and vectors U (p, p) of `D^-1/2 C D^-1/2`, and the data times U'."""
         values, U = np.linalg.eigh(C / self.roots[:, None] / self.roots)
         return np.maximum(values, 1e-12 * values[-1]), U, np.matmul(U.T, self.series)
 

@@ -1,4 +1,4 @@
-"""Law of each sensor's observations given those of all other sensors.
+"""Law of each sensor's observations given all other sensors.
 
 With complete data, `e_i = ((A^-1)_ii)^-1 (A^-1 y)_i` are the residuals of sensor i left out, and
 the diagonal of `((A^-1)_ii)^-1` their variances. The block is Toeplitz far from the ends of the
@@ -26,7 +26,7 @@ MOST_ENTRIES = 2**22
 
 @dataclass(frozen=True, eq=False)
 class SensorsLeftOut:
-    """Laws of observations given those of other sensors, normalised units.
+    """Laws of observations given the other sensors, in normalised units.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class RowInverses:
 
     @property
     def variances(self) -> FloatArray:
-        """Variance (p,) of an observation of each sensor given complete data of the others."""
+        """Variance (p,) of an observation of each sensor given complete data of all others."""
         return np.asarray(irfft(self.inverse, self.size)[:, 0])
 
     def apply(self, rows: IntArray, R: FloatArray) -> FloatArray:
@@ -63,7 +63,7 @@ class RowInverses:
 
 
 def sensors_left_out(posterior: SpaceTimePosterior, report: Progress = silent) -> SensorsLeftOut:
-    """Laws of the observations of each sensor given those of all others."""
+    """Laws of the observations of each sensor given all other sensors."""
     p, n = posterior.values.shape
     inverses = RowInverses(posterior)
     observed = ~posterior.gaps.unknown & posterior.system.series.seen
@@ -81,7 +81,7 @@ def sensors_left_out(posterior: SpaceTimePosterior, report: Progress = silent) -
 
 
 def _means(posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray) -> FloatArray:
-    """Means (m, n) of the sensors of some rows given the others, by conjugate gradients."""
+    """Means (m, n) of some sensors, each given all other sensors, by conjugate gradients."""
     system, gaps = posterior.system, posterior.gaps
     m, seen = rows.size, system.series.seen
     own = np.arange(m)

@@ -207,7 +207,7 @@ class _Stationary:
         return len(self._groups)
 
     def check(self, n_candidates: int, budget: Budget) -> None:
-        """Refuse what takes too much memory or more seconds than there are, before work."""
+        """Refuse a search beyond the memory or the seconds of the budget, before any work."""
         p, n_groups = self._all.size, len(self._groups)
         matrices = n_groups if self._criterion == "total-variance" else 0
         needed = 8.0 * (5 * p**2 + 2 * matrices * p * n_candidates)

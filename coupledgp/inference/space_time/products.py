@@ -19,7 +19,7 @@ def multiply_rows(
     values: Any, products: Any, rows: Any, room: Any, outputs: Any, moves_in: Any, moves: Any,
     steps: Any,
 ) -> None:  # fmt: skip
-    """Write the products of rows (LANES,) of `values` (.., n) into those of `products`.
+    """Write products of the rows (LANES,) of `values` (.., n) into the same rows of `products`.
 
     `room` is (2, n, LANES); see `multiply`.
     """

@@ -83,7 +83,7 @@ def solve_rows(
     values: Any, solved: Any, rows: Any, buffer: Any, outputs: Any, moves: Any, steps: Any,
     seen: Any, records: Any, stop: Any, answers: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Write `A^-1 y` of the rows (LANES,) of `values` (.., n) into those of `solved`.
+    """Write `A^-1 y` of the rows (LANES,) of `values` (.., n) into the same rows of `solved`.
 
     A negative row stands for none. `A = B + c 1 1'`: the recursions have B, and the part of a
     constant is taken off with `b = B^-1 1`, which are `answers` (n, LANES), of no rows if c = 0,

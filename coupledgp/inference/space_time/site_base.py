@@ -1,4 +1,4 @@
-"""Covariances between sites, whatever they are sites of."""
+"""Covariances between sites: nodes of a graph, or vertices of a mesh or network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sites(ABC):
 
     @abstractmethod
     def with_theta(self, theta: FloatArray) -> Self:
-        """The same sites at other parameters of the kernel; its family is kept."""
+        """The same sites and family of kernels at other parameters."""
 
     @abstractmethod
     def bounds(self) -> list[tuple[float, float]]:

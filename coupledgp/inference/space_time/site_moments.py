@@ -80,7 +80,7 @@ class SiteMoments:
         return sum((p - s.start) * (s.stop - s.start) for s in (q.columns for q in self._parts))
 
     def bytes(self, n_moments: int) -> float:
-        """Memory of so many moments and of what is alive while they are made."""
+        """Memory of `n_moments` moments and of the arrays that are alive while they are made."""
         running = (
             5.0 * self.graph.n_nodes * max(q.columns.stop - q.columns.start for q in self._parts)
         )

@@ -76,7 +76,7 @@ def _on_operator_graph(
 
 
 def as_domain(domain: Any) -> Graph | LaplaceOperator:
-    """A graph or an operator, from what a person has of either.
+    """A graph or an operator, from a graph, an operator, a networkx graph or a triangle mesh.
 
     Raises
     ------

@@ -16,7 +16,7 @@ def fill_variances(
     outputs: Any, noise: Any, start: Any, moves: Any, noises: Any, steps: Any, seen: Any,
     records: Any, stop: Any, asked: Any, whole: Any, size: Any, found: Any,
 ) -> None:  # fmt: skip
-    """Write the variances (k, n, LANES) of `g'x` for g in `asked` (k, d, LANES) given what is seen.
+    """Write variances (k, n, LANES) of `g'x` given the data, for g in `asked` (k, d, LANES).
 
     The other arguments are those of `fill_records`. A place is a time at which the covariance of
     the state is not stationary yet, r of them, or one from `stop` on.

@@ -1,4 +1,4 @@
-"""Terms of a process on nodes times time, and checks of what a filter is made of."""
+"""Terms of a process on nodes times time, and checks of eigenvalues and observed times."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def checked_eigenvalues(eigenvalues: FloatArray) -> FloatArray:
 
 
 def checked_seen(seen: BoolArray | None, n: int) -> BoolArray:
-    """Return whether anything is observed at each of n times; at all of them if None."""
+    """Return at which of n times (n,) anything is observed; at all of them if None."""
     if seen is None:
         return np.ones(n, dtype=bool)
     found = np.asarray(seen)

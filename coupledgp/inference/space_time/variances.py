@@ -8,7 +8,7 @@ import numpy as np
 
 from coupledgp.ground.compiled import share_rows
 from coupledgp.inference.space_time.factors import LANES
-from coupledgp.inference.space_time.gains import MOST_GROUPS, Gains, Shared
+from coupledgp.inference.space_time.gains import MOST_GROUPS, Dynamics, Gains
 from coupledgp.inference.space_time.products import multiply
 from coupledgp.inference.space_time.smoothed import fill_variances
 from coupledgp.random import FloatArray
@@ -18,7 +18,7 @@ KEPT = 2**22
 
 
 def posterior_variances(
-    shared: Shared, gains: Gains, asked: FloatArray, asked_constants: FloatArray,
+    shared: Dynamics, gains: Gains, asked: FloatArray, asked_constants: FloatArray,
     constants: FloatArray, whole: int,
 ) -> FloatArray:  # fmt: skip
     """Return variances (k, G, LANES, n) of sums of terms given complete data where it is seen.
@@ -68,7 +68,7 @@ def posterior_variances(
 
 
 def _add_constants(
-    shared: Shared, gains: Gains, g: int, asked: FloatArray, parts: FloatArray, found: FloatArray
+    shared: Dynamics, gains: Gains, g: int, asked: FloatArray, parts: FloatArray, found: FloatArray
 ) -> None:
     """Add `c / (1 + c 1'b) (r - K_g b)^2` of a group to variances (k, n, LANES)."""
     space = shared.space

@@ -63,7 +63,7 @@ class SpaceTimeParameters:
         return np.concatenate([*parts, np.log([self.noise])])
 
     def at(self, variables: FloatArray) -> SpaceTimeParameters:
-        """The parameters at other variables, those of `variables` in its order."""
+        """The parameters at other values of the variables, in the order of `variables`."""
         place = self.theta.size
         terms = []
         for term in self.terms:
@@ -112,7 +112,7 @@ class Whittle:
         self._kept: tuple[FloatArray, FloatArray, Basis, FloatArray] | None = None
 
     def _rotated(self, theta: FloatArray, roots: FloatArray) -> tuple[Basis, FloatArray]:
-        """Eigenvectors at theta, and spectra (m, p, w) of the data in them; the last are kept."""
+        """Eigenvectors at theta, and the data's spectra (m, p, w) rotated by them; cached."""
         if self._kept is not None:
             same = np.array_equal(self._kept[0], theta) and np.array_equal(self._kept[1], roots)
             if same:
@@ -224,7 +224,7 @@ def box(
     step: float,
     span: float,
 ) -> list[tuple[float, float]]:
-    """Bounds of the variables: variances from 1e-6 to 1e2 of that of the data."""
+    """Bounds of the variables; variances are from 1e-6 to 1e2 in units of the data's variance."""
     bounds = list(bounds_of_sites)
     scale = (float(np.log(1e-6)), float(np.log(1e2)))
     for term in parameters.terms:

@@ -1,4 +1,4 @@
-"""KL from an exact posterior to that of a spectrum, differentiable in the spectrum (MATH 4, 7).
+"""KL from an exact posterior to a spectrum's posterior, differentiable in it (MATH 4, 7).
 
 The law of Fourier features `phi_i = sqrt(a_i) [sin, cos](w_i . x / l)`, `sum a_i = 1`, is compared
 with that of an exact GP, the teacher, which has the same hyperparameters and the same rows. With

@@ -234,7 +234,7 @@ class ColumnsAtLengthscale(PredictiveEvidence):
 def feature_gradients(
     stream: FeatureStream, targets: FloatArray, weights: Tensor, inverse: Tensor, noise: float
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield inputs, features and the gradient `alpha w' - k Phi A^-1` in them, chunk by chunk.
+    """Yield inputs, features and `d log p / d Phi = alpha w' - k Phi A^-1`, chunk by chunk.
 
     Parameters
     ----------

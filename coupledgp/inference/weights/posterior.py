@@ -58,7 +58,7 @@ class WeightPosterior:
         noise: float,
         rounding: FeatureRounding = DOUBLE,
     ) -> WeightPosterior:
-        """Posterior from the normal equations of M features, which are rounded as `rounding` says.
+        """Posterior from the normal equations of M features; `rounding` states their errors.
 
         Raises
         ------

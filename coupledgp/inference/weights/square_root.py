@@ -66,7 +66,7 @@ class SquareRoot:
         return torch.linalg.solve_triangular(self.factor.T, self.projected, upper=True)
 
     def log_evidence(self, outputscale: float, n_rows: float, log_noise: float = 0.0) -> float:
-        """Log evidence in nats of the normalised targets, as that of `solve_ridge`."""
+        """Log evidence in nats of the normalised targets, as `solve_ridge` returns it."""
         quad = float(self.quadratic.sum()) / self.lam
         logdet = 2 * float(self.factor.diagonal().log().sum()) + log_noise
         logdet += (n_rows - len(self.factor)) * math.log(self.lam)

@@ -32,7 +32,7 @@ Chunk = tuple[Tensor, ...]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, all that a posterior under a fixed feature map needs to know of them.
+    """Sums over rows, from which a posterior under a fixed feature map follows.
 
     Targets enter minus a fixed `offset`, which keeps the sums accurate when their mean is large;
     they can be re-centred and re-scaled afterwards (`normalized`), so that a table given in
@@ -71,13 +71,13 @@ class Moments:
 
     @classmethod
     def of(cls, chunks: Iterable[Chunk], n_features: int, offset: Tensor) -> Moments:
-        """Moments of chunks: features (b, M) of any float dtype, the others in float64."""
+        """Moments of chunks: features (b, M) of any float dtype, all else in float64."""
         k, new = offset.shape[0], offset.new_zeros
         sums = new(n_features, n_features), new(n_features, k), new(n_features), new(k), new(k)
         return cls(*sums, 0, offset)._added(chunks)
 
     def updated(self, chunks: Iterable[Chunk]) -> Moments:
-        """Moments of the rows so far and those of the chunks; these ones stay as they are."""
+        """New moments of the rows so far and of the chunks; this object does not change."""
         copies = {
             name: getattr(self, name).clone()
             for name in ("gram", "cross", "feature_sum", "target_sum", "target_square")
@@ -234,7 +234,7 @@ class DataStatistics:
         return self.n_rows if weights is None else float(weights[:, 1].sum())
 
     def updated(self, chunks: Iterable[Chunk]) -> DataStatistics:
-        """Statistics of the rows so far and those of the chunks; these ones stay as they are.
+        """New statistics of the rows so far and of the chunks; this object does not change.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class DataStatistics:
 
 
 def _check_alike(n_features: int, offset: Tensor, n_others: int, other: Tensor) -> None:
-    """Refuse to merge sums over other features or of targets with another offset."""
+    """Refuse to merge sums over other features, or of targets with another offset."""
     if n_features != n_others:
         raise InvalidInputError(
             f"statistics: expected {n_features} features to merge with, got {n_others}"

@@ -128,5 +128,5 @@ def add_gram(total: Tensor, features: Tensor) -> None:
 
 
 def fill_lower(total: Tensor) -> Tensor:
-    """Return the symmetric matrix whose upper triangle is that of `total`."""
+    """Return the symmetric matrix with the upper triangle of `total`."""
     return total.triu() + total.triu(1).T

@@ -1,4 +1,4 @@
-"""Sums over rows that differ in their noise or count more than once, beside those of `Moments`."""
+"""Sums over rows that differ in noise or count more than once, stored in `Moments`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
-    """Sums over rows of relative noise r and count c, beside those of `Moments`.
+    """Sums over rows of relative noise r and count c, stored in `Moments`.
 
     Attributes
     ----------

@@ -284,7 +284,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
 
 
 def _seeds(generator: Seed, batch_shape: torch.Size) -> Tensor:
-    """One seed for each member of a batch; an int stands for itself where there is no batch."""
+    """One seed for each member of a batch; an int is the seed itself where there is no batch."""
     if isinstance(generator, (int, np.integer)) and not batch_shape and generator <= _LARGEST_SEED:
         as_rng(generator)  # checks it
         return torch.tensor(int(generator))

@@ -248,7 +248,7 @@ def _times(features: WalkFeatures, rows: Any, transposed: bool, V: FloatArray) -
 
 
 def _scatter(features: WalkFeatures, rows: Any, V: FloatArray) -> FloatArray:
-    """Rows V (n, k) at their places among all walked rows; those of one place are added up."""
+    """Rows V (n, k) added up at their places among all walked rows."""
     spread = np.zeros((features.shape[0], V.shape[1]))
     np.add.at(spread, rows, V)
     return spread

@@ -227,7 +227,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
 
     def _parts(self) -> tuple[Tensor, Tensor]:
         """Divided differences and walked series, (*batch_shape, r) and (*batch_shape, n)."""
-        parts: tuple[Tensor, Tensor] = _Parts.apply(  # type: ignore[no-untyped-call]
+        parts: tuple[Tensor, Tensor] = _SplitSeries.apply(  # type: ignore[no-untyped-call]
             self.theta, self._kernels(), np.array(self.plan.nodes)
         )
         return parts
@@ -335,7 +335,7 @@ def row_products(left: LinearOperator, right: LinearOperator) -> Tensor:
     return torch.cat(parts, dim=-1)
 
 
-class _Parts(torch.autograd.Function):
+class _SplitSeries(torch.autograd.Function):
     """Divided differences and walked series as functions of the kernel's parameters."""
 
     @staticmethod

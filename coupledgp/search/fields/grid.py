@@ -56,7 +56,7 @@ DRAWN_OBSERVATIONS = 200
 # Least weight of a member of the mixture.
 LEAST_WEIGHT = 1e-3
 
-Part: TypeAlias = WhittleMatern | PositionKernel
+KernelPart: TypeAlias = WhittleMatern | PositionKernel
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class FieldCandidate:
 
 @dataclass(frozen=True)
 class FamilyEvidence:
-    """A family as it was compared.
+    """The evidence of a family on its grid.
 
     Attributes
     ----------
@@ -128,13 +128,13 @@ class FieldGrid:
     ) -> None:
         self.covariance, self.points = covariance, points
         self.targets, self.noise_ratios = targets, noise_ratios
-        self._grams: dict[Part, FloatArray] = {}
+        self._grams: dict[KernelPart, FloatArray] = {}
         self._evidence: dict[FieldKernel, RatioEvidence] = {}
 
     def compare(
         self, families: Sequence[FieldKernel], report: Progress = silent
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
-        """Candidates that are kept, of weights that sum to one, and the evidence of each family."""
+        """Selected candidates, with weights that sum to one, and the evidence of each family."""
         if len(self.points) <= DRAWN_OBSERVATIONS:
             return self.drawn(families, report)
         return self.best(families, report)
@@ -218,13 +218,13 @@ class FieldGrid:
             self._evidence[kernel] = evidence_at_ratios(K, self.targets, self.noise_ratios)
         return self._evidence[kernel]
 
-    def _gram(self, part: Part) -> FloatArray:
+    def _gram(self, part: KernelPart) -> FloatArray:
         if part not in self._grams:
             self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
         return self._grams[part]
 
     def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
-        """Kernels whose free parameters run over their grids, and the number of all of them."""
+        """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
         surfaces = self._surfaces(family.surface) if family.surface is not None else [None]
         positions = self._positions(family.position) if family.position is not None else [None]
         shares = SHARES if family.share is None else (family.share,)
@@ -237,7 +237,7 @@ class FieldGrid:
     def _best_alone(self, parts: list[Any], report: Progress) -> list[Any]:
         """The parts of greatest evidence alone."""
 
-        def value(part: Part) -> float:
+        def value(part: KernelPart) -> float:
             report(f"alone: {part}")
             return -float(self.evidence(as_field_kernel(part)).log_evidence.max())
 

@@ -1,4 +1,4 @@
-"""Fits of fields: kernels compared by evidence, and the mixture of the best of them."""
+"""Fits of fields: kernels compared by evidence, and a mixture of the best kernels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FieldSelection:
 
     @property
     def is_default(self) -> bool:
-        """Whether the data say nothing about a kernel, so that defaults stand for a fit."""
+        """Whether the data determine no kernel, so that defaults take the place of a fit."""
         return bool(np.isnan(self.members[0].log_evidence))
 
     @property

@@ -106,7 +106,7 @@ def fit_precise(
         L-BFGS ended at its limit.
     """
     operator, units = fields.operator, Units.of(data.targets, normalize, data.counts)
-    fit = _Fit(fields, kernel, data, units.normalized(data.targets), report)
+    fit = _PreciseFit(fields, kernel, data, units.normalized(data.targets), report)
     maps = [
         FourierFeatures(_dim(operator), n_frequencies, law, name, seed)
         for name in fit.position_kernels
@@ -125,7 +125,7 @@ def fit_precise(
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _PreciseFit:
     """Model, data and free parameters of a fit; targets are normalised."""
 
     fields: FieldCovariance

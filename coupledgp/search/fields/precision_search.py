@@ -38,7 +38,7 @@ FAILED = 1e6
 
 
 class SearchSettings(NamedTuple):
-    """What is free and what is given.
+    """Free and given hyperparameters of a search, and its grid.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         self.size = evidence.targets.size
 
     def variables(self, point: FieldPoint) -> FloatArray:
-        """The free ones of the scales, within their bounds."""
+        """The free variables of the scales, within their bounds."""
         box = self.box(point)
         return np.clip(np.array(point.scales[: len(box)]), *np.transpose(box))
 
@@ -150,7 +150,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         return -found.log_evidence / self.size, -gradient / self.size
 
     def _tied(self, scales: FieldScales) -> tuple[FieldScales, float | None]:
-        """Scales with the ratio of a share that is kept, and the ratio's derivative."""
+        """Scales with the ratio that a given share implies, and the ratio's derivative."""
         if self.settings.log_ratio is None or not np.isfinite(scales.features):
             return scales, None
         ratio, slope = self.settings.log_ratio(scales.kappa)
@@ -219,5 +219,5 @@ class PrecisionSearch:
 
 
 def precision_search(report: Progress) -> Search:
-    """What runs searches for sparse fields; a run also ends where it hardly gains any more."""
+    """Searches for sparse fields, whose runs also end where they gain hardly any more."""
     return Search(patient(lbfgs, PATIENCE, TOLERANCES[0]), report)

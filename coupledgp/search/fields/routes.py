@@ -90,7 +90,7 @@ def fit_field(
     settings: RouteSettings,
     report: Progress,
 ) -> FittedField:
-    """Fit by the route that is asked for, or the one for this number of places.
+    """Fit by the requested route, or by the one that suits the number of places.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _precise(
 
 
 def precise_kernel(families: Sequence[FieldKernel], dimension: int) -> FieldKernel | None:
-    """The kernel that stands for the families in the precision route; None where there is none."""
+    """The kernel of the precision route for some families; None where it has none."""
     surfaces = [family.surface for family in families if family.surface is not None]
     if not surfaces:
         return None

@@ -29,8 +29,8 @@ from coupledgp.search.nodes.quadrature import (
     KernelAverage,
     KernelDraw,
     KernelPosterior,
+    distinguishable_range,
     has_grid,
-    told_apart,
 )
 
 # Seconds, by forecast, and nodes of a graph, that averaging may take where it was not asked for.
@@ -180,7 +180,7 @@ def _posteriors(fitter: NodeFitter, averaging: Averaging) -> Forecast:
     """Cost of the members at a kernel in the middle; a small graph's eigenvectors come once."""
     kernel = fitter.kernels[0]
     if kernel.theta.size and has_grid(kernel):
-        kernel = kernel.with_theta(np.array([np.mean(told_apart(fitter.graph, kernel))]))
+        kernel = kernel.with_theta(np.array([np.mean(distinguishable_range(fitter.graph, kernel))]))
     one = posterior_forecast(fitter.graph, kernel, 0.1, len(fitter.data), fitter.settings)
     count = 1 if dense_route(_observations(fitter)) is not None else averaging.n_draws
     return Forecast(count * one.seconds, one.bytes)
@@ -202,7 +202,7 @@ def _route(
     widest = []
     for kernel in fitter.kernels:
         if not kept.kernel and kernel.theta.size:
-            kernel = kernel.with_theta(np.array([told_apart(data.graph, kernel)[1]]))
+            kernel = kernel.with_theta(np.array([distinguishable_range(data.graph, kernel)[1]]))
         widest.append(moments_route(data, kernel, LEAST_RATIO))
     costs = [route.forecast(count) for route in widest if route is not None]
     if len(costs) < len(widest):

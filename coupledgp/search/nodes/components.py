@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coupledgp.gp.components import ComponentsGP, Part, rescaled
+from coupledgp.gp.components import ComponentsGP, PartGP, rescaled
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
@@ -32,7 +32,7 @@ from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
 ALL_EIGENVALUES = 600
 
 # A fit of some components: the process, and the effective number of draws of its hyperparameters.
-PartFit: TypeAlias = Callable[[NodeFitter], tuple[Part, NodeSearch, float | None]]
+PartFit: TypeAlias = Callable[[NodeFitter], tuple[PartGP, NodeSearch, float | None]]
 
 
 def fit_components(
@@ -85,7 +85,7 @@ def fit_components(
 
 
 def describe(groups: ComponentGroups, graph: Graph, observed: IntArray) -> str:
-    """What is fitted to which components, in words."""
+    """Which components have a model of their own, in words."""
     _, member = graph.components()
     seen = np.unique(observed)
     n_fitted = [np.unique(member[nodes]).size for nodes in groups.fitted]
@@ -120,14 +120,14 @@ def _part_fitter(fitter: NodeFitter, nodes: IntArray, checkpoint: Path | None) -
 
 
 def _units(fitter: NodeFitter, data: Data) -> Units:
-    """Units of some of the observations; those of all where a scale is given in these."""
+    """Units of a group's observations; those of all observations where a scale is given."""
     if fitter.fixed & {"outputscale", "noise"}:
         return fitter.units
     return Units.of(data.targets, fitter.normalize)
 
 
-def _scales(graph: Graph, groups: ComponentGroups, first: Part) -> FloatArray:
-    """Scales (n_nodes,) that make the mean variance of other components that of the first group."""
+def _scales(graph: Graph, groups: ComponentGroups, first: PartGP) -> FloatArray:
+    """Scales (n_nodes,) that give all components the mean variance of the first group."""
     assert isinstance(first.hyperparameters, NodeHyperparameters)
     kernel, scale = first.hyperparameters.kernel, np.ones(graph.n_nodes)
     usual = _mean_variance(graph, groups.fitted[0], kernel)
@@ -150,8 +150,8 @@ def _mean_variance(graph: Graph, nodes: IntArray, kernel: GraphKernel) -> float:
 
 
 def _parts(
-    fitter: NodeFitter, groups: ComponentGroups, recipe: NodePriorRecipe, fitted: list[Part]
-) -> list[Part]:
+    fitter: NodeFitter, groups: ComponentGroups, recipe: NodePriorRecipe, fitted: list[PartGP]
+) -> list[PartGP]:
     """The processes of the groups on the whole graph, each given its observations."""
     owner, parts = groups.group_of[fitter.data.points], []
     for number in range(groups.n_groups):
@@ -163,7 +163,7 @@ def _parts(
     return parts
 
 
-def _moved(part: Part, recipe: NodePriorRecipe, data: Data, units: Units, is_own: bool) -> Part:
+def _moved(part: PartGP, recipe: NodePriorRecipe, data: Data, units: Units, is_own: bool) -> PartGP:
     """The process of fitted hyperparameters on another graph, given other data."""
     if isinstance(part, MixtureGP):
         members = [

@@ -164,7 +164,7 @@ class NodeFitter:
 
     @property
     def _keeps_all(self) -> bool:
-        """Whether nothing is left to search for."""
+        """Whether kernel and scales are all given, so that there is nothing to search for."""
         scales = self._kept("outputscale"), self._kept("noise")
         return self._keeps_kernel and None not in scales
 
@@ -183,7 +183,7 @@ class NodeFitter:
             )
 
     def _kept(self, name: str) -> float | None:
-        """Value of a scale that is not optimised; None for one that is."""
+        """Value of a given scale; None for one that is optimised."""
         if self.searches and name not in self.fixed:
             return None
         value: float = getattr(self, name)
@@ -274,7 +274,7 @@ class NodeFitter:
         return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
 
     def _condition(self, found: FittedKernel) -> tuple[NodeGP, Forecast]:
-        """Condition on the data at the fitted kernel, and say what that was expected to take."""
+        """Condition on the data at the fitted kernel; return the process and its forecast cost."""
         known = self._known_scales(found)
         if known is not None:
             ratio = known.noise / known.outputscale

@@ -90,7 +90,7 @@ class FoundKernel(NamedTuple):
     family: int | None
 
 
-class Compared(NamedTuple):
+class FamilyFit(NamedTuple):
     """A family after the comparison on a part of the graph.
 
     Attributes
@@ -113,7 +113,7 @@ class Compared(NamedTuple):
         return self.point.scales.noise / self.point.scales.outputscale
 
 
-class Part(NamedTuple):
+class PartialEvidence(NamedTuple):
     """Evidence of a part of the observations.
 
     Attributes
@@ -181,7 +181,7 @@ class NodeSearcher:
         other = self._stand_in(compared, found.point)
         return found if other is None else self._finished([other])
 
-    def _finished(self, compared: Sequence[Compared]) -> FoundKernel:
+    def _finished(self, compared: Sequence[FamilyFit]) -> FoundKernel:
         """Go on from the best of a comparison, best first, as far as the budget lasts."""
         best, *rest = compared[:2]
         route = self._route(best)
@@ -208,8 +208,8 @@ class NodeSearcher:
         total = found.n_evaluations + further.n_evaluations
         return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
 
-    def _is_close(self, best: Compared, other: Compared) -> bool:
-        """Whether the part does not tell a family from the best: by nats, or by chance.
+    def _is_close(self, best: FamilyFit, other: FamilyFit) -> bool:
+        """Whether the part cannot tell a family from the best one: by nats, or by chance.
 
         The differences of the pieces, which are independent, have a standard error.
         """
@@ -237,7 +237,7 @@ class NodeSearcher:
         )
 
     @cached_property
-    def _part(self) -> Part:
+    def _part(self) -> PartialEvidence:
         """The part of the observations on which families are compared."""
         graph, nodes, targets, seed = self.data
         distinct = np.unique(nodes)
@@ -248,11 +248,11 @@ class NodeSearcher:
         if cut <= MOST_CUT and n_inside >= min(LEAST_IN_PIECES, nodes.size):
             self._check(sizes.forecast())
             evidence: ExactKernelEvidence = PiecesEvidence(graph, pieces, nodes, targets)
-            return Part(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
+            return PartialEvidence(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
         self._check(cluster_forecast(graph, distinct.size))
         chosen = choose_clusters(graph, nodes, seed)
         evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen], seed)
-        return Part(evidence, f"{chosen.size} observations")
+        return PartialEvidence(evidence, f"{chosen.size} observations")
 
     def _check(self, forecast: Forecast) -> None:
         """Refuse a comparison that is over the budget."""
@@ -264,11 +264,11 @@ class NodeSearcher:
 
     def _compare(
         self, kernels: Sequence[GraphKernel], families: Sequence[int | None]
-    ) -> list[Compared]:
+    ) -> list[FamilyFit]:
         """Search each family on the part; the best one first."""
         start = time.perf_counter()
         evidence, name = self._part
-        found: list[Compared] = []
+        found: list[FamilyFit] = []
         seconds = self._expected.seconds
         self.report(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
@@ -277,7 +277,7 @@ class NodeSearcher:
                     evidence, [kernel], self.kept, SearchCheckpoint(None), self.report,
                     self.minimise, n_starts=1,
                 )  # fmt: skip
-                found.append(Compared(family, point, state.n_evaluations))
+                found.append(FamilyFit(family, point, state.n_evaluations))
         found.sort(key=lambda c: c.point.value)
         words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"
         self._note("compare", words, self._expected, start)
@@ -293,7 +293,7 @@ class NodeSearcher:
             return forecast.seconds <= POSTERIOR_SECONDS and self.budget.allows(forecast)
         return self.budget.allows(forecast, 1.0 - SEARCH_SHARE)
 
-    def _stand_in(self, compared: Sequence[Compared], point: EvaluatedKernel) -> Compared | None:
+    def _stand_in(self, compared: Sequence[FamilyFit], point: EvaluatedKernel) -> FamilyFit | None:
         """The best kernel on the part whose posterior costs far less; None if there is none."""
         others = self._compare(self.stand_ins, [None] * len(self.stand_ins))
         seconds = self._posterior(point).seconds
@@ -318,7 +318,7 @@ class NodeSearcher:
         spent = time.perf_counter() - self._begin
         return SEARCH_SHARE * self.budget.seconds - spent
 
-    def _route(self, compared: Compared, without: str | None = None) -> EvidenceRoute | None:
+    def _route(self, compared: FamilyFit, without: str | None = None) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
         route = cheapest_route(
             self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS, without
@@ -328,13 +328,13 @@ class NodeSearcher:
         return route if route.forecast(FEWEST).seconds <= self._seconds() else None
 
     def _may_add(self, route: EvidenceRoute, other: EvidenceRoute) -> bool:
-        """Whether a second way may be gone beside that of the best family."""
+        """Whether a second way may be taken beside the way of the best family."""
         seconds = [way.forecast(MORE_EVALUATIONS).seconds for way in (route, other)]
         fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
         return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
 
     def _go_on(
-        self, plans: Sequence[tuple[Compared, EvidenceRoute]]
+        self, plans: Sequence[tuple[FamilyFit, EvidenceRoute]]
     ) -> tuple[FoundKernel, str | None]:
         """Go on from the best kernels of the part with all observations.
 
@@ -371,9 +371,9 @@ class NodeSearcher:
         return found, route.name if refused else None
 
     def _refused(
-        self, best: Compared, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
+        self, best: FamilyFit, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
     ) -> tuple[FoundKernel, str]:
-        """What is left where a way refused every kernel: the best of the part, and the way."""
+        """The best kernel on the part and the way's name, where a way refused every kernel."""
         words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
         self._note("search", words, forecast, start)
         return FoundKernel(best.point, False, 1, spent, True, best.family), route.name
@@ -383,7 +383,7 @@ class NodeSearcher:
         return self.budget.seconds is not None and self._seconds() <= 0
 
     def _limited(self, most: int, evidences: Sequence[ExactKernelEvidence] = ()) -> Limited:
-        """The optimiser, within evaluations, and within the budget's seconds if there is one."""
+        """The optimiser, limited in evaluations, and in seconds if there is a budget."""
         end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
         times: list[float] = []
 

@@ -208,10 +208,10 @@ class KernelPosterior:
         return KernelAverage(tuple(draws), weights, tuple(shares.tolist()), self.n_evaluations)
 
     def _ranges(self, kernel: GraphKernel) -> tuple[tuple[float, float], ...]:
-        """Ranges of theta and of `log(s / V)`; a parameter that is kept has none, NaN."""
+        """Ranges of theta and of `log(s / V)`; NaN for a parameter that is given."""
         none = (np.nan, np.nan)
         free = not self.kept.kernel and kernel.theta.size
-        thetas = told_apart(self.graph, kernel) if free else none
+        thetas = distinguishable_range(self.graph, kernel) if free else none
         return thetas, none if self._kept_ratio is not None else ratio_range(self.kept, self.unit)
 
     @property
@@ -342,11 +342,11 @@ def ratio_range(kept: FixedHyperparameters, unit: float) -> tuple[float, float]:
 
 
 def has_grid(kernel: GraphKernel) -> bool:
-    """Whether a grid over the parameters of a kernel is affordable: there is one at most."""
+    """Whether a grid over the parameters of a kernel is affordable: at most one is free."""
     return kernel.theta.size <= 1 and kernel.penalty()[0] == 0.0
 
 
-def told_apart(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
+def distinguishable_range(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
     """Range of the parameter of a family in which kernels differ on a graph.
 
     Below it they are nearly the identity, above it nearly constant, both up to a scale.
@@ -411,7 +411,7 @@ def _box(
 
 
 def _is_smaller(box: Sequence[tuple[float, float]], old: Sequence[tuple[float, float]]) -> bool:
-    """Whether a side of a box is far shorter than that of another one."""
+    """Whether a side of a box is far shorter than the same side of an older box."""
     return any(
         high - low < SMALLER * (before[1] - before[0])
         for (low, high), before in zip(box, old, strict=True)

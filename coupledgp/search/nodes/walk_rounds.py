@@ -250,7 +250,7 @@ class WalkRounds(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; settled where hardly a parameter has moved."""
+        """See the base class; settled where no parameter has moved much."""
         objective = self.objective(before.point)
         search.improved(objective, before.point, STOPPING)
         value, theta = objective.best
@@ -263,7 +263,7 @@ class WalkRounds(Rounds[FloatArray]):
         return found
 
     def state(self, found: SearchResult[FloatArray]) -> FitState:
-        """What the file holds after a round."""
+        """State of the fit after a round, for the file."""
         return FitState(
             found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled,
             family=self.record.family, finished=self.record.finished,

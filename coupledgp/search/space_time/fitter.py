@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
-from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
+from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
@@ -47,7 +47,7 @@ SENSORS_TIMES_SITES, LEAST_SENSORS = 1e7, 64
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeModel:
-    """Which terms a space-time model has, and what its search may do.
+    """Terms of a space-time model, and the options of its search.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def started(kernel: TimeKernel, lengthscale: float) -> TimeKernel:
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """Cells whose observation is far from its law given the others.
+    """Cells whose observation is far from its law given all other observations.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ def searched(
     data = rows.normalized(units)
     rng = np.random.default_rng([model.seed, 1])
     p = len(data.values)
-    chosen = np.flatnonzero(telling_sensors(sites, rows))
+    chosen = np.flatnonzero(informative_sensors(sites, rows))
     most, steps = MOST_SENSORS, MOST_FITTED_STEPS
     if not data.is_regular:
         most, steps = MOST_IRREGULAR
@@ -312,7 +312,7 @@ def _rejected(
     for _ in range(REJECTIONS):
         with np.errstate(invalid="ignore"):
             far = np.abs(scores) > OUTLYING
-        far = kept_alive(rows.observed, far)
+        far = rejectable_cells(rows.observed, far)
         if np.array_equal(far, dropped):
             break
         dropped = far
@@ -326,14 +326,14 @@ def _rejected(
     return FittedSpaceTime(process, fit, outliers, 0)
 
 
-def kept_alive(observed: NDArray[Any], far: NDArray[Any]) -> NDArray[Any]:
-    """Cells to be left out, but for those of sensors that would keep none."""
+def rejectable_cells(observed: NDArray[Any], far: NDArray[Any]) -> NDArray[Any]:
+    """Cells (p, n) to leave out, without those of sensors that would lose every observation."""
     alive = (observed & ~far).any(axis=1)
     return far & alive[:, None]
 
 
 def tested_scores(process: GraphTimeGP, rows: SpaceTimeRows) -> FloatArray:
-    """Scores (p, n) of all observations, those that were left out given what was kept."""
+    """Scores (p, n) of all observations; rejected ones are given the observations in use."""
     scores = cell_scores(process)
     posterior = process.posterior
     out = rows.observed & ~process.rows.observed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
+from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
@@ -48,7 +48,7 @@ class TransformSearch:
         self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
     ) -> None:
         rng = np.random.default_rng([model.seed, 2])
-        chosen = np.flatnonzero(telling_sensors(sites, rows))
+        chosen = np.flatnonzero(informative_sensors(sites, rows))
         if chosen.size > MOST_SENSORS:
             chosen = np.sort(rng.choice(chosen, MOST_SENSORS, replace=False))
         last = slice(max(rows.times.size - MOST_STEPS, 0), None)

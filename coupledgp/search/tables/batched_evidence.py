@@ -45,7 +45,7 @@ def largest_sample(n_columns: int) -> int:
 
 
 class BatchedEvidence(LadderProblem):
-    """Evidence of a table of which some random rows are in memory, and the rest in passes.
+    """Evidence of a table, of which some random rows are in memory and the rest is read in passes.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ class BatchedEvidence(LadderProblem):
         return order
 
     def at(self, lengthscale: FloatArray) -> BatchedAtLengthscale:
-        """See the base class; one pass over the table, when something is asked for."""
+        """See the base class; one pass over the table, made at the first evaluation."""
         return BatchedAtLengthscale(self, lengthscale)
 
     def statistics(self, lengthscale: FloatArray) -> DataStatistics:
-        """Statistics of all rows at lengthscales (d,), targets normalised; the last are kept."""
+        """Statistics of all rows at lengthscales (d,), targets normalised; the last are cached."""
         if self._last is None or not np.array_equal(self._last[0], lengthscale):
             self._last = None
             stream = replace(self.stream, lengthscale=lengthscale)
@@ -102,7 +102,7 @@ class BatchedEvidence(LadderProblem):
         return self._last[1]
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
-        """See the base class; another pass where the rows are not among those kept."""
+        """See the base class; another pass where the rows are not in memory."""
         data = self._rows(rows)
         stream = replace(self.stream, X=data.points)
         targets = self.units.normalized(data.targets)
@@ -138,7 +138,7 @@ class BatchedEvidence(LadderProblem):
 
 
 class BatchedAtLengthscale(PredictiveEvidence):
-    """The same at fixed lengthscales: one pass, and another for the gradient.
+    """Evidence of the table at fixed lengthscales: one pass, and another for the gradient.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class ColumnsInPasses(ColumnsAtLengthscale):
 
 
 def in_units(statistics: DataStatistics, units: Units) -> DataStatistics:
-    """Statistics of targets in their own units, from those of normalised targets."""
+    """Statistics of targets in units of y, from statistics of normalised targets."""
     moments = statistics.moments
     assert moments is not None
     scale = torch.as_tensor(units.scale, device=statistics.offset.device)

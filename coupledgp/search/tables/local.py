@@ -474,7 +474,7 @@ class LocalProblem:
         )
 
     def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
-        """What `given` makes of a prior, or of one with the least further noise that it takes.
+        """The process of a prior, or of the prior with the least further noise that has a factor.
 
         Covariances of many equal rows are singular to rounding where the noise is small. Noise
         starts at the rounding of a covariance of the rows and grows by factors of ten. A noise that

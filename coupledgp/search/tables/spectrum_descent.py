@@ -29,7 +29,7 @@ LEARNING_RATE = 0.03
 
 @dataclass(frozen=True)
 class KLSettings:
-    """How a spectrum is fitted to a posterior.
+    """Settings of the fit of a spectrum to a posterior.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def fit_posterior_kl(
 def fit_loss(
     loss: SpectrumLoss, feature_map: FeatureMap, settings: KLSettings, report: Progress
 ) -> SpectrumFit:
-    """Fit frequencies and weights to a loss; the best state by the loss itself is kept."""
+    """Fit frequencies and weights to a loss; the result is the state of least loss."""
     start = start_of(feature_map)
     return fit_spectrum(loss, loss, start, settings.n_steps, report)
 
@@ -170,7 +170,7 @@ def fit_spectrum(
     n_steps: int,
     report: Progress,
 ) -> SpectrumFit:
-    """Descend in frequencies (m, d) and log weights (m,); the best state as judged is kept."""
+    """Descend in frequencies (m, d) and log weights (m,); the result is the best state."""
     frequencies, log_weights = (t.clone() for t in start)
 
     def step_loss() -> Tensor:

@@ -46,7 +46,7 @@ class JitterStage:
 
 @dataclass(frozen=True)
 class EvidenceSettings:
-    """How spectra are fitted to the evidence.
+    """Settings of the fits of spectra to the evidence.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class EvidenceSettings:
 
 @dataclass(frozen=True)
 class Member:
-    """One spectrum of a mixture, with hyperparameters.
+    """A spectrum of a mixture, with hyperparameters of its own.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class Trajectory:
         self.judged = problem if problem.n_rows <= batch_rows else self._batch()
 
     def _here(self, array: FloatArray) -> Tensor:
-        """An array as a tensor of the same shape, where the frequencies are."""
+        """An array as a tensor of the same shape, on the device of the frequencies."""
         return torch.as_tensor(array, device=self.frequencies.device)
 
     def _batch(self) -> SpectrumEvidence:
@@ -245,7 +245,7 @@ class Trajectory:
 
 
 def log_densities(problem: SpectrumEvidence, member: Member, rows: UnseenRows) -> FloatArray:
-    """Log predictive density (b,) of rows given those of the problem, under one member."""
+    """Log predictive density (b,) of rows given the problem's rows, under one member."""
     hyper = member.hyperparameters
     frequencies = member.frequencies.double()
     frequencies = frequencies / torch.as_tensor(hyper.lengthscale, device=frequencies.device)

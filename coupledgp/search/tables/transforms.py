@@ -1,4 +1,4 @@
-"""Transforms of targets fitted by the evidence of y: that of z times the slopes of the transform.
+"""Transforms of targets by the evidence of y: the evidence of z times the transform's slopes.
 
 A transform is chosen on at most `ROWS` rows, by an exact GP of the model's kernel, for each output
 alone. At fixed lengthscales one eigendecomposition gives the evidence for every shape of the
@@ -62,7 +62,7 @@ class ScoredTransform:
     errors: FloatArray
 
     def misses_more_than(self, other: ScoredTransform, counts: FloatArray | None) -> bool:
-        """Whether its means miss y by more than those of another, by more than a standard error."""
+        """Whether its mean squared error exceeds another's by more than a standard error."""
         gaps = self.errors - other.errors
         mean = np.average(gaps, weights=counts)
         return bool(mean > np.std(gaps) / np.sqrt(len(gaps)))
@@ -180,7 +180,7 @@ class _Profile:
         return float(evidence.value(*best)) - units.log_jacobian(n) + slopes
 
     def errors(self, transform: TargetTransform) -> FloatArray:
-        """Squared errors (n,) of the mean of each y given the others, at the same scales.
+        """Squared errors (n,) of each y's mean given all other targets, at the same scales.
 
         Of z they follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
         and its variance `1 / P_ii` (Rasmussen and Williams, 2006, section 5.4.2).
@@ -271,7 +271,7 @@ def candidates(targets: FloatArray) -> Sequence[TargetTransform]:
 
 
 def chosen(problem: TransformProblem, targets: FloatArray) -> TargetTransform:
-    """The transform of targets (n, 1) of greatest evidence, if it exceeds that of none enough.
+    """The transform of targets (n, 1) of greatest evidence, if it exceeds no transform's by enough.
 
     Means of y in its own units are what many score: one that misses more by them is passed over.
     """

@@ -12,9 +12,9 @@ import coupledgp as cgp
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.optimism import optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport, rows_table
-from coupledgp.diagnostics.left_out.scores import error_over_groups
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES
+from coupledgp.diagnostics.scoring.scores import error_over_groups
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data
 

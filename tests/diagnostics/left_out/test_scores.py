@@ -5,9 +5,10 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
-from coupledgp.diagnostics.left_out.scores import beside, error_over_groups, scores_over_groups
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scoring.scores import point_nlpd
+from coupledgp.diagnostics.scoring.measures import marginal_scores
+from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
 
 RNG = np.random.default_rng(9)
 Y, MEAN, OTHER = RNG.normal(size=(3, 12, 1))
@@ -27,7 +28,7 @@ def test_losses_of_a_group_go_together():
     assert error_over_groups(losses, GROUPS) == pytest.approx(error_by_hand(losses), rel=1e-12)
     names = np.array(["d", "a", "c", "b"])[GROUPS]
     assert error_over_groups(losses, names) == pytest.approx(error_by_hand(losses), rel=1e-12)
-    found = scores_over_groups(Y, MEAN, STD, GROUPS, None)
+    found = marginal_scores(Y, MEAN, STD, "", None, GROUPS)
     assert found["standard_errors"]["nlpd"] == pytest.approx(error_by_hand(losses), rel=1e-12)
     squares = (Y - MEAN)[:, 0] ** 2
     expected = error_by_hand(squares) / (2 * np.sqrt(squares.mean()))
@@ -36,7 +37,7 @@ def test_losses_of_a_group_go_together():
 
 def test_differences_from_a_baseline_go_together_too():
     rival = BaselinePrediction("mean", OTHER, SPREAD)
-    found = beside(Y, MEAN, STD, rival, GROUPS, None).differences["nlpd"]
+    found = BesideBaseline.of(Y, MEAN, STD, rival, None, GROUPS).differences["nlpd"]
     gap = (point_nlpd(Y, MEAN, STD) - point_nlpd(Y, OTHER, SPREAD))[:, 0]
     assert found["mean"] == pytest.approx(gap.mean(), rel=1e-12)
     assert found["standard_error"] == pytest.approx(error_by_hand(gap), rel=1e-12)

@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of
-from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
-from coupledgp.diagnostics.space_time.scoring import score_rows, score_values
+from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw, score_rows, score_values
 from coupledgp.diagnostics.space_time.sensors_out import leave_one_sensor_out
 from coupledgp.diagnostics.space_time.simple import nearest_sensor
 from coupledgp.diagnostics.space_time.splits import SplitPlan
@@ -191,7 +190,8 @@ def test_laws_of_transformed_values_have_their_own_densities():
     rng = np.random.default_rng(0)
     y, m, s = rng.lognormal(size=200), rng.normal(size=200), rng.uniform(0.5, 2, 200)
     exact = stats.lognorm(s, scale=np.exp(m))
-    found = score_values(y, SpaceTimeLaw(exact.mean(), exact.std(), Log(), m, s))
+    law = SpaceTimeLaw(exact.mean(), exact.std(), Log(), m, s)
+    found = score_values(y, law.at(np.ones(200, dtype=bool)))
     assert found["nlpd"] == pytest.approx(-exact.logpdf(y).mean())
     low, high = exact.interval(0.95)
     assert found["coverage_95"] == np.mean((low <= y) & (y <= high))

@@ -6,7 +6,7 @@ import trimesh
 from scipy import linalg
 
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.inference.fields.covariance import Kept, SurfaceCovariance
+from coupledgp.inference.fields.covariance import SizedCache, SurfaceCovariance
 from coupledgp.inference.fields.precision_matrices import edge_noise, edge_precision
 from coupledgp.kernels.fields import WhittleMatern
 
@@ -177,7 +177,7 @@ def test_bodies_that_do_not_touch_are_independent():
 
 
 def test_the_least_recently_used_value_is_forgotten_first():
-    kept = Kept(lambda value: float(value), limit=5.0)
+    kept = SizedCache(lambda value: float(value), limit=5.0)
     kept.put("a", 2)
     kept.put("b", 2)
     assert kept.get("a") == 2

@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.inference.fields.covariance import Kept, SurfaceCovariance
+from coupledgp.inference.fields.covariance import SizedCache, SurfaceCovariance
 from coupledgp.kernels.fields import WhittleMatern
 
 N = 24
@@ -42,7 +42,7 @@ def test_the_range_is_that_of_lindgren(dimension, alpha):
 
 
 def test_a_value_that_is_put_twice_counts_once():
-    kept = Kept(float, 10.0)
+    kept = SizedCache(float, 10.0)
     for _ in range(5):
         kept.put("a", 4.0)
     kept.put("b", 4.0)

@@ -7,9 +7,12 @@ other; where parts lie on workers, each makes its own result, and `in_tree` merg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, ClassVar, Generic, TypeVar
+
+from coupledgp.errors import InvalidInputError
 
 T = TypeVar("T")
 
@@ -69,6 +72,17 @@ class PartwisePass(Pass[T | None], Generic[T]):
         if one is None or other is None:
             return one if other is None else other
         return one.merge(other)
+
+
+@contextmanager
+def named_part(name: str | None) -> Iterator[None]:
+    """Let errors of values say in which part they are, such as `"batch 3"`; None: as they are."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:  # of scikit-learn and NumPy, for values they refuse
+        if name is None:
+            raise
+        raise InvalidInputError(f"{name}: {error}") from None
 
 
 def of_part(part: Any, sums: Pass[T]) -> T:

@@ -327,11 +327,11 @@ def code_from_state(state: dict[str, Any]) -> ColumnCode:
     kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS), "kind")
     if kind == CATEGORY:
         levels, exact = values["levels"], values["exact"]
-        single = all(level is None or isinstance(level, (str, int, float)) for level in levels)
-        if not (isinstance(levels, list) and levels and single and isinstance(exact, bool)):
-            raise InvalidInputError("levels: expected texts or numbers, got others")
-        if len(set(levels)) < len(levels) or (exact and not are_exact(len(levels), 1)):
-            raise InvalidInputError(f"levels: expected fewer, or distinct ones, got {len(levels)}")
+        check_levels(levels)
+        if not isinstance(exact, bool) or (exact and not are_exact(len(levels), 1)):
+            raise InvalidInputError(
+                f"exact: expected False for {len(levels)} levels, or a truth value, got {exact!r}"
+            )
         return CategoryCode(tuple(levels), exact)
     _check_filling(values)
     if kind != DATE:
@@ -343,6 +343,15 @@ def code_from_state(state: dict[str, Any]) -> ColumnCode:
     if zone is not None:
         check_zone(zone)
     return DateCode(**values | {"cycles": cycles})
+
+
+def check_levels(levels: Any) -> None:
+    """Refuse values of a state that are no list of distinct levels, at least one."""
+    single = isinstance(levels, list) and all(
+        level is None or isinstance(level, (str, int, float)) for level in levels
+    )
+    if not single or not levels or len(set(levels)) < len(levels):
+        raise InvalidInputError("levels: expected distinct texts or numbers, got others")
 
 
 def _check_filling(values: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ from coupledgp.columns.codes import (
     ColumnCode,
     DateCode,
     NumberCode,
+    check_levels,
     check_zone,
     cycles_of,
     finite_numbers,
@@ -368,9 +369,7 @@ def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
     kind = check_choice(state.get("kind"), (CATEGORY, DATE, *NUMBERS), "kind")
     if kind == CATEGORY:
         levels, counts = values["levels"], [_counted(count) for count in values["counts"]]
-        plain = all(level is None or isinstance(level, (str, int, float)) for level in levels)
-        if not plain or len(set(levels)) < len(levels) or not levels:
-            raise InvalidInputError("levels: expected distinct texts or numbers, got others")
+        check_levels(levels)
         return CategorySummary(Counter(dict(zip(levels, counts, strict=True))))
     n_rows = _counted(values["n_rows"])
     if kind != DATE:

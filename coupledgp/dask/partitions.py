@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from coupledgp.batches import TableBatch
+from coupledgp.batches.passes import named_part
 from coupledgp.dask.cluster import Cluster, run
 from coupledgp.errors import InvalidInputError
 
@@ -230,14 +230,5 @@ def _as_batch(number: int, part: Any) -> TableBatch:
 
 def _named(function: Callable[..., Any], number: int, batch: Any, *arguments: Any) -> Any:
     """Call a function of a partition; its errors name the partition, from zero."""
-    with named_partition(number):
+    with named_part(f"partition {number}"):
         return run(function, batch, *arguments)
-
-
-@contextmanager
-def named_partition(number: int) -> Iterator[None]:
-    """Let errors of a partition say its number, from zero as Dask counts."""
-    try:
-        yield
-    except ValueError as error:
-        raise InvalidInputError(f"partition {number}: {error}") from None

@@ -67,7 +67,7 @@ class FileBatches(BatchSource):
 
     @property
     def _is_text(self) -> bool:
-        """Whether only a pass tells the number of rows."""
+        """Whether the files are text, so that a pass is needed to count the rows."""
         return type(getattr(self.dataset, "format", None)).__name__ == "CsvFileFormat"
 
     def _check(self, names: Sequence[str]) -> None:

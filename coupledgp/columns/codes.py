@@ -31,8 +31,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
 
-# Cycles of dates by name, in days. A date gets those of which the training dates span two periods,
-# the median time between different dates included, and whose half is longer than this time.
+# Cycles of dates by name, in days. A date gets a cycle if the training dates span two periods of
+# it, and if half a period is longer than the median time between different dates.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 # Largest mean or standard deviation of a column in a file.
 LARGEST = 1e300
@@ -106,7 +106,7 @@ class NumberCode(ColumnCode):
         Mean of the training column; None where missing numbers were refused.
     indicator : float
         Value of the indicator where the number is missing, the standard deviation of the training
-        column; zero for a column without an indicator, of which no training row was missing.
+        column; zero, and no indicator, where no training row was missing.
     empty : bool
         Whether every training row was missing: the column is then zero whatever it holds.
     """
@@ -158,7 +158,7 @@ PLAIN = vars(NumberCode())
 class CategoryCode(ColumnCode):
     """A category as a point at equal, or nearly equal, distances from all others.
 
-    A level that the training column did not have, or a missing one, is a point by itself.
+    A level that the training column did not have, or a missing one, is a point of its own.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Summaries of columns from which codes are learnt, one part of a table after the other.
 
-A summary is learnt from one part of a column; those of all parts merge, in any order, into the
-summary of the whole, from which the code of the column follows. Their memory does not grow with the
-number of rows, but with the number of levels of a category.
+A summary is learnt from one part of a column. The summaries of all parts merge, in any order, into
+the summary of the column, from which its code follows. Memory does not grow with the number of
+rows, but with the number of levels of a category.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ColumnSummary(ABC):
 
     @abstractmethod
     def joined(self, other: Any, where: str) -> ColumnSummary:
-        """Return the summary of the rows of both, of which both are of this class."""
+        """Return the summary of the rows of both; `other` is of the same class."""
 
     @abstractmethod
     def followed_by_missing(self, n_rows: int) -> ColumnSummary:

@@ -1,9 +1,8 @@
 """Rows of a table in cells of space on a cluster, each whitened with a halo from its neighbours.
 
 A cell is a box of a k-d tree over a sample of the rows, in the metric of the local part. Most
-near rows of a cell's rows lie in the cell. A row with a near row elsewhere, as the distances to the
-candidates in its own cell tell, is sent to the cells within reach, and their rows that are near
-come back: the halo.
+neighbours of a row lie in its own cell. Where the candidates of the own cell are farther away than
+another cell, the row is sent to that cell. The near rows that come back are the halo.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A Dask cluster as this package uses it: values that all tasks share, and reductions in trees.
 
-Every task can be computed again from what the scheduler keeps: a shared value is the result of a
-task of its own, not data that lie on workers alone. So a worker that dies in the middle of a fit
-costs time and changes no result.
+The scheduler keeps all that is needed to compute a task again: a shared value is the result of a
+task, not data that lie on workers alone. So a worker that dies during a fit costs time and changes
+no result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Cluster:
     def spread(
         self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any
     ) -> list[Any]:
-        """The same as `map`, as many tasks on each worker as on another."""
+        """Futures as of `map`, with equally many tasks on each worker."""
         homes: list[Any] = self.addresses or [None]
         return [
             self.submit(function, *own, home=homes[k * len(homes) // len(parts)])
@@ -118,7 +118,7 @@ class Cluster:
         return in_tree(self.submit, merge, parts)
 
     def total(self, sums: Pass[Any], parts: Sequence[Any]) -> Any:
-        """A future of what a pass makes of futures of parts, at least one."""
+        """A future of the finished result of a pass over parts, which are futures, at least one."""
         return total_in_tree(self.submit, self.shared(sums), type(sums).merge, parts)
 
     def result(self, future: Any) -> Any:

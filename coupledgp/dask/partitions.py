@@ -202,7 +202,7 @@ def row_blocks(array: Any, name: str) -> tuple[list[Any], list[float]]:
 
 
 def _blocks(array: Any, name: str, like: Any) -> list[Any]:
-    """Delayed blocks of whole rows of an array; those of `like` where the sizes are known."""
+    """Delayed blocks of whole rows of an array, cut as the array `like` where sizes are known."""
     known = like is not None and not _unknown(like) and not _unknown(array)
     if known and like.chunks[0] != array.chunks[0]:
         if like.shape[0] != array.shape[0]:

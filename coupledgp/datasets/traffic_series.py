@@ -41,7 +41,7 @@ class SpeedSeries:
     Attributes
     ----------
     graph : Graph
-        Its labels are those of the sensors, and of nodes without a sensor.
+        Its nodes are the sensors, and further nodes without a sensor.
     nodes : list of length n_sensors
         Labels of the sensors.
     times : NDArray (n_times,)

@@ -1,4 +1,4 @@
-"""What a fit asks of a table of more rows than fit into memory: sums over all rows, some rows.
+"""Sums over a table of more rows than fit into memory, and some of its rows.
 
 What is added up is a `Pass` over encoded rows (`coupledgp.batches.passes`): a new sum over tables
 is one class of it. A `TablePasses` goes through the rows: one process batch by batch, or many
@@ -249,7 +249,7 @@ class TablePasses(ABC):
         What the first passes found. Rows are numbered from zero, in one order in all passes,
         without those of weight zero.
     seconds_a_pass : float
-        Seconds that a pass over the rows takes by itself; zero where it is not known.
+        Seconds that a pass takes for reading the rows alone; zero where it is not known.
     """
 
     summary: TableSummary
@@ -261,7 +261,7 @@ class TablePasses(ABC):
 
     @abstractmethod
     def total(self, sums: Pass[Any]) -> Any:
-        """Return what a pass over all rows makes of them."""
+        """Return the finished result of a pass over all rows."""
 
     def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
         """Return the statistics of all rows, of targets in normalised units."""
@@ -276,15 +276,15 @@ class TablePasses(ABC):
         return gradient
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """Return an evaluation of the evidence of the whole table: what `find` returns.
+        """Return an evaluation of the evidence of the whole table, which `find` computes.
 
-        Passes that go on after an interruption return what was found before under the same key, of
-        texts, numbers and arrays.
+        Passes with a checkpoint return a saved evaluation of the same key, of texts, numbers and
+        arrays.
         """
         return find()
 
     def searched(self, find: Callable[[], Any]) -> Any:
-        """Return the result of the search, what `find` returns or what was found before."""
+        """Return the result of the search, which `find` computes unless it was saved before."""
         return find()
 
 

@@ -112,7 +112,7 @@ class BatchPasses(SummarisedPasses):
         return sums.finish(found)
 
     def _parts(self, sums: Pass[Any]) -> Iterator[tuple[str | None, Any]]:
-        """What a pass adds up part by part, with the name of each batch; None of blocks."""
+        """The parts that a pass adds up, with the name of each batch, or None for blocks."""
         if isinstance(sums, ColumnsPass):
             return self._raw(sums.name)
         if isinstance(sums, FeaturePass):
@@ -120,7 +120,7 @@ class BatchPasses(SummarisedPasses):
         return self._data(sums.name)
 
     def _restored(self, sums: Pass[Any]) -> tuple[int, Any, bool] | None:
-        """How many parts were summed before, their result, and whether these were all."""
+        """Number of parts that were summed before, their result, and whether these were all."""
         if self.checkpoint is None or not isinstance(sums, SavedPass) or sums.file is None:
             return None
 
@@ -218,7 +218,7 @@ class BatchPasses(SummarisedPasses):
 
 
 class RowDigest:
-    """A number that tells whether two passes gave the same rows in the same order.
+    """A number that is the same for two passes that gave the same rows in the same order.
 
     The sum of the bits of all values, each times the number of its row, modulo 2^64; it does not
     depend on the size of the batches.
@@ -253,7 +253,7 @@ class RowDigest:
 
 
 def block_rows(stream: FeatureStream) -> int:
-    """Rows of a block: a multiple of those of a chunk of features, fewer of wide tables."""
+    """Rows of a block: a multiple of the rows of a chunk of features, fewer for wide tables."""
     n_columns = stream.feature_map.dim
     chunk = replace(stream, X=np.broadcast_to(0.0, (BLOCK_ROWS, n_columns))).chunk_rows
     return -(-min(BLOCK_ROWS, rows_of_batch(n_columns)) // chunk) * chunk

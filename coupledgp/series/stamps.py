@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_magnitude
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.zones import EPOCH, UTC_NAMES, instants, zone_name
+from coupledgp.series.zones import EPOCH, instants, zone_name, zone_of_name
 
 # Years since 1970 that nanoseconds of 64 bits reach.
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970
@@ -248,11 +248,7 @@ def _ending(text: str) -> str:
     """Name of the offset from UTC at the end of a text."""
     found = ENDING.search(text)
     assert found is not None
-    offset = found[1]
-    if offset in UTC_NAMES:
-        return "UTC"
-    digits = offset[1:].replace(":", "").ljust(4, "0")
-    return f"{offset[0]}{digits[:2]}:{digits[2:]}"
+    return zone_name(zone_of_name(found[1]))
 
 
 def _datetime(text: str, place: int, name: str) -> datetime:

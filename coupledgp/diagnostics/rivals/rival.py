@@ -88,7 +88,9 @@ class Rival:
         )
 
 
-def chosen_rivals(asked: Any, known: Sequence[Rival]) -> list[Rival]:
+def chosen_rivals(
+    asked: Any, known: Sequence[Rival], of: Callable[..., Rival] = Rival.of
+) -> list[Rival]:
     """The rivals that are asked for.
 
     Parameters
@@ -98,6 +100,8 @@ def chosen_rivals(asked: Any, known: Sequence[Rival]) -> list[Rival]:
         or rivals of one's own by name.
     known
         Those that have names.
+    of
+        Makes a rival of one's own, and of its name where it has one.
 
     Raises
     ------
@@ -105,14 +109,14 @@ def chosen_rivals(asked: Any, known: Sequence[Rival]) -> list[Rival]:
         A name is unknown, two rivals have the same one, or something is no rival.
     """
     if isinstance(asked, Mapping):
-        return [Rival.of(one, str(name)) for name, one in asked.items()]
+        return [of(one, str(name)) for name, one in asked.items()]
     named = {one.name: one for one in known}
     found: list[Rival] = []
     for one in asked if isinstance(asked, Sequence) and not isinstance(asked, str) else [asked]:
         if isinstance(one, str):
             found += known if one == "all" else [named[check_choice(one, named, "rivals")]]
         else:
-            found.append(Rival.of(one))
+            found.append(of(one))
     names = [one.name for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidInputError(f"rivals: expected different names, got {twice[0]!r} twice")

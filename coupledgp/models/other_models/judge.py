@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
+from coupledgp.diagnostics.rivals.contest import seconds_of as seconds_of
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals, laws_of_process
 from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.laws import check_targets, law_of
@@ -24,7 +25,6 @@ from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import reporter
-from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.other_models.fields import FieldTask, field_member
 from coupledgp.models.other_models.nodes import NodeTask
@@ -217,14 +217,6 @@ def _shared(subject: Subject) -> Callable[[PointLaws, FloatArray], float]:
         return min(if_true, together * float(gains.var(ddof=1)))
 
     return added
-
-
-def seconds_of(budget: float | str) -> float:
-    """Seconds of a budget, a number or a text such as `"90s"`."""
-    seconds = Budget.of(budget).seconds
-    if seconds is None:
-        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
-    return seconds
 
 
 def _checked_positions(positions: ArrayLike) -> FloatArray:

@@ -30,9 +30,9 @@ LONGEST_MESSAGE = 300
 def open_dataset(data: Any, as_text: Sequence[str] | None = ()) -> Any:
     """The dataset of files, or the dataset itself.
 
-    The files of a folder, and of the folders in it, are those of known endings in the order of
-    their paths, without those whose names begin with a dot or an underscore; names of folders such
-    as `year=2024` are a column, `year`. Text may be compressed by gzip or bzip2.
+    A folder stands for all files of known endings in it and in its folders, in the order of their
+    paths. Names that begin with a dot or an underscore are left out. Names of folders such as
+    `year=2024` are a column, `year`. Text may be compressed by gzip or bzip2.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _csv_format(first: Path, as_text: Sequence[str] | None) -> Any:
 
 
 def _one_schema(dataset: Any, of_text: bool, as_text: Sequence[str] | None) -> Any:
-    """The schema of all files: the columns of the first one, of types that hold those of all.
+    """The schema of all files: the columns of the first one, with types that hold all values.
 
     Without it pyarrow would take columns that a file does not have as missing values, and leave out
     those that only other files have.
@@ -173,10 +173,10 @@ def _text_schema(schema: Any, as_text: Sequence[str] | None) -> Any:
 
 
 def _of_all_rows(schema: Any) -> Any:
-    """The schema of CSV files, whose types are those of their first blocks, for all their rows.
+    """A schema that holds all rows of CSV files, given the schema of their first blocks.
 
-    Numbers that look whole there need not be later, and a column of which the first block has no
-    value may hold numbers.
+    Numbers that are whole in the first block need not be so later. A column without a value in the
+    first block may hold numbers.
     """
     import pyarrow as pa
 

@@ -54,11 +54,12 @@ class FileBatches(BatchSource):
         self.targets = [target] if isinstance(target, str) else list(target)
         self.single = isinstance(target, str)
         self.sample_weight, self.sample_noise = sample_weight, sample_noise
-        roles = [*self.targets, *(n for n in (sample_weight, sample_noise) if n is not None)]
+        given = (sample_weight, sample_noise)
+        self.roles = [*self.targets, *(name for name in given if name is not None)]
         self.columns = (
-            [name for name in names if name not in roles] if columns is None else list(columns)
+            [name for name in names if name not in self.roles] if columns is None else list(columns)
         )
-        self._check(names, roles)
+        self._check(names)
         self.batch_rows = batch_rows
         if not self._is_text:
             with named_errors():
@@ -66,12 +67,12 @@ class FileBatches(BatchSource):
 
     @property
     def _is_text(self) -> bool:
-        """Whether only a pass tells the number of rows."""
+        """Whether the files are text, so that a pass is needed to count the rows."""
         return type(getattr(self.dataset, "format", None)).__name__ == "CsvFileFormat"
 
-    def _check(self, names: Sequence[str], roles: Sequence[str]) -> None:
+    def _check(self, names: Sequence[str]) -> None:
         repeated = {name for name in names if names.count(name) > 1}
-        missing = [name for name in (*roles, *self.columns) if name not in names]
+        missing = [name for name in (*self.roles, *self.columns) if name not in names]
         if missing or repeated:
             found = f"no column {missing[0]!r}" if missing else f"{min(repeated)!r} more than once"
             shown = ", ".join(map(repr, names[:12])) + (" ..." if len(names) > 12 else "")
@@ -80,26 +81,22 @@ class FileBatches(BatchSource):
             )
         if not self.columns or not self.targets:
             raise InvalidInputError("batches: expected columns of inputs and of targets, got none")
-        both = sorted(set(roles) & set(self.columns))
+        both = sorted(set(self.roles) & set(self.columns))
         if both:
             raise InvalidInputError(f"columns: expected no {both[0]!r}, which has another role")
 
     def __iter__(self) -> Iterator[TableBatch]:
-        wanted = [*self.columns, *self.targets]
-        wanted += [name for name in (self.sample_weight, self.sample_noise) if name is not None]
-        for table in tables_of(self.dataset, wanted, self.batch_rows):
-            yield self._batch(table)
+        wanted = [*self.columns, *self.roles]
+        return map(self._batch, tables_of(self.dataset, wanted, self.batch_rows))
 
     def _batch(self, table: Any) -> TableBatch:
         targets = [_numbers(table, name, "y") for name in self.targets]
         y = targets[0] if self.single else np.column_stack(targets)
-        weights = [
-            None if column is None else _numbers(table, column, name)
-            for name, column in (
-                ("sample_weight", self.sample_weight), ("sample_noise", self.sample_noise),
-            )
-        ]  # fmt: skip
-        return TableBatch(table.select(self.columns), y, *weights)
+        roles = {"sample_weight": self.sample_weight, "sample_noise": self.sample_noise}
+        given = {
+            role: _numbers(table, name, role) for role, name in roles.items() if name is not None
+        }
+        return TableBatch(table.select(self.columns), y, **given)
 
     def identity(self) -> dict[str, Any]:
         """See the base class; the names, sizes and times of the files."""

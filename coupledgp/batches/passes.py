@@ -1,15 +1,18 @@
 """Sums over the parts of a table: mapped, merged and finished wherever the parts lie.
 
-What is added up is a `Pass`; a new sum is one class of it. One process adds one part after the
-other; where parts lie on workers, each makes its own result, and `in_tree` merges these.
+A `Pass` says what is added up; a new sum is one class of it. One process adds one part after the
+other. On workers each part has a result of its own, and `in_tree` merges these.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, ClassVar, Generic, TypeVar
+
+from coupledgp.errors import InvalidInputError
 
 T = TypeVar("T")
 
@@ -18,10 +21,11 @@ BRANCHES = 4
 
 
 class Pass(ABC, Generic[T]):
-    """A sum over the parts of a table: the same in one process and on many workers.
+    """A sum over the parts of a table, with one result wherever the parts lie.
 
-    A result of no rows is added to, part by part; results of parts merge; the result of all is
-    finished once.
+    For parts p_1, ..., p_n and their own results `r_i = add(start(), p_i)` it is
+
+        finish(add(... add(start(), p_1) ..., p_n)) = finish(merge(... merge(r_1, r_2) ..., r_n)) .
 
     Attributes
     ----------
@@ -37,7 +41,7 @@ class Pass(ABC, Generic[T]):
 
     @abstractmethod
     def add(self, found: T, part: Any) -> T:
-        """The result of a part more; what was found stays as it was."""
+        """The result with one more part; `found` is not changed."""
 
     @staticmethod
     @abstractmethod
@@ -45,7 +49,7 @@ class Pass(ABC, Generic[T]):
         """The result of the parts of both, in this order."""
 
     def finish(self, found: T) -> Any:
-        """What is made of the result of all parts: the result itself."""
+        """The value of the result of all parts: the result itself."""
         return found
 
 
@@ -69,6 +73,17 @@ class PartwisePass(Pass[T | None], Generic[T]):
         if one is None or other is None:
             return one if other is None else other
         return one.merge(other)
+
+
+@contextmanager
+def named_part(name: str | None) -> Iterator[None]:
+    """Let errors of values say in which part they are, such as `"batch 3"`; None: as they are."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:  # of scikit-learn and NumPy, for values they refuse
+        if name is None:
+            raise
+        raise InvalidInputError(f"{name}: {error}") from None
 
 
 def of_part(part: Any, sums: Pass[T]) -> T:
@@ -100,7 +115,7 @@ def in_tree(
 def total_in_tree(
     call: Callable[..., Any], sums: Any, merge: Callable[[Any, Any], Any], parts: Sequence[Any]
 ) -> Any:
-    """What a pass makes of parts, at least one, each of which is summed by a task of its own.
+    """The finished result of a pass over parts, at least one, each summed by a task of its own.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class BatchSource(ABC):
     Attributes
     ----------
     n_rows : int or None
-        Number of rows; None where only a pass tells.
+        Number of rows; None where it is not known before a pass.
     """
 
     n_rows: int | None = None

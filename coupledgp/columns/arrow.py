@@ -236,7 +236,7 @@ def table_values(X: Any) -> FloatArray:
 
 
 def _values_of(column: Column) -> FloatArray:
-    """Numbers (n,) for the values of a column: hashes for those of a category."""
+    """Numbers (n,) for the values of a column; levels of a category become hashes."""
     kind = kind_of(column, "X")
     if kind in NUMBERS:
         return numbers_of(column)

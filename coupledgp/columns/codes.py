@@ -31,8 +31,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
 
-# Cycles of dates by name, in days. A date gets those of which the training dates span two periods,
-# the median time between different dates included, and whose half is longer than this time.
+# Cycles of dates by name, in days. A date gets a cycle if the training dates span two periods of
+# it, and if half a period is longer than the median time between different dates.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 # Largest mean or standard deviation of a column in a file.
 LARGEST = 1e300
@@ -106,7 +106,7 @@ class NumberCode(ColumnCode):
         Mean of the training column; None where missing numbers were refused.
     indicator : float
         Value of the indicator where the number is missing, the standard deviation of the training
-        column; zero for a column without an indicator, of which no training row was missing.
+        column; zero, and no indicator, where no training row was missing.
     empty : bool
         Whether every training row was missing: the column is then zero whatever it holds.
     """
@@ -158,7 +158,7 @@ PLAIN = vars(NumberCode())
 class CategoryCode(ColumnCode):
     """A category as a point at equal, or nearly equal, distances from all others.
 
-    A level that the training column did not have, or a missing one, is a point by itself.
+    A level that the training column did not have, or a missing one, is a point of its own.
 
     Attributes
     ----------
@@ -327,11 +327,11 @@ def code_from_state(state: dict[str, Any]) -> ColumnCode:
     kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS), "kind")
     if kind == CATEGORY:
         levels, exact = values["levels"], values["exact"]
-        single = all(level is None or isinstance(level, (str, int, float)) for level in levels)
-        if not (isinstance(levels, list) and levels and single and isinstance(exact, bool)):
-            raise InvalidInputError("levels: expected texts or numbers, got others")
-        if len(set(levels)) < len(levels) or (exact and not are_exact(len(levels), 1)):
-            raise InvalidInputError(f"levels: expected fewer, or distinct ones, got {len(levels)}")
+        check_levels(levels)
+        if not isinstance(exact, bool) or (exact and not are_exact(len(levels), 1)):
+            raise InvalidInputError(
+                f"exact: expected False for {len(levels)} levels, or a truth value, got {exact!r}"
+            )
         return CategoryCode(tuple(levels), exact)
     _check_filling(values)
     if kind != DATE:
@@ -343,6 +343,15 @@ def code_from_state(state: dict[str, Any]) -> ColumnCode:
     if zone is not None:
         check_zone(zone)
     return DateCode(**values | {"cycles": cycles})
+
+
+def check_levels(levels: Any) -> None:
+    """Refuse values of a state that are no list of distinct levels, at least one."""
+    single = isinstance(levels, list) and all(
+        level is None or isinstance(level, (str, int, float)) for level in levels
+    )
+    if not single or not levels or len(set(levels)) < len(levels):
+        raise InvalidInputError("levels: expected distinct texts or numbers, got others")
 
 
 def _check_filling(values: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The encoding of a table: the codes of its columns, their parts and what is missing."""
+"""The encoding of a table: the codes of its columns, their parts, and missing values."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TableEncoding:
     def of(
         cls, summaries: Sequence[ColumnSummary], names: Sequence[str] | None, missing: str
     ) -> TableEncoding:
-        """Learn the codes from summaries of the columns, those of all parts of a table merged."""
+        """Learn the codes from summaries of whole columns."""
         names = None if names is None else tuple(map(str, names))
         codes = [summary.code(missing == "indicator") for summary in summaries]
         for j, (code, summary) in enumerate(zip(codes, summaries, strict=True)):
@@ -162,7 +162,7 @@ class TableEncoding:
         return self.encode(list(matrix.T))
 
     def _warn(self, found: Sequence[CodedColumn]) -> None:
-        """Warn of what the training table did not have."""
+        """Warn of levels and missing values that the training table did not have."""
         filled: list[str] = []
         apart: list[str] = []
         for j, (code, part) in enumerate(zip(self.codes, found, strict=True)):

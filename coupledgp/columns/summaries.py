@@ -1,8 +1,8 @@
 """Summaries of columns from which codes are learnt, one part of a table after the other.
 
-A summary is learnt from one part of a column; those of all parts merge, in any order, into the
-summary of the whole, from which the code of the column follows. Their memory does not grow with the
-number of rows, but with the number of levels of a category.
+A summary is learnt from one part of a column. The summaries of all parts merge, in any order, into
+the summary of the column, from which its code follows. Memory does not grow with the number of
+rows, but with the number of levels of a category.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from coupledgp.columns.codes import (
     ColumnCode,
     DateCode,
     NumberCode,
+    check_levels,
     check_zone,
     cycles_of,
     finite_numbers,
@@ -117,7 +118,7 @@ class ColumnSummary(ABC):
 
     @abstractmethod
     def joined(self, other: Any, where: str) -> ColumnSummary:
-        """Return the summary of the rows of both, of which both are of this class."""
+        """Return the summary of the rows of both; `other` is of the same class."""
 
     @abstractmethod
     def followed_by_missing(self, n_rows: int) -> ColumnSummary:
@@ -368,9 +369,7 @@ def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
     kind = check_choice(state.get("kind"), (CATEGORY, DATE, *NUMBERS), "kind")
     if kind == CATEGORY:
         levels, counts = values["levels"], [_counted(count) for count in values["counts"]]
-        plain = all(level is None or isinstance(level, (str, int, float)) for level in levels)
-        if not plain or len(set(levels)) < len(levels) or not levels:
-            raise InvalidInputError("levels: expected distinct texts or numbers, got others")
+        check_levels(levels)
         return CategorySummary(Counter(dict(zip(levels, counts, strict=True))))
     n_rows = _counted(values["n_rows"])
     if kind != DATE:

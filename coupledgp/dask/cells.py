@@ -1,9 +1,8 @@
 """Rows of a table in cells of space on a cluster, each whitened with a halo from its neighbours.
 
 A cell is a box of a k-d tree over a sample of the rows, in the metric of the local part. Most
-near rows of a cell's rows lie in the cell. A row with a near row elsewhere, as the distances to the
-candidates in its own cell tell, is sent to the cells within reach, and their rows that are near
-come back: the halo.
+neighbours of a row lie in its own cell. Where the candidates of the own cell are farther away than
+another cell, the row is sent to that cell. The near rows that come back are the halo.
 """
 
 from __future__ import annotations
@@ -175,14 +174,12 @@ class _Halo:
 
     def sums(self, reached: list[int], early: Any, scale: FloatArray, prior: Any) -> Any:
         """A future of the sums over the cell's rows."""
-        submit, cells = self.table.cluster.submit, self.table.cells
-        answers = []
-        for other in reached:
-            asked = submit(_asked, self.queries, self.across, other)
-            answers.append(submit(Candidates.of, cells[other], scale, asked))
+        cluster, submit, cells = self.table.cluster, self.table.cluster.submit, self.table.cells
+        there = [cells[other] for other in reached]
+        asked = cluster.map(_asked, reached, self.queries, self.across)
+        answers = cluster.map(Candidates.of, there, scale, asked)
         near = submit(_near, self.queries, self.own, self.across, reached, *answers)
-        ranks = submit(np.unique, near)
-        halo = [submit(RankedRows.among, cells[other], ranks) for other in reached]
+        halo = cluster.map(RankedRows.among, there, submit(np.unique, near))
         return submit(_whitened, cells[self.number], early, scale, prior, self.queries, near, *halo)
 
 
@@ -209,28 +206,28 @@ def _queries(rows: RankedRows, early: RankedRows, scale: FloatArray, k: int) -> 
 
 def _across(
     number: int, queries: Queries, own: Candidates, low: FloatArray, high: FloatArray
-) -> list[Places]:
-    """For each cell the queries of another one that it is within the reach of."""
+) -> tuple[Places, ...]:
+    """For each cell the queries of this one that have candidates as far away as the cell is."""
     reach, found = own.reach, []
     for other in range(len(low)):
         gaps = queries.inputs - np.clip(queries.inputs, low[other], high[other])
         within = np.sqrt(np.square(gaps).sum(axis=1)) <= reach
         found.append(np.flatnonzero(within & (other != number)))
-    return found
+    return tuple(found)
 
 
-def _counts(across: list[Places]) -> Places:
+def _counts(across: tuple[Places, ...]) -> Places:
     return np.array([places.size for places in across])
 
 
-def _asked(queries: Queries, across: list[Places], other: int) -> Queries:
+def _asked(other: int, queries: Queries, across: tuple[Places, ...]) -> Queries:
     return queries.take(across[other])
 
 
 def _near(
     queries: Queries,
     own: Candidates,
-    across: list[Places],
+    across: tuple[Places, ...],
     reached: list[int],
     *answers: Candidates,
 ) -> Places:

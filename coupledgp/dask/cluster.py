@@ -1,8 +1,8 @@
 """A Dask cluster as this package uses it: values that all tasks share, and reductions in trees.
 
-Every task can be computed again from what the scheduler keeps: a shared value is the result of a
-task of its own, not data that lie on workers alone. So a worker that dies in the middle of a fit
-costs time and changes no result.
+The scheduler keeps all that is needed to compute a task again: a shared value is the result of a
+task, not data that lie on workers alone. So a worker that dies during a fit costs time and changes
+no result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Cluster:
         """
         import dask
 
-        self._check_connected()
+        check_connected(self.client)
         with dask.config.set(QUIET):
             return self.client.submit(run, function, *arguments, pure=False, **at(home))
 
@@ -68,7 +68,7 @@ class Cluster:
     def spread(
         self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any
     ) -> list[Any]:
-        """The same as `map`, as many tasks on each worker as on another."""
+        """Futures as of `map`, with equally many tasks on each worker."""
         homes: list[Any] = self.addresses or [None]
         return [
             self.submit(function, *own, home=homes[k * len(homes) // len(parts)])
@@ -79,7 +79,7 @@ class Cluster:
         """Futures of Dask's delayed values, computed by the worker of an address if it lives."""
         import dask
 
-        self._check_connected()
+        check_connected(self.client)
         with dask.config.set(QUIET):
             futures: list[Any] = self.client.compute(tasks, **at(home))
         return futures
@@ -118,7 +118,7 @@ class Cluster:
         return in_tree(self.submit, merge, parts)
 
     def total(self, sums: Pass[Any], parts: Sequence[Any]) -> Any:
-        """A future of what a pass makes of futures of parts, at least one."""
+        """A future of the finished result of a pass over parts, which are futures, at least one."""
         return total_in_tree(self.submit, self.shared(sums), type(sums).merge, parts)
 
     def result(self, future: Any) -> Any:
@@ -133,7 +133,7 @@ class Cluster:
         from distributed import CancelledError, KilledWorker
         from distributed.client import ClosedClientError
 
-        self._check_connected()
+        check_connected(self.client)
         try:
             return self.client.gather(future)
         except KilledWorker as error:
@@ -145,12 +145,6 @@ class Cluster:
             raise CoupledGPError(
                 f"client: the tasks of this fit were cancelled or the scheduler was lost: {error}"
             ) from error
-
-    def _check_connected(self) -> None:
-        if self.client.status != "running":
-            raise InvalidInputError(
-                f"client: expected one that is connected, got one that is {self.client.status}"
-            )
 
 
 def checked_client(client: Any) -> Any:
@@ -173,11 +167,16 @@ def checked_client(client: Any) -> Any:
         raise InvalidInputError(f"client: expected a distributed.Client, got {client!r:.80}")
     if client.asynchronous:
         raise InvalidInputError("client: expected one that is not asynchronous")
+    check_connected(client)
+    return client
+
+
+def check_connected(client: Any) -> None:
+    """Refuse a client that has no scheduler, or none any more."""
     if client.status != "running":
         raise InvalidInputError(
             f"client: expected one that is connected, got one that is {client.status}"
         )
-    return client
 
 
 def _rows_of(parts: Sequence[Any], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

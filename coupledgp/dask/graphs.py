@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from coupledgp.dask.cluster import Cluster, in_parts, itself
 from coupledgp.graphs import Graph
@@ -74,18 +73,12 @@ class ShardedGraph(Graph):
     @cached_property
     def blocks(self) -> list[RowBlock]:
         """One block of rows for each worker."""
-        matrix, place = self.normalized_adjacency, np.empty(self.n_nodes, dtype=np.int32)
-        found = []
-        for own in in_parts(self.n_nodes, self.cluster.n_workers):
-            rows = matrix[own]
-            touched = np.concatenate([own, np.setdiff1d(rows.indices, own)])
-            place[touched] = np.arange(touched.size)
-            shape = own.size, touched.size
-            local = sparse.csr_array((rows.data, place[rows.indices], rows.indptr), shape)
-            found.append((own, touched, local))
-        futures = self.cluster.spread(itself, [local for *_, local in found])
-        pairs = zip(found, futures, strict=True)
-        return [RowBlock(own, touched, future) for (own, touched, _), future in pairs]
+        owns = in_parts(self.n_nodes, self.cluster.n_workers)
+        rows = [self.normalized_adjacency[own] for own in owns]
+        both = zip(owns, rows, strict=True)
+        touched = [np.append(own, np.setdiff1d(part.indices, own)) for own, part in both]
+        local = [part[:, columns] for part, columns in zip(rows, touched, strict=True)]
+        return list(map(RowBlock, owns, touched, self.cluster.spread(itself, local)))
 
     def product_elsewhere(
         self, V: FloatArray, a: float, b: float, c: float, S: FloatArray | None

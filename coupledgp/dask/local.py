@@ -30,7 +30,6 @@ from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, fir
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
 from coupledgp.models.local import LocalGPRegressor, column_groups
-from coupledgp.models.record import FittedModel
 from coupledgp.models.table_parts import Reading
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
@@ -171,13 +170,11 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
     model._check_parameters()
     with reporter("fit", model.progress) as report:
         passes = DaskPasses(model, partitions, model.missing, report)
-        summary = passes.summary
-        if summary.n_rows <= KEPT_ROWS:
-            data = passes.take(np.arange(summary.n_rows))
-            process, results = model.fit_data(data, summary.columns)
+        if passes.summary.n_rows <= KEPT_ROWS:
+            found = model.fit_data(passes.all_rows(), passes.summary.columns)
         else:
-            process, results = _fitted(model, passes, report)
-    model.holding(FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen))
+            found = _fitted(model, passes, report)
+    model.holding(passes.fitted(*found))
 
 
 def _fitted(

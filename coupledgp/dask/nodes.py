@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.graphs import ShardedGraph
-from coupledgp.dask.walks import ShardedFeatures, ShardedWalks
+from coupledgp.dask.walks import ShardedFeatures, ShardedMatrix, ShardedWalks
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.node_priors import WalkRecipe
 from coupledgp.graphs.graph import check_graph
@@ -28,30 +28,28 @@ class ShardedWalkPrior(WalkPrior):
         walks = ShardedWalks.sampled(self.graph, nodes, **self.settings)
         return ShardedFeatures.of(walks, self.kernel, self.plan)
 
+    def _walked_only(self, nodes: IntArray) -> ShardedMatrix | None:
+        """Feature rows of nodes (p,) that are walked loads alone, without hops; None of others."""
+        features = self.features(nodes)
+        assert isinstance(features, ShardedFeatures)
+        return features.matrix if features.is_walked_only else None
+
     def product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
         """See the base class; without hops only V and the product leave the workers."""
-        rows, columns = self.features(out), self.features(into)
-        assert isinstance(rows, ShardedFeatures)
-        assert isinstance(columns, ShardedFeatures)
-        if rows.is_walked_only:
-            return rows.matrix.product(columns.matrix.transposed_product(V))
-        return super().product(out, into, V)
+        rows, columns = self._walked_only(out), self._walked_only(into)
+        if rows is None or columns is None:
+            return super().product(out, into, V)
+        return rows.product(columns.transposed_product(V))
 
     def diagonal(self, nodes: IntArray) -> FloatArray:
         """See the base class; without hops from the norms of the rows."""
-        features = self.features(nodes)
-        assert isinstance(features, ShardedFeatures)
-        if features.is_walked_only:
-            return features.matrix.squared_norms()
-        return super().diagonal(nodes)
+        rows = self._walked_only(nodes)
+        return super().diagonal(nodes) if rows is None else rows.squared_norms()
 
     def rough_diagonal(self, nodes: IntArray, n_probes: int = 32) -> FloatArray:
         """See the base class; without hops the diagonal itself, which takes less than draws."""
-        features = self.features(nodes)
-        assert isinstance(features, ShardedFeatures)
-        if features.is_walked_only:
-            return features.matrix.squared_norms()
-        return super().rough_diagonal(nodes, n_probes)
+        rows = self._walked_only(nodes)
+        return super().rough_diagonal(nodes, n_probes) if rows is None else rows.squared_norms()
 
 
 class ShardedRecipe(WalkRecipe):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from coupledgp.batches import TableBatch
+from coupledgp.batches.passes import named_part
 from coupledgp.dask.cluster import Cluster, run
 from coupledgp.errors import InvalidInputError
 
@@ -99,8 +99,15 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, sample_weight: Any = None) -
     InvalidInputError
         X is no such collection, a column is not there, or partitions differ in number.
     """
+    from dask.delayed import delayed
+
+    if is_delayed(X) and y is None:
+        if sample_weight is not None:
+            raise InvalidInputError("sample_weight: expected None beside partitions without y")
+        checked = delayed(_as_batch, pure=False)
+        return Partitions(cluster, (checked(number, part) for number, part in enumerate(X)))
     if is_delayed(X):
-        return Partitions(cluster, _delayed_batches(list(X), y, sample_weight))
+        return Partitions(cluster, _paired(X, y, sample_weight))
     if is_dask(X, "dataframe"):
         inputs, y, sample_weight = _columns(X, y, sample_weight)
         return Partitions(cluster, _paired(inputs.to_delayed(), y, sample_weight), X)
@@ -144,7 +151,7 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return (table[[name for name in names if name not in roles]] if roles else X), y, sample_weight
 
 
-def _paired(inputs: list[Any], y: Any, sample_weight: Any, like: Any = None) -> Iterator[Any]:
+def _paired(inputs: Sequence[Any], y: Any, sample_weight: Any, like: Any = None) -> Iterator[Any]:
     """Delayed batches of inputs, targets and weights partition by partition."""
     from dask.delayed import delayed
 
@@ -161,7 +168,9 @@ def _parts(value: Any, name: str, count: int, like: Any) -> list[Any] | None:
         if name == "y":
             raise InvalidInputError("y: expected targets, got None")
         return None
-    if is_dask(value, "array"):
+    if is_delayed(value):
+        parts = value
+    elif is_dask(value, "array"):
         parts = _blocks(value, name, like)
     elif is_dask(value, "dataframe"):
         parts = value.to_delayed()
@@ -193,7 +202,7 @@ def row_blocks(array: Any, name: str) -> tuple[list[Any], list[float]]:
 
 
 def _blocks(array: Any, name: str, like: Any) -> list[Any]:
-    """Delayed blocks of whole rows of an array; those of `like` where the sizes are known."""
+    """Delayed blocks of whole rows of an array, cut as the array `like` where sizes are known."""
     known = like is not None and not _unknown(like) and not _unknown(array)
     if known and like.chunks[0] != array.chunks[0]:
         if like.shape[0] != array.shape[0]:
@@ -209,28 +218,6 @@ def _unknown(array: Any) -> bool:
     return bool(np.isnan(array.chunks[0]).any())
 
 
-def _delayed_batches(inputs: list[Any], y: Any, sample_weight: Any) -> Iterator[Any]:
-    """Delayed batches of delayed partitions."""
-    from dask.delayed import delayed
-
-    if y is None:
-        if sample_weight is not None:
-            raise InvalidInputError("sample_weight: expected None beside partitions without y")
-        checked = delayed(_as_batch, pure=False)
-        yield from (checked(number, part) for number, part in enumerate(inputs))
-        return
-    parts: list[Any] = []
-    for value, name in ((y, "y"), (sample_weight, "sample_weight")):
-        if value is not None and not (is_delayed(value) and len(value) == len(inputs)):
-            raise InvalidInputError(
-                f"{name}: expected {len(inputs)} delayed partitions as X has, got "
-                f"{len(value) if is_delayed(value) else type(value).__name__}"
-            )
-        parts.append([None] * len(inputs) if value is None else list(value))
-    batch = delayed(TableBatch, pure=False)
-    yield from (batch(*rows) for rows in zip(inputs, *parts, strict=True))
-
-
 def _as_batch(number: int, part: Any) -> TableBatch:
     """A partition as it was given, as a batch."""
     if isinstance(part, tuple) and 2 <= len(part) <= 3:
@@ -243,14 +230,5 @@ def _as_batch(number: int, part: Any) -> TableBatch:
 
 def _named(function: Callable[..., Any], number: int, batch: Any, *arguments: Any) -> Any:
     """Call a function of a partition; its errors name the partition, from zero."""
-    with named_partition(number):
+    with named_part(f"partition {number}"):
         return run(function, batch, *arguments)
-
-
-@contextmanager
-def named_partition(number: int) -> Iterator[None]:
-    """Let errors of a partition say its number, from zero as Dask counts."""
-    try:
-        yield
-    except ValueError as error:
-        raise InvalidInputError(f"partition {number}: {error}") from None

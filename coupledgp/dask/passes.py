@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from coupledgp.batches import TableBatch
-from coupledgp.batches.passes import Pass, of_part
-from coupledgp.dask.partitions import Partitions, named_partition
+from coupledgp.batches.passes import Pass, named_part, of_part
+from coupledgp.dask.partitions import Partitions
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -101,7 +101,7 @@ def _summed(
 
 def _merged(merge: Any, a: NumberedResult, b: NumberedResult) -> NumberedResult:
     """Merge results; an error names the first partition that does not fit those before it."""
-    with named_partition(b.number):
+    with named_part(f"partition {b.number}"):
         return NumberedResult(b.number if a.found is None else a.number, merge(a.found, b.found))
 
 

@@ -21,7 +21,7 @@ Delaying: TypeAlias = Callable[[Any], Any]
 
 
 def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent: bool) -> Any:
-    """What `model.predict` answers at each partition of X, put together as X is.
+    """Answers of `model.predict` at each partition of X, as a collection like X.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _standardised(part: Any, model: Any) -> FloatArray:
 def _predicted(
     part: Any, model: Any, rows: RankedRows | None, return_std: bool, latent: bool
 ) -> Any:
-    """What a model answers at a partition, given the rows near it where these are not its own."""
+    """Predictions at a partition, given the rows near it where these lie on workers."""
     record = model.fitted_
     if not len(part):
         none = record.shaped(np.empty((0, record.process.units.n_outputs)), 1)

@@ -7,7 +7,6 @@ from coupledgp.dask.passes import DaskPasses
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 from coupledgp.models.out_of_core import check_options, fit_passes
-from coupledgp.models.record import FittedModel
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
 
@@ -29,5 +28,4 @@ def fit_table(model: SparseSpectrumGPRegressor, partitions: Partitions) -> None:
         passes = DaskPasses(model, partitions, model.missing, report)
         process, results = fit_passes(model, passes, report)
     model._warn_if_stopped(results)
-    summary = passes.summary
-    model.holding(FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen))
+    model.holding(passes.fitted(process, results))

@@ -127,7 +127,7 @@ class ShardedWalks:
     def sampled(
         cls, graph: ShardedGraph, nodes: IntArray, n_shards: int | None = None, **settings: Any
     ) -> ShardedWalks:
-        """Sample the walks of nodes (n,) in shards; settings are those of `sample_walks`."""
+        """Sample the walks of nodes (n,) in shards, with the settings of `sample_walks`."""
         cluster = graph.cluster
         count = SHARDS_PER_WORKER * cluster.n_workers if n_shards is None else n_shards
         places = tuple(in_parts(nodes.size, count))
@@ -174,7 +174,7 @@ class ShardedFeatures(WalkFeatures):
 
     @property
     def is_walked_only(self) -> bool:
-        """Whether the rows are those of the matrix: there are no hops and no scales of nodes."""
+        """Whether the rows equal the rows of the matrix: without hops and scales of nodes."""
         return not self.plan.nodes and self._scale is None
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
@@ -99,9 +99,8 @@ def load(name: str = "digits", data_dir: str | Path | None = None) -> Classifica
         names = tuple(digits.feature_names)
         return ClassificationData(name, digits.data, digits.target, names, "scikit-learn")
     spec = _SPECS[name]
-    folder = data_folder(data_dir, "classification")
-    path = None if folder is None else folder / spec.file
-    if path is None or not path.is_file():
+    path = local_file(data_dir, "classification", spec.file)
+    if path is None:
         raise DataNotFoundError(
             f"{name}: no local file; put UCI's {spec.file} into the folder classification under "
             f"data_dir or the one that {ENVIRONMENT_VARIABLE} names"

@@ -27,6 +27,14 @@ def data_folder(data_dir: str | Path | None, family: str) -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
+def local_file(data_dir: str | Path | None, family: str, *names: str) -> Path | None:
+    """Return the first of some files that is in the local folder of a family; None without any."""
+    folder = data_folder(data_dir, family)
+    if folder is None:
+        return None
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
 def download(url: str, sha256: str, filename: str) -> Path:
     """Download a file to the user's cache, once, and refuse one with another checksum.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyarrow import ArrowInvalid, csv
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 
@@ -53,10 +53,8 @@ def load(name: str | Path = "les-miserables", data_dir: str | Path | None = None
         There is no such file, and networkx has no graph of this name.
     """
     text = str(name)
-    folder = data_folder(data_dir, "graphs")
-    path = Path(text) if Path(text).suffix == ".csv" else None
-    if path is None and folder is not None and (folder / f"{text}.csv").is_file():
-        path = folder / f"{text}.csv"
+    is_file = Path(text).suffix == ".csv"
+    path = Path(text) if is_file else local_file(data_dir, "graphs", f"{text}.csv")
     if path is not None:
         return GraphData(path.stem, read_edges(path), f"file {path.name}")
     if text in _embedded():

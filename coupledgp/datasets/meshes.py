@@ -38,7 +38,7 @@ CHUNK = 2**20
 LIBRARIES = {".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml")}
 # Size of a mesh above which trimesh's own merging is that of rounding.
 LEAST_SCALE = 1e-2
-# Most characters of what a library says of a file.
+# Most characters of a library's message about a file.
 LONGEST_MESSAGE = 300
 _URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"  # commit, file name
 
@@ -224,7 +224,7 @@ def _merged(path: Path, mesh: Any) -> Any:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive, whatever its ending, of which a small one may unfold into any memory."""
+    """Refuse an archive, whatever its ending, that would unfold into too much memory."""
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             return

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 from scipy.spatial import KDTree
 
-from coupledgp.datasets.files import INSTALL, data_folder, download
+from coupledgp.datasets.files import INSTALL, download, local_file
 from coupledgp.datasets.traffic_series import SpeedSeries as SpeedSeries
 from coupledgp.datasets.traffic_series import load_metr_la as load_metr_la
 from coupledgp.datasets.traffic_series import load_pems_bay as load_pems_bay
@@ -89,12 +89,10 @@ def load(data_dir: str | Path | None = None) -> TrafficData:
         Neither the tables nor `pems.rda` are on disk, and the download fails; or rdata, which reads
         `pems.rda`, is not installed.
     """
-    folder = data_folder(data_dir, "traffic")
-    if folder is not None and (folder / "edges.csv").is_file():
-        return from_tables(folder)
-    if folder is not None and (folder / "pems.rda").is_file():
-        return from_pems(folder / "pems.rda")
-    return from_pems(download(_URL, _SHA256, "pems.rda"))
+    path = local_file(data_dir, "traffic", "edges.csv", "pems.rda")
+    if path is not None and path.name == "edges.csv":
+        return from_tables(path.parent)
+    return from_pems(path or download(_URL, _SHA256, "pems.rda"))
 
 
 def load_san_jose(data_dir: str | Path | None = None) -> SpeedSeries:
@@ -121,10 +119,8 @@ def load_san_jose(data_dir: str | Path | None = None) -> SpeedSeries:
         The file holds no table `pems_repl` of these sensors.
     """
     traffic = load(data_dir)
-    folder = data_folder(data_dir, "traffic")
-    path = None if folder is None else folder / "pems_repl.rda"
-    if path is None or not path.is_file():
-        path = download(_WEEKS_URL, _WEEKS_SHA256, "pems_repl.rda")
+    path = local_file(data_dir, "traffic", "pems_repl.rda")
+    path = path or download(_WEEKS_URL, _WEEKS_SHA256, "pems_repl.rda")
     content = _read_r_file(path)
     if "pems_repl" not in content:
         raise InvalidInputError(f"path: {path} should hold 'pems_repl', got {sorted(content)}")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, download, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
@@ -41,7 +41,7 @@ class SpeedSeries:
     Attributes
     ----------
     graph : Graph
-        Its labels are those of the sensors, and of nodes without a sensor.
+        Its nodes are the sensors, and further nodes without a sensor.
     nodes : list of length n_sensors
         Labels of the sensors.
     times : NDArray (n_times,)
@@ -148,16 +148,13 @@ def _load(
     speeds: str | Path | None,
     graph: str | Path | None,
 ) -> SpeedSeries:
-    folder = data_folder(data_dir, "traffic")
-    speed_file = _found(spec, folder, spec.speeds, speeds, "speeds")
-    graph_file = _found(spec, folder, spec.graphs, graph, "graph")
+    speed_file = _found(spec, data_dir, spec.speeds, speeds, "speeds")
+    graph_file = _found(spec, data_dir, spec.graphs, graph, "graph")
     sensors, times, values = read_speeds(speed_file, spec.start)
     weights = read_weights(graph_file, sensors)
     within = np.where(np.eye(len(sensors), dtype=bool), 0.0, np.maximum(weights, weights.T))
-    places = None
-    if folder is not None:
-        found = next((folder / name for name in spec.places if (folder / name).is_file()), None)
-        places = None if found is None else _positions(found, sensors)
+    found = local_file(data_dir, "traffic", *spec.places)
+    places = None if found is None else _positions(found, sensors)
     source = f"{spec.name}: files {speed_file.name}, {graph_file.name}"
     return SpeedSeries(
         Graph.from_scipy(within, sensors), sensors, times, values, places, weights, source
@@ -166,7 +163,7 @@ def _load(
 
 def _found(
     spec: NetworkFiles,
-    folder: Path | None,
+    data_dir: str | Path | None,
     names: tuple[str, ...],
     given: str | Path | None,
     name: str,
@@ -186,10 +183,9 @@ def _found(
         if not Path(given).is_file():
             raise DataNotFoundError(f"{name}: expected a file, got {str(given)!r}")
         return Path(given)
-    if folder is not None:
-        for candidate in names:
-            if (folder / candidate).is_file():
-                return folder / candidate
+    found = local_file(data_dir, "traffic", *names)
+    if found is not None:
+        return found
     raise DataNotFoundError(
         f"{spec.name}: expected one of {', '.join(names)} in the folder `traffic` under the one "
         f"that {ENVIRONMENT_VARIABLE} names; or give {name}= as a path, or as the address of a "

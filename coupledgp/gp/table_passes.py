@@ -1,4 +1,4 @@
-"""What a fit asks of a table of more rows than fit into memory: sums over all rows, some rows.
+"""Sums over a table of more rows than fit into memory, and some of its rows.
 
 What is added up is a `Pass` over encoded rows (`coupledgp.batches.passes`): a new sum over tables
 is one class of it. A `TablePasses` goes through the rows: one process batch by batch, or many
@@ -107,7 +107,7 @@ class SavedPass(Pass[T]):
         return self.name
 
     @abstractmethod
-    def state(self, found: Any) -> tuple[Header, Arrays]:
+    def state(self, found: Any, /) -> tuple[Header, Arrays]:
         """Values and arrays of a result that is not None, for a file."""
 
     @abstractmethod
@@ -165,8 +165,7 @@ class StatisticsPass(FeaturePass[DataStatistics]):
     def merge(one: DataStatistics, other: DataStatistics) -> DataStatistics:
         return one.merge(other)
 
-    def state(self, found: DataStatistics) -> tuple[Header, Arrays]:
-        return statistics_state(found)
+    state = staticmethod(statistics_state)
 
     def restored(self, entries: Entries) -> DataStatistics:
         own = self.stream.feature_map
@@ -235,8 +234,7 @@ class MomentsPass(PartwisePass[ColumnMoments], SavedPass[ColumnMoments | None]):
     def of(self, part: Data) -> ColumnMoments:
         return ColumnMoments.of(part.points, part.counts)
 
-    def state(self, found: ColumnMoments) -> tuple[Header, Arrays]:
-        return moments_state(found)
+    state = staticmethod(moments_state)
 
     def restored(self, entries: Entries) -> ColumnMoments:
         return moments_from(entries, self.width)
@@ -251,7 +249,7 @@ class TablePasses(ABC):
         What the first passes found. Rows are numbered from zero, in one order in all passes,
         without those of weight zero.
     seconds_a_pass : float
-        Seconds that a pass over the rows takes by itself; zero where it is not known.
+        Seconds that a pass takes for reading the rows alone; zero where it is not known.
     """
 
     summary: TableSummary
@@ -263,7 +261,7 @@ class TablePasses(ABC):
 
     @abstractmethod
     def total(self, sums: Pass[Any]) -> Any:
-        """Return what a pass over all rows makes of them."""
+        """Return the finished result of a pass over all rows."""
 
     def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
         """Return the statistics of all rows, of targets in normalised units."""
@@ -278,15 +276,15 @@ class TablePasses(ABC):
         return gradient
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """Return an evaluation of the evidence of the whole table: what `find` returns.
+        """Return an evaluation of the evidence of the whole table, which `find` computes.
 
-        Passes that go on after an interruption return what was found before under the same key, of
-        texts, numbers and arrays.
+        Passes with a checkpoint return a saved evaluation of the same key, of texts, numbers and
+        arrays.
         """
         return find()
 
     def searched(self, find: Callable[[], Any]) -> Any:
-        """Return the result of the search, what `find` returns or what was found before."""
+        """Return the result of the search, which `find` computes unless it was saved before."""
         return find()
 
 

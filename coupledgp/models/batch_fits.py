@@ -7,8 +7,6 @@ from dataclasses import KW_ONLY, replace
 from os import PathLike
 from typing import Any, Self
 
-import numpy as np
-
 from coupledgp.batches import as_source
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
@@ -17,7 +15,7 @@ from coupledgp.models.batch_passes import BatchPasses
 from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.options import estimator
 from coupledgp.models.out_of_core import check_options, fit_passes
-from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.record import fitted_result
 from coupledgp.models.spectrum_options import check_keeping
 from coupledgp.models.stationary import StationaryRegressor
 
@@ -109,9 +107,6 @@ class FitInBatches(StationaryRegressor):
             passes = BatchPasses(self, source, self.missing, report, saved)
             process, results = fit_passes(self, passes, report, budget)
             if self.keep_rows:
-                process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))
+                process = replace(process, rows=passes.all_rows())
         self._warn_if_stopped(results)
-        summary = passes.summary
-        return self.holding(
-            FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen)
-        )
+        return self.holding(passes.fitted(process, results))

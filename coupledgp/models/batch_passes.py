@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
-from coupledgp.batches.passes import Pass
+from coupledgp.batches.passes import Pass, named_part
 from coupledgp.batches.sources import rows_of_batch
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
@@ -98,10 +97,10 @@ class BatchPasses(SummarisedPasses):
             return sums.finish(found)
         number, start, saved = 0, time.process_time(), time.monotonic()
         parts = self._data(sums.name) if complete else self._parts(sums)
-        for number, (batch, part) in enumerate(parts, start=1):
+        for number, (name, part) in enumerate(parts, start=1):
             if complete or number <= n_done:
                 continue
-            with named_batch(batch):
+            with named_part(name):
                 found = sums.add(found, part)
             if of_features and time.monotonic() - saved >= SECONDS:
                 self._save(sums, found, number, complete=False)
@@ -112,8 +111,8 @@ class BatchPasses(SummarisedPasses):
             self._save(sums, found, number, complete=True)
         return sums.finish(found)
 
-    def _parts(self, sums: Pass[Any]) -> Iterator[tuple[int | None, Any]]:
-        """What a pass adds up part by part, with the number of each batch; None of blocks."""
+    def _parts(self, sums: Pass[Any]) -> Iterator[tuple[str | None, Any]]:
+        """The parts that a pass adds up, with the name of each batch, or None for blocks."""
         if isinstance(sums, ColumnsPass):
             return self._raw(sums.name)
         if isinstance(sums, FeaturePass):
@@ -121,7 +120,7 @@ class BatchPasses(SummarisedPasses):
         return self._data(sums.name)
 
     def _restored(self, sums: Pass[Any]) -> tuple[int, Any, bool] | None:
-        """How many parts were summed before, their result, and whether these were all."""
+        """Number of parts that were summed before, their result, and whether these were all."""
         if self.checkpoint is None or not isinstance(sums, SavedPass) or sums.file is None:
             return None
 
@@ -141,15 +140,16 @@ class BatchPasses(SummarisedPasses):
             own = {"key": key_of(*sums.key), "n_parts": n_parts, "complete": complete}
             self.checkpoint.save(sums.file, header | own, arrays)
 
-    def _raw(self, doing: str) -> Iterator[tuple[int, TableBatch]]:
-        """Batches with rows, and their numbers from one."""
+    def _raw(self, doing: str) -> Iterator[tuple[str, TableBatch]]:
+        """Batches with rows, and their names by numbers from one."""
         done, digest, start = 0, RowDigest(), time.monotonic()
         for number, batch in enumerate(self.source, start=1):
-            with named_batch(number):
+            name = f"batch {number}"
+            with named_part(name):
                 size = n_rows_of(batch)
             if not size:
                 continue
-            yield number, batch
+            yield name, batch
             digest.add(row_values(batch))
             done += size
             if self._rows is None:
@@ -165,13 +165,13 @@ class BatchPasses(SummarisedPasses):
         self._rows = done
         self._check(digest)
 
-    def _data(self, doing: str) -> Iterator[tuple[int, Data]]:
-        """Encoded rows of each batch, without those of weight zero, and its number from one."""
-        for number, batch in self._raw(doing):
-            with named_batch(number):
+    def _data(self, doing: str) -> Iterator[tuple[str, Data]]:
+        """Encoded rows of each batch, without those of weight zero, and its name."""
+        for name, batch in self._raw(doing):
+            with named_part(name):
                 data = self.reading.data(batch)
             if data is not None:
-                yield number, data
+                yield name, data
 
     def _check(self, digest: RowDigest) -> None:
         """Compare the digest of a pass with that of the first one, which is noted."""
@@ -218,7 +218,7 @@ class BatchPasses(SummarisedPasses):
 
 
 class RowDigest:
-    """A number that tells whether two passes gave the same rows in the same order.
+    """A number that is the same for two passes that gave the same rows in the same order.
 
     The sum of the bits of all values, each times the number of its row, modulo 2^64; it does not
     depend on the size of the batches.
@@ -253,21 +253,10 @@ class RowDigest:
 
 
 def block_rows(stream: FeatureStream) -> int:
-    """Rows of a block: a multiple of those of a chunk of features, fewer of wide tables."""
+    """Rows of a block: a multiple of the rows of a chunk of features, fewer for wide tables."""
     n_columns = stream.feature_map.dim
     chunk = replace(stream, X=np.broadcast_to(0.0, (BLOCK_ROWS, n_columns))).chunk_rows
     return -(-min(BLOCK_ROWS, rows_of_batch(n_columns)) // chunk) * chunk
-
-
-@contextmanager
-def named_batch(number: int | None) -> Iterator[None]:
-    """Let errors of a batch say its number, from one; those of None stay as they are."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:  # of scikit-learn and NumPy, for values they refuse
-        if number is None:
-            raise
-        raise InvalidInputError(f"batch {number}: {error}") from None
 
 
 def _part(data: Data, start: int, stop: int) -> Data:

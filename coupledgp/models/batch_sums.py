@@ -9,12 +9,13 @@ import numpy as np
 from coupledgp.batches import TableBatch
 from coupledgp.batches.passes import PartwisePass
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.table_passes import MomentsPass, SavedPass, TablePasses
 from coupledgp.ground.progress import Progress
 from coupledgp.models.checkpoint_states import part_from, part_state, rows_from, rows_state
 from coupledgp.models.checkpoints import key_of
+from coupledgp.models.record import FittedModel
 from coupledgp.models.table_parts import Reading, TablePart, n_rows_of
 from coupledgp.random import IntArray
 
@@ -38,11 +39,8 @@ class ColumnsPass(PartwisePass[TablePart], SavedPass[TablePart | None]):
     def of(self, part: TableBatch) -> TablePart | None:
         return TablePart.of(self.estimator, part, self.missing) if n_rows_of(part) else None
 
-    def state(self, found: TablePart) -> tuple[Header, Arrays]:
-        return part_state(found)
-
-    def restored(self, entries: Entries) -> TablePart:
-        return part_from(entries)
+    state = staticmethod(part_state)
+    restored = staticmethod(part_from)
 
 
 class Taken(NamedTuple):
@@ -129,3 +127,12 @@ class SummarisedPasses(TablePasses):
         if columns.encoding is not None:
             inputs = self.total(MomentsPass(self.reading.width))
         self.summary = whole.summary(columns, inputs)
+
+    def all_rows(self) -> Data:
+        """All rows, without those of weight zero, as one batch of encoded data."""
+        return self.take(np.arange(self.summary.n_rows))
+
+    def fitted(self, process: GaussianProcess, results: dict[str, Any]) -> FittedModel:
+        """The record of a fit to the table, of a process and further results by name."""
+        own = self.summary
+        return FittedModel(process, own.ndim, results, own.columns, seen=own.seen)

@@ -122,8 +122,8 @@ class TimeAxis:
         Raises
         ------
         InvalidInputError
-            Times are of another kind than those of the axis: numbers for timestamps, without a
-            zone for such with one, or the other way round.
+            Times are of another kind than the axis: numbers instead of timestamps, times without
+            a zone instead of times with one, or the other way round.
         """
         stamps = read_stamps(times, name)
         if len(stamps) and self._kind != (stamps.is_number, stamps.zone is None):

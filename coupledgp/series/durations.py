@@ -1,4 +1,4 @@
-"""Durations: texts such as `"1h"`, `"90 s"` or `"PT15M"`, and those of Python and NumPy."""
+"""Durations: texts such as `"1h"`, `"90 s"` or `"PT15M"`, timedeltas of Python and NumPy."""
 
 from __future__ import annotations
 

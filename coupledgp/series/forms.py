@@ -20,7 +20,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Form(ABC):
-    """A form of data; results (nodes, times, ...) are put into it."""
+    """A form of data, into which results (nodes, times, ...) are put.
+
+    Attributes
+    ----------
+    name : str
+        The form in a word.
+    """
 
     name: str
 
@@ -29,38 +35,46 @@ class Form(ABC):
         """Results in this form, at labels of nodes and labels of times."""
 
 
+class SeparateForm(Form):
+    """A form that has an object for each result: the one, or a tuple of several."""
+
+    def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
+        found = tuple(self.one(nodes, times, values) for values in arrays.values())
+        return found[0] if len(found) == 1 else found
+
+    @abstractmethod
+    def one(self, nodes: list[Any], times: Any, values: NDArray[Any]) -> Any:
+        """One result (nodes, times), or (nodes, times, samples), in this form."""
+
+
 @dataclass(frozen=True)
-class ArrayForm(Form):
+class ArrayForm(SeparateForm):
     """Arrays (nodes, times): one, or a tuple of several outputs."""
 
     name: str = "arrays"
 
-    def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        found = tuple(arrays.values())
-        return found[0] if len(found) == 1 else found
+    def one(self, nodes: list[Any], times: Any, values: NDArray[Any]) -> Any:
+        return values
 
 
 @dataclass(frozen=True, eq=False)
-class FrameForm(Form):
+class FrameForm(SeparateForm):
     """Wide tables of pandas, rows times and columns nodes: one, or a tuple of several outputs."""
 
     index: Any
     columns: Any
     name: str = "pandas"
 
-    def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
+    def one(self, nodes: list[Any], times: Any, values: NDArray[Any]) -> Any:
         import pandas as pd
 
-        index = _like_index(times, self.index)
+        if values.ndim > 2:
+            return values
         if isinstance(self.columns, pd.MultiIndex):
             columns = pd.MultiIndex.from_tuples(nodes, names=self.columns.names)
         else:
             columns = pd.Index(nodes, name=self.columns.name, tupleize_cols=False)
-        found = tuple(
-            pd.DataFrame(values.T, index=index, columns=columns) if values.ndim == 2 else values
-            for values in arrays.values()
-        )
-        return found[0] if len(found) == 1 else found
+        return pd.DataFrame(values.T, index=_like_index(times, self.index), columns=columns)
 
 
 def _like_index(times: Any, index: Any) -> Any:
@@ -101,23 +115,21 @@ class LongFrameForm(Form):
 
 
 @dataclass(frozen=True)
-class TableForm(Form):
+class TableForm(SeparateForm):
     """Wide tables of Arrow or polars, a column of times and one for each node."""
 
     kind: Any
     time: str
     name: str = "arrow"
 
-    def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
+    def one(self, nodes: list[Any], times: Any, values: NDArray[Any]) -> Any:
         import pyarrow as pa
 
-        def table(values: NDArray[Any]) -> Any:
-            columns = {str(node): row for node, row in zip(nodes, values, strict=True)}
-            found = pa.table({self.time: pa.array(times), **columns})
-            return found if isinstance(found, self.kind) else self.kind(found)
-
-        found = tuple(values if values.ndim > 2 else table(values) for values in arrays.values())
-        return found[0] if len(found) == 1 else found
+        if values.ndim > 2:
+            return values
+        columns = {str(node): row for node, row in zip(nodes, values, strict=True)}
+        found = pa.table({self.time: pa.array(times), **columns})
+        return found if isinstance(found, self.kind) else self.kind(found)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def continued(times: FloatArray, stamps: FloatArray) -> FloatArray:
 
 
 def _steps(times: FloatArray) -> list[float]:
-    """Candidates: the median step, and that of a line through the times, which evens jitter out."""
+    """The median step, and the slope of a line through the times, which evens jitter out."""
     gaps = np.diff(times)
     step = float(np.median(gaps))
     numbers = np.concatenate([[0.0], np.cumsum(np.rint(gaps / step))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -213,11 +214,8 @@ def _of_columns(
     if np.unique(places).size == places.size:
         found[:, places] = values
     else:
-        known = ~np.isnan(values)
-        sums, counts = np.zeros((2, axis.n_times, len(nodes)))
-        np.add.at(sums, places, np.where(known, values, 0.0).T)
-        np.add.at(counts, places, known.T)
-        np.divide(sums, counts, out=found.T, where=counts > 0)
+        rows, columns = np.nonzero(~np.isnan(values))
+        found = _averaged(rows, places[columns], values[rows, columns], found.shape)
     return _checked(nodes, axis, found, name, form)
 
 
@@ -245,14 +243,20 @@ def _of_rows(
         if same.size:
             row = known[order[same[0]]]
             _refuse_duplicate(axis, places[row], labels[rows[row]], int(same.size))
-    flat = rows[known] * axis.n_times + places[known]
-    size = len(labels) * axis.n_times
+    shape = len(labels), axis.n_times
+    cells = _averaged(rows[known], places[known], values[known], shape)
+    return _checked(labels, axis, cells, name if isinstance(name, str) else None, form)
+
+
+def _averaged(
+    rows: IntArray, columns: IntArray, values: FloatArray, shape: tuple[int, ...]
+) -> FloatArray:
+    """Means of the values (m,) at each row and column of a table of a shape; NaN without any."""
+    size, flat = math.prod(shape), rows * shape[1] + columns
     counts = np.bincount(flat, minlength=size)
-    sums = np.bincount(flat, weights=values[known], minlength=size)
+    sums = np.bincount(flat, weights=values, minlength=size)
     cells = np.full(size, np.nan)
-    np.divide(sums, counts, out=cells, where=counts > 0)
-    name = name if isinstance(name, str) else None
-    return _checked(labels, axis, cells.reshape(len(labels), -1), name, form)
+    return np.divide(sums, counts, out=cells, where=counts > 0).reshape(shape)
 
 
 def coded(labels: Any) -> Coded:

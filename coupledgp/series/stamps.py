@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
+from itertools import product
 from numbers import Real
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_magnitude
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.zones import EPOCH, UTC_NAMES, instants, zone_name
+from coupledgp.series.zones import EPOCH, instants, zone_name, zone_of_name
 
 # Years since 1970 that nanoseconds of 64 bits reach.
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970
@@ -145,23 +146,16 @@ def _nanoseconds(array: NDArray[Any], name: str, firsts: Sequence[int] | None = 
     unit, _ = np.datetime_data(array.dtype)
     if unit == "generic":
         raise InvalidInputError(f"{name}: expected times with a unit, got {array.dtype}")
+    whole = array.astype("datetime64[ns]")
     if unit in FINER_UNITS:  # whose numbers cannot reach the ends of the years below
-        whole = array.astype("datetime64[ns]")
-        cut = np.flatnonzero(whole.astype(array.dtype) != array)
-        if cut.size:
-            raise InvalidInputError(
-                f"{name}: expected whole nanoseconds, got {array[cut[0]]} at place "
-                f"{cut[0] if firsts is None else firsts[cut[0]]}; give numbers, such as {unit}"
-            )
-        return whole.astype(np.int64)
-    years = array.astype("datetime64[Y]").astype(np.int64)
-    bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
-    if bad.size:
-        raise InvalidInputError(
-            f"{name}: expected years from 1678 to 2261, got {array[bad[0]]} at place "
-            f"{bad[0] if firsts is None else firsts[bad[0]]}"
-        )
-    found: IntArray = array.astype("datetime64[ns]").astype(np.int64)
+        bad, expected = whole.astype(array.dtype) != array, "whole nanoseconds"
+    else:
+        years = array.astype("datetime64[Y]").astype(np.int64)
+        bad, expected = (years < FIRST_YEAR) | (years > LAST_YEAR), "years from 1678 to 2261"
+    for cell in np.flatnonzero(bad)[:1]:
+        place = cell if firsts is None else firsts[cell]
+        raise InvalidInputError(f"{name}: expected {expected}, got {array[cell]} at place {place}")
+    found: IntArray = whole.astype(np.int64)
     return found
 
 
@@ -235,35 +229,26 @@ def _parsed(distinct: list[str], firsts: list[int], name: str) -> Stamps:
     import pyarrow as pa
 
     column = pa.array(distinct, pa.string())
-    try:
-        plain = column.cast(pa.timestamp("us"))
-        return Stamps(_nanoseconds(plain.to_numpy(zero_copy_only=False), name, firsts))
-    except pa.ArrowInvalid:
-        pass
-    try:
-        # Through UTC: times of several offsets are instants all the same.
-        micro = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
-        cells = zip(distinct, firsts, strict=True)
-        return _of_datetimes([_datetime(text, place, name) for text, place in cells], name)
-    zones = {_ending(text) for text in distinct}
-    return Stamps(
-        _nanoseconds(micro.astype("datetime64[us]"), name, firsts),
-        False,
-        _one_zone(zones),
-        "python",
-    )
+    # Nanoseconds last: they reach fewer years. With a zone through UTC, in which times of several
+    # offsets are instants all the same.
+    for zone, unit in product((None, "UTC"), ("us", "ns")):
+        try:
+            read = column.cast(pa.timestamp(unit, tz=zone)).cast(pa.timestamp(unit))
+        except pa.ArrowInvalid:
+            continue
+        ticks = _nanoseconds(read.to_numpy(zero_copy_only=False), name, firsts)
+        if zone is None:
+            return Stamps(ticks)
+        return Stamps(ticks, False, _one_zone({_ending(text) for text in distinct}), "python")
+    cells = zip(distinct, firsts, strict=True)
+    return _of_datetimes([_datetime(text, place, name) for text, place in cells], name)
 
 
 def _ending(text: str) -> str:
     """Name of the offset from UTC at the end of a text."""
     found = ENDING.search(text)
     assert found is not None
-    offset = found[1]
-    if offset in UTC_NAMES:
-        return "UTC"
-    digits = offset[1:].replace(":", "").ljust(4, "0")
-    return f"{offset[0]}{digits[:2]}:{digits[2:]}"
+    return zone_name(zone_of_name(found[1]))
 
 
 def _datetime(text: str, place: int, name: str) -> datetime:

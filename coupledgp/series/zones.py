@@ -13,7 +13,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
+OFFSET = re.compile(r"[+-]\d\d(:?\d\d)?")
 UTC_NAMES = ("Z", "UTC", "+00:00", "-00:00", "+0000", "+00")
 
 
@@ -43,11 +43,8 @@ def zone_name(zone: tzinfo | str, name: str = "times") -> str:
 
 def offset_name(offset: timedelta) -> str:
     """An offset from UTC as text, such as `"-07:00"`."""
-    minutes = round(offset.total_seconds() / 60)
-    if not minutes:
-        return "UTC"
-    sign = "-" if minutes < 0 else "+"
-    return f"{sign}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    whole = timedelta(minutes=round(offset / timedelta(minutes=1)))
+    return str(timezone(whole)).removeprefix("UTC") or "UTC"
 
 
 def zone_of_name(text: str, name: str = "zone") -> tzinfo:
@@ -60,13 +57,9 @@ def zone_of_name(text: str, name: str = "zone") -> tzinfo:
     """
     if text in UTC_NAMES:
         return UTC
-    found = OFFSET.fullmatch(text)
-    if found is not None:
-        sign, hours, minutes = found.groups()
-        size = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        if size < timedelta(days=1):
-            return timezone(-size if sign == "-" else size)
     try:
+        if OFFSET.fullmatch(text):
+            return datetime.fromisoformat(f"1970-01-01T00:00{text}").tzinfo or UTC
         return ZoneInfo(text)
     except (OSError, ValueError, LookupError):
         raise InvalidInputError(
@@ -78,8 +71,8 @@ def as_datetimes(nanoseconds: IntArray, zone: str) -> np.ndarray[Any, Any]:
     """Instants (n,), nanoseconds since 1970 in UTC, as datetimes of Python in a zone."""
     clock = zone_of_name(zone)
     found = np.empty(nanoseconds.size, dtype=object)
-    for k, value in enumerate((nanoseconds // 1000).tolist()):
-        found[k] = (EPOCH + timedelta(microseconds=value)).astimezone(clock)
+    microseconds = (nanoseconds // 1000).tolist()
+    found[:] = [(EPOCH + timedelta(microseconds=k)).astimezone(clock) for k in microseconds]
     return found
 
 

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 
 import coupledgp as cgp
-from coupledgp.batches import TableBatch
+from coupledgp.batches import TableBatch, as_source
 from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp.schema import Entries
+from coupledgp.ground.progress import silent
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models import batch_passes, checkpoints, out_of_core
 from coupledgp.models.checkpoint_states import stored_answers
 from coupledgp.search.tables import batched_evidence
@@ -123,6 +125,18 @@ def test_what_is_done_is_not_done_again(finished, tmp_path, monkeypatch):
     assert source.given <= 1 + N // SIZE  # one pass tells that the table is the same
     X = table()[0][:9]
     np.testing.assert_array_equal(again.predict(X), fit.predict(X))
+
+
+def test_a_sum_saved_for_other_lengthscales_is_made_anew(finished, tmp_path):
+    _, fit = finished
+    drawn, units = fit.process_.feature_prior.feature_map, fit.process_.units
+    checkpoint = checkpoints.Checkpoint(tmp_path, {})
+    source = as_source((*(np.asarray(part) for part in table()[:2]), None))
+    passes = batch_passes.BatchPasses(fit, source, "raise", silent, checkpoint)
+    streams = [FeatureStream(drawn, np.empty((0, 2)), np.zeros(2), np.full(2, s)) for s in (1, 2)]
+    first, other, again = (passes.statistics(streams[k], units).moments.gram for k in (0, 1, 1))
+    assert not np.allclose(first, other)
+    np.testing.assert_array_equal(again, other)
 
 
 def test_the_state_of_another_fit_is_refused_by_name(finished, monkeypatch):

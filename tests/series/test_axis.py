@@ -227,6 +227,15 @@ def test_units_below_nanoseconds_are_read_where_they_hold_these(unit):
     np.testing.assert_array_equal(found, nanoseconds)
 
 
+@pytest.mark.parametrize("ending", ["", "Z", "+01:00"])
+def test_texts_of_nanoseconds_are_not_cut(ending):
+    found = stamps([f"1970-01-02T00:00:00.123456789{ending}", f"1970-01-02T00:00:01{ending}"])
+    first = 86_400_123_456_789 - (3_600_000_000_000 if ending == "+01:00" else 0)
+    np.testing.assert_array_equal(found.values, [first, first + 876_543_211])
+    far = stamps([f"1700-01-01T00:00:00{ending}", f"1970-01-01T00:00:00.5{ending}"])
+    assert far.values[0] < -8_000_000_000 * 10**9
+
+
 def test_centuries_apart_and_nanoseconds_are_exact():
     far = np.array(["1700-01-01T00:00:00.125", "2200-01-01"], "datetime64[ms]")
     axis = TimeAxis.of(far)

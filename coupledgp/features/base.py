@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -199,6 +200,14 @@ class FeatureMap(torch.nn.Module, ABC):
     def device(self) -> torch.device:
         """Device of the frequencies and of the features."""
         return self._stored.device
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the frequencies, in their data type, and of the weights."""
+        found = hashlib.sha256(str(self.dtype).encode())
+        for name, tensor in sorted(self.state_dict().items()):
+            found.update(name.encode() + tensor.cpu().numpy().tobytes())
+        return found.hexdigest()
 
     @property
     def _stored(self) -> Tensor:

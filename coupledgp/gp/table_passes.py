@@ -129,7 +129,7 @@ class FeaturePass(SavedPass[T]):
     def __init__(self, stream: FeatureStream, units: Units) -> None:
         self.stream, self.units = stream, units
 
-        self.key = stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows
+        self.key = stream.lengthscale, stream.feature_map.digest, stream.most_rows
 
 
 class StatisticsPass(FeaturePass[DataStatistics]):

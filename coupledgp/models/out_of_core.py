@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import features_class
 from coupledgp.gp.columns import (
@@ -27,15 +29,17 @@ from coupledgp.ground.validation import (
     check_positive_int,
     check_vector,
 )
+from coupledgp.inference.spectra.posterior_draw import Proposal
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
-from coupledgp.models.spectrum_options import MATRICES, check_frequencies
+from coupledgp.models.spectrum_options import AS_ASKED, MATRICES, check_frequencies, kept_kernel
 from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence
+from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior, pilot_places
 
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3
@@ -127,11 +131,27 @@ def fit_passes(
         "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
         "max_iterations": check_positive_int(model.max_iter, "max_iter"),
     }
+    # A fit that goes on from a checkpoint does not search again, and draws the same frequencies.
+    (of_draws,) = rng.spawn(1)
     found = passes.searched(
         lambda: maximise_evidence(problem, space, rng=rng, report=report, **limits)
     )
     prior = FeaturePrior(drawn, center, found.hyperparameters)
-    results = search_results(found) | {"forecast_": forecast.seconds}
+    kept = kept_kernel(model, summary.n_rows, dim)
+    proposal = Proposal("kernel", kept)
+    if model.proposal != "kernel" and kept == AS_ASKED:
+        data = passes.take(pilot_places(summary.n_rows, of_draws))
+        rows = PilotRows(data.points, data.weights, problem.n_counted)
+
+        def under(made: FeatureMap) -> BatchedEvidence:
+            return BatchedEvidence(passes, replace(stream, feature_map=made), units)
+
+        as_asked = model.proposal == "posterior"
+        prior, found, proposal = drawn_for_posterior(
+            prior, found, rows, under, space, of_draws, report, as_asked
+        )
+        problem = under(prior.feature_map)
+    results = search_results(found) | {"forecast_": forecast.seconds, "proposal_": proposal}
     return problem.given(prior, model.normalize_y), results
 
 

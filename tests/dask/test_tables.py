@@ -53,6 +53,14 @@ def assert_same(many, one, points, tolerance=1e-5):
     np.testing.assert_allclose(spread, std, rtol=tolerance)
 
 
+def test_frequencies_for_the_posterior_are_those_of_one_machine(client, table):
+    one = model(proposal="posterior", n_frequencies=32).fit(table[NAMES], table["y"])
+    rows = dd.from_pandas(table[[*NAMES, "y"]], npartitions=3)
+    many = cgp.dask.fit(model(proposal="posterior", n_frequencies=32), rows, "y", client=client)
+    assert many.proposal_.name == "posterior"
+    assert_same(many, one, table[NAMES][:50], 1e-5)
+
+
 @pytest.mark.parametrize("n_partitions", [1, 7])
 def test_a_dataframe_in_any_number_of_partitions(client, table, one, n_partitions):
     rows = dd.from_pandas(table[[*NAMES, "y"]], npartitions=n_partitions)

@@ -51,6 +51,8 @@ def table(kind="plain"):
 
 def model(kind="plain", **options):
     own = {"missing": "indicator"} if kind == "special" else {}
+    if kind == "posterior":
+        own = {"proposal": "posterior", "n_frequencies": 16}
     return cgp.SparseSpectrumGPRegressor(
         **{"n_frequencies": 12, "random_state": 0, "max_iter": 2, "n_restarts": 0} | own | options
     )
@@ -83,7 +85,7 @@ def in_child(*arguments):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("kind", ["plain", "special"])
+@pytest.mark.parametrize("kind", ["plain", "special", "posterior"])
 def test_a_killed_fit_goes_on_with_the_same_bits(kind, tmp_path):
     source = Source(kind)
     whole = model(kind).fit_batches(source)

@@ -57,6 +57,8 @@ CASES = {
     "single": KEPT | {"dtype": "float32"},
     "laplace": {"features": "laplace", "n_frequencies": 16},
     "isotropic": {"ard": False, "fixed": ("lengthscale", "noise")},
+    "for the posterior": KEPT | {"proposal": "posterior", "n_frequencies": 32},
+    "for the posterior, variances": {"proposal": "posterior", "fixed": ("lengthscale",)},
 }
 
 

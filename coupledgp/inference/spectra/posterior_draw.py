@@ -128,6 +128,7 @@ def pilot_form(
     rng: np.random.Generator,
     weights: RowWeights | None = None,
     queries: FloatArray | None = None,
+    n_counted: float | None = None,
 ) -> PosteriorForm:
     """The form of a random part of a table, which stands for the whole.
 
@@ -143,6 +144,8 @@ def pilot_form(
         Relative noise and counts of the rows; None for rows that are all alike.
     queries
         Further points (q, d) at which the posterior matters.
+    n_counted
+        Number of rows that the table stands for; None for its own.
     """
     n = len(inputs)
     order = rng.permutation(n)
@@ -154,7 +157,9 @@ def pilot_form(
         chosen = rng.permutation(len(queries))[:PILOT_QUERIES]
         points = np.concatenate([points, queries[chosen]])
     own = RowWeights.ones(n_rows) if weights is None else weights.take(rows)
-    total = n if weights is None else float(np.sum(weights.counts))
+    total = n_counted
+    if total is None:
+        total = n if weights is None else float(np.sum(weights.counts))
     # The rows of the pilot stand for all: together they count as often.
     counted = RowWeights(own.noise, own.counts * (total / own.counts.sum()), own.level)
     return PosteriorForm(inputs[rows], points, spectrum, _stepped(hyper), counted)

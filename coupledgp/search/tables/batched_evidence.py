@@ -154,7 +154,7 @@ class BatchedAtLengthscale(PredictiveEvidence):
 
     def _answer(self, name: str, find: Callable[[], Any], *scales: float) -> Any:
         own = self.problem
-        key = (name, str(own.stream.feature_map.dtype), own.regular, self.lengthscale, *scales)
+        key = (name, own.stream.feature_map.digest, own.regular, self.lengthscale, *scales)
         return own.passes.evaluated(key, find)
 
     @cached_property

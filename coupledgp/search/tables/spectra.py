@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from coupledgp.features import FeatureMap, FourierFeatures
@@ -16,17 +15,13 @@ from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.mixture import mixture_weights
-from coupledgp.inference.spectra.posterior_draw import (
-    MOST_KL,
-    Proposal,
-    pilot_form,
-    posterior_draw,
-)
+from coupledgp.inference.spectra.posterior_draw import Proposal
 from coupledgp.inference.spectra.posterior_kl import Teacher
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
 from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior, pilot_places
 from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,
@@ -132,42 +127,22 @@ class SpectrumFitter:
     def for_posterior(self, as_asked: bool = True) -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies drawn anew for the posterior.
 
-        Lengthscales are kept; the variances maximise the evidence under the new frequencies. Unless
-        the draw is as asked, it is made only where a pilot expects that it gains.
+        Unless the draw is as asked, it is made only where a pilot expects that it gains.
         """
-        before = self.sampled()
-        stream, problem, hyper = self.problem.stream, self.problem, before.search.hyperparameters
-        queries = None if self.queries is None else self.queries - stream.center
-        inputs = stream.X - stream.center
-        self.report("the posterior's own form")
-        form = pilot_form(inputs, self.drawn.spectrum, hyper, self.rng, problem.weights, queries)
-        own = self.drawn
-        draw = posterior_draw(form, own.dim, own.n_frequencies, self.rng)
-        reason = "as asked for"
-        if not as_asked:
-            reason = f"{own.n_frequencies} frequencies are enough for {own.dim} columns"
-            if draw.independent_kl > MOST_KL:
-                reason = (
-                    f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "
-                    "posterior, too far for a draw for it"
-                )
-                return replace(before, proposal=Proposal("kernel", reason))
-        moved = _map(own, torch.as_tensor(draw.frequencies), torch.as_tensor(draw.weights))
-        there = FeatureEvidence(
-            replace(stream, feature_map=moved), problem.targets, problem.weights
-        )
-        kept = replace(
-            self.space, free=self.space.free - {"lengthscale"}, lengthscale=hyper.lengthscale
-        )
-        found = self._maximise(there, kept)
-        prior = replace(self._prior(moved, found.hyperparameters), proposal="posterior")
-        search = replace(
-            before.search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,
-            n_evaluations=before.search.n_evaluations + found.n_evaluations,
+        # A stream of its own, so that a fit in passes draws the same frequencies.
+        (of_draws,) = self.rng.spawn(1)
+        before, stream, problem = self.sampled(), self.problem.stream, self.problem
+        weights, places = problem.weights, pilot_places(problem.n_rows, of_draws)
+        n_counted = problem.n_rows if weights is None else weights.n_counted
+        own = None if weights is None else weights.take(places)
+        rows = PilotRows(stream.X[places], own, n_counted, self.queries)
+        prior, search, proposal = drawn_for_posterior(
+            before.priors[0], before.search, rows,
+            lambda made: FeatureEvidence(
+                replace(stream, feature_map=made), problem.targets, weights
+            ),
+            self.space, of_draws, self.report, as_asked,
         )  # fmt: skip
-        proposal = Proposal(
-            "posterior", reason, draw.kl_per_point, draw.independent_kl, draw.largest_weight
-        )
         return FittedPriors((prior,), np.ones(1), search, proposal=proposal)
 
     def to_loss(self, loss: Loss) -> FittedPriors:

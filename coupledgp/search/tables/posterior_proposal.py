@@ -1,0 +1,121 @@
+"""Frequencies drawn anew for the posterior, after a search with frequencies of the kernel's law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from coupledgp.features import FeatureMap, FourierFeatures
+from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.problem import EvidenceProblem
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.spectra.posterior_draw import (
+    MOST_KL,
+    PILOT_QUERIES,
+    PILOT_ROWS,
+    Proposal,
+    pilot_form,
+    posterior_draw,
+)
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.optimize import OptimizationResult, maximise_evidence
+from coupledgp.search.space import SearchSpace
+
+
+@dataclass(frozen=True, eq=False)
+class PilotRows:
+    """Rows of a table from which a pilot is drawn.
+
+    Attributes
+    ----------
+    inputs : FloatArray (n, d)
+        Some rows, or all.
+    weights : RowWeights or None
+        Their relative noise and counts; None for rows that are all alike.
+    n_counted : float
+        Number of rows that they stand for, each as often as it counts.
+    queries : FloatArray (q, d) or None
+        Further points at which the posterior matters.
+    """
+
+    inputs: FloatArray
+    weights: RowWeights | None
+    n_counted: float
+    queries: FloatArray | None = None
+
+
+def pilot_places(n_rows: int, rng: np.random.Generator) -> IntArray:
+    """Places, ascending, of the random rows of a table of n rows that a pilot takes."""
+    size = min(n_rows, PILOT_ROWS + PILOT_QUERIES)
+    return np.sort(rng.choice(n_rows, size, replace=False))
+
+
+def drawn_for_posterior(
+    prior: FeaturePrior,
+    search: OptimizationResult,
+    rows: PilotRows,
+    problem: Callable[[FeatureMap], EvidenceProblem],
+    space: SearchSpace,
+    rng: np.random.Generator,
+    report: Progress,
+    as_asked: bool,
+) -> tuple[FeaturePrior, OptimizationResult, Proposal]:
+    """Draw frequencies for the posterior at the hyperparameters of a prior.
+
+    Lengthscales are kept, and the variances maximise the evidence under the new frequencies.
+
+    Parameters
+    ----------
+    prior, search
+        The prior with frequencies of the kernel's law, and the search for its hyperparameters.
+    rows
+        Where the pilot comes from.
+    problem
+        The evidence of the table under a feature map.
+    space
+        Free hyperparameters and their bounds.
+    rng
+        Source of pilot, pool and draw.
+    report
+        Progress.
+    as_asked
+        Whether frequencies are drawn whatever the pilot expects; otherwise the prior is kept where
+        its second order does not hold.
+    """
+    own, hyper, center = prior.feature_map, prior.hyperparameters, prior.center
+    report("a draw of frequencies for the posterior")
+    form = pilot_form(
+        rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
+        None if rows.queries is None else rows.queries - center, rows.n_counted,
+    )  # fmt: skip
+    draw = posterior_draw(form, own.dim, own.n_frequencies, rng)
+    if draw.independent_kl > MOST_KL and not as_asked:
+        reason = (
+            f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "
+            "posterior, too far for a draw for it"
+        )
+        return prior, search, Proposal("kernel", reason)
+    moved = FourierFeatures.from_frequencies(
+        torch.as_tensor(draw.frequencies).to(own.frequencies), own.coupling, own.spectrum,
+        torch.as_tensor(draw.weights).to(own.frequencies),
+    )  # fmt: skip
+    kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
+    found = maximise_evidence(problem(moved), kept, rng=rng, report=report)
+    drawn = FeaturePrior(
+        moved, center, found.hyperparameters, prior.likelihood, proposal="posterior"
+    )
+    n_evaluations = search.n_evaluations + found.n_evaluations
+    joined = replace(
+        search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,
+        n_evaluations=n_evaluations,
+    )  # fmt: skip
+    reason = f"{own.n_frequencies} frequencies are enough for {own.dim} columns"
+    proposal = Proposal(
+        "posterior", "as asked for" if as_asked else reason, draw.kl_per_point,
+        draw.independent_kl, draw.largest_weight,
+    )  # fmt: skip
+    return drawn, joined, proposal

@@ -176,7 +176,7 @@ class SeriesPrior(GraphPrior):
         device: torch.device = CPU,
     ) -> None:
         self.graph, self.kernel, self.tolerance, self.device = graph, kernel, tolerance, device
-        self._cache: tuple[IntArray, FloatArray] | None = None
+        self._kept: tuple[IntArray, FloatArray] | None = None
 
     def at(self, kernel: GraphKernel) -> SeriesPrior:
         return SeriesPrior(self.graph, kernel, self.tolerance, self.device)
@@ -202,9 +202,9 @@ class SeriesPrior(GraphPrior):
             return self.matrix(into, out).T
         if into.size * self.graph.n_nodes > KEPT_COLUMNS:
             return super().matrix(out, into)
-        if self._cache is None or not np.array_equal(self._cache[0], into):
-            self._cache = into, super().matrix(np.arange(self.graph.n_nodes), into)
-        return self._cache[1][out]
+        if self._kept is None or not np.array_equal(self._kept[0], into):
+            self._kept = into, super().matrix(np.arange(self.graph.n_nodes), into)
+        return self._kept[1][out]
 
     def diagonal(self, nodes: IntArray) -> FloatArray:
         if nodes.size > BLOCK_COLUMNS:

@@ -24,7 +24,7 @@ lint: $(VENV)/.installed
 test: lint
 	$(BIN)/pytest -n 2
 
-# Tests that `make test` leaves out: benchmarks, wheels, fuzz, other processors.
+# Tests that `make test` leaves out: benchmarks, wheels, fuzz, other processors, examples of the docs.
 long: $(VENV)/.installed
 	$(BIN)/pytest -n 2 -m long
 

@@ -74,11 +74,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
-# Benchmarks, fuzz, wheels and other processors, a tenth of the time of all tests: `make long`.
+# Benchmarks, fuzz, wheels, other processors and the examples of the docs, an eighth of the time of
+# all tests: `make long`.
 LONG = (
     "tests/test_processors.py", "tests/test_reproductions.py", "tests/test_soak.py",
     "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
     "tests/formats/test_fuzz_models.py::test_mutants_are_models_or_refused",
+    "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
+    "tests/test_performance_suite.py",
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def test_without_a_kernel(files, tmp_path, capsys):
     page = tmp_path / "a.html"
     assert audit(files, page, "--predictions", "pred.csv") == 0
     out = capsys.readouterr().out
-    for text in ("Audit of pred.csv", "Beside simple predictions", "Are its intervals honest?",
+    for text in ("Audit of pred.csv", "What else could be used", "Are its intervals honest?",
                  "Scores", "It predicts better than every simple baseline", "No kernel is stated",
                  f"Written: {page}"):  # fmt: skip
         assert text in out

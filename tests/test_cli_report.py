@@ -231,14 +231,14 @@ def test_ctrl_c_ends_a_comparison_in_python(tmp_path):
 
 
 def test_fit_chooses_its_size(files, tmp_path, capsys):
-    options = ["--n-frequencies", "auto", "--coupling", "auto", "--kl-target", "0.05", "--json"]
+    options = ["--n-frequencies", "auto", "--coupling", "auto", "--kl-target", "0.5", "--json"]
     arguments = ["fit", files / "train.csv", "-t", "y", "--holdout", "0", *options]
     assert run([str(a) for a in [*arguments, "-o", tmp_path / "m"]]) == 0
     found = json.loads(capsys.readouterr().out)
     model = cgp.load_model(tmp_path / "m")
     assert found["model"]["n_frequencies"] == model.n_frequencies_
     assert found["model"]["coupling"] == str(model.features_.coupling)
-    assert found["selection"]["measured_kl_per_point"] <= 0.05
+    assert found["selection"]["measured_kl_per_point"] <= 0.5
     assert run([str(a) for a in arguments[:-1]]) == 0
     assert "KL measured after the fit" in capsys.readouterr().out
 

@@ -223,7 +223,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"coupledgp: error: {_unforeseen(error, arguments)}", file=sys.stderr)
         return 2
-    if code == INTERRUPTED:  # typer makes this of some of them itself
+    if code == INTERRUPTED:  # typer itself returns this code after some interrupts
         print("coupledgp: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
@@ -243,7 +243,7 @@ def _one_line(text: str) -> str:
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
-    """Errors that the user can do something about; pyarrow's are among them if it is loaded.
+    """Classes of errors that the user can correct; pyarrow's are among them if it is loaded.
 
     A warning is one where Python was asked to make errors of warnings.
     """

@@ -45,7 +45,7 @@ def open_streams() -> None:
 
 
 def watch_signals(early: Callable[..., None]) -> None:
-    """Let SIGINT, SIGTERM and SIGHUP end the process, but for those that are ignored already.
+    """Let SIGINT, SIGTERM and SIGHUP end the process, except for signals that are ignored already.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ def _end(number: int, frame: Any) -> None:
     if not _ended.acquire(blocking=False):
         return
     discard_all()
-    said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    reason = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     # Over the line of progress, whose cursor was hidden.
     start = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
     with suppress(OSError):
-        os.write(2, f"{start}coupledgp: {said}\n".encode())
+        os.write(2, f"{start}coupledgp: {reason}\n".encode())
     os._exit(128 + number)
 
 

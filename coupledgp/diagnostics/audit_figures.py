@@ -43,7 +43,7 @@ class Way(NamedTuple):
 def beside_data(law: ForeignLaw, train: ForeignTable, test: ForeignTable) -> PosteriorReport:
     """Report on a law without a reference."""
     own, y = law.law, test.y[:, None]
-    scores = marginal_scores(y, own.mean, own.std, "")
+    scores = marginal_scores(y, own.single(), "")
     if law.cov is not None:
         scores |= joint_scores(own, y, "")
     figures = Figures(n_test=len(y), n_outputs=1, **scores)

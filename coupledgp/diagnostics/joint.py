@@ -27,8 +27,7 @@ from coupledgp.diagnostics.scoring.laws import (
     mixture_of,
 )
 from coupledgp.diagnostics.scoring.measures import (
-    differences,
-    marginal_scores,
+    beside_scores,
     prior_figures,
 )
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_scores
@@ -107,7 +106,8 @@ def compare_jointly(
         mixture = mixture_of(subject.take(chosen))
         if mixture is not None:
             predictions = replace(predictions, transforms=mixture.transforms(y[chosen]))
-        figures |= _scores(predictions, mixture)
+        own = law.take(chosen).single(mixture)
+        figures |= beside_scores(y[chosen], own, columns.single())
         _add_errors(accuracy, predictions, columns, len(points), mixture)
         evidence = gathered(subject.take(chosen), y[chosen], law.take(chosen), mixture)
     accuracy.settings.update(
@@ -125,20 +125,6 @@ def compare_jointly(
         made, predictions, repr(subject.model), reference, accuracy, remarks=subject.remarks,
         evidence=evidence,
     )  # fmt: skip
-
-
-def _scores(p: Predictions, mixture: OwnLaws | None) -> dict[str, Any]:
-    """Scores of both laws at the points that are scored, and their differences.
-
-    `mixture` are negative log densities (p,) of the model, if it is a mixture.
-    """
-    assert p.y is not None
-    own, other = ((mean, std) for _, mean, std in p.laws())
-    return (
-        marginal_scores(p.y, *own, "", mixture)
-        | marginal_scores(p.y, *other, "reference_")
-        | {"differences": differences(p.y, *own, *other, (mixture, None))}
-    )
 
 
 def _add_errors(

@@ -11,12 +11,12 @@ from coupledgp.features.fourier import FourierFeatures
 
 
 def check_directions(made: object, name: str = "coupling") -> None:
-    """Warn of Fourier features with simplex directions, and refuse those that see too little.
+    """Warn of Fourier features with simplex directions, and refuse at most d frequencies of them.
 
-    For everything that fits a model to features: a coupling or a map by itself is never refused.
-    The d corners of a simplex sum to zero, so they span d - 1 dimensions. Cosine features are even,
-    so that obtuse angles bring nothing: their errors are 1.40, 1.26 and 1.19 times those of
-    orthogonal directions in 2, 5 and 13 dimensions, at the distance of one lengthscale.
+    All estimators call it before a fit; a coupling or a map by itself is never refused. The d
+    corners of a simplex sum to zero, so they span d - 1 dimensions. Cosine features are even, so
+    that obtuse angles bring nothing: their errors are 1.40, 1.26 and 1.19 times those of orthogonal
+    directions in 2, 5 and 13 dimensions, at the distance of one lengthscale.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def check_directions(made: object, name: str = "coupling") -> None:
     Warns
     -----
     UserWarning
-        The directions are those of a simplex, in two dimensions or more.
+        Directions are from a simplex, in two dimensions or more.
     """
     if not isinstance(made, FourierFeatures) or not _has_simplex(made):
         return

@@ -54,7 +54,7 @@ class FourierFeatures(FeatureMap):
         return out
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
-        """See the base class; closed form, from `phase_gradient`."""
+        """Gradient (n, d) in the inputs, in closed form by `phase_gradient`."""
         return self.project_back(self.phase_gradient(features, upstream))
 
     def phase_gradient(self, features: Tensor, upstream: Tensor) -> Tensor:

@@ -2,10 +2,10 @@
 
 "All random features representations are equivalent" (2024): with frequencies drawn from `psi` in
 place of the kernel's spectral density `p`, features times `sqrt(p / psi)` stay unbiased. The mean
-variance of the estimates over inputs `x ~ X`, `y ~ Y` is least for
-`psi ∝ p q`, `q(w)^2 = E[phi(x, w)^2] E[phi(y, w)^2]`; under that proposal it is, for one law
-`X = Y`, `E[K(x, x) K(y, y) - K(x, y)^2] / m`, that of complex exponentials `exp(i w . x)`. Pairs
-of sine and cosine, whose estimate is the real part, have at most half of it.
+variance of the estimates over inputs `x ~ X`, `y ~ Y` is least for `psi ∝ p q`, `q(w)^2 = E[phi(x,
+w)^2] E[phi(y, w)^2]`; under that proposal it is, for one law `X = Y`, `E[K(x, x) K(y, y) - K(x,
+y)^2] / m`, as for complex exponentials `exp(i w . x)`. Pairs of sine and cosine, whose estimate is
+the real part, have at most half of this variance.
 """
 
 from __future__ import annotations
@@ -204,8 +204,9 @@ def _checked_rows(value: ArrayLike, name: str) -> FloatArray:
 def least_mean_variance(data: ArrayLike) -> float:
     """`mean_ij [K(x_i, x_i) K(x_j, x_j) - K(x_i, x_j)^2]`: the mean variance of one frequency.
 
-    That of any representation of the Gaussian kernel under its optimal proposal, over pairs of the
-    data (n, d), i = j included; m independent frequencies have a variance m times smaller.
+    Every representation of the Gaussian kernel has this variance under its optimal proposal, over
+    pairs of the data (n, d), i = j included. Means over m independent frequencies have a variance m
+    times smaller.
     """
     rows = _checked_rows(data, "data")
     squares = np.square(rows[:, None] - rows).sum(axis=-1)

@@ -72,6 +72,6 @@ class LaplaceFeatures(FeatureMap):
         return self._log_features(inputs).exp()
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
-        """See the base class; closed form `phi' = phi (w - 2 x)`."""
+        """Gradient (n, d) in the inputs, in closed form: `phi' = phi (w - 2 x)`."""
         by_exponent = upstream.mul_(features)
         return self.project_back(by_exponent) - 2 * inputs * by_exponent.sum(1, keepdim=True)

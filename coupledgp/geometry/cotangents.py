@@ -42,7 +42,7 @@ def mesh_matrices(positions: FloatArray, faces: IntArray) -> Matrices:
     Parameters
     ----------
     positions
-        Positions (n, 3), each of them a corner of a face.
+        Positions (n, 3), each a corner of a face.
     faces
         Vertex numbers (f, 3), different ones within a face.
     """

@@ -25,8 +25,9 @@ def local_metres(degrees: FloatArray, origin: FloatArray) -> FloatArray:
     """Equirectangular projection of longitudes and latitudes (n, 2) about a centre (2,), in metres.
 
     `x = R cos(latitude0) (longitude - longitude0)`, `y = R (latitude - latitude0)`. Lengths are
-    right near the centre's latitude; 100 km north or south of it at 45 degrees those from west to
-    east are 1.6 % off. It serves to find the road next to a point and to draw, not for lengths.
+    right near the centre's latitude. At 45 degrees, 100 km north or south of it, lengths from west
+    to east are 1.6 % off. The projection serves to find the road next to a point and to draw, not
+    to measure lengths.
     """
     east = np.radians(wrap(degrees[:, 0] - origin[0])) * np.cos(np.radians(origin[1]))
     north = np.radians(degrees[:, 1] - origin[1])
@@ -41,7 +42,7 @@ def local_degrees(metres: FloatArray, origin: FloatArray) -> FloatArray:
 
 
 def wrap(degrees: FloatArray) -> FloatArray:
-    """Differences of longitudes in [-180, 180)."""
+    """Differences of longitudes, of any shape, in [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0
 
 

@@ -17,7 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import real_array
 from coupledgp.random import FloatArray, IntArray
 
-# Digits of the weights by which places are told apart: more than a sensor's position has.
+# Digits of the weights by which places differ: more than a sensor's position has.
 PLACE_DIGITS = 9
 
 

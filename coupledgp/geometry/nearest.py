@@ -98,7 +98,7 @@ def compare(
 ) -> None:
     """Update the nearest places by pairs (k,) of points and elements that may be nearer.
 
-    Of elements at the same distance the first number wins.
+    At equal distances the element with the lowest number wins.
     """
     if not rows.size:
         return

@@ -62,7 +62,7 @@ class EdgePieces(NamedTuple):
 def auto_max_edge(lengths: FloatArray) -> float:
     """Total length / max(4 edges, 2000): about four pieces an edge, and 2000 in small networks.
 
-    At most five pieces an edge and 2000 more come of it, however the lengths are spread.
+    It gives at most five pieces an edge and 2000 more, however the lengths are spread.
     """
     return float(lengths.sum() / max(AUTO_PIECES_AN_EDGE * lengths.size, AUTO_PIECES))
 
@@ -73,7 +73,7 @@ def cut(ends: IntArray, lengths: FloatArray, n_nodes: int, max_edge: float | Non
     Raises
     ------
     InvalidInputError
-        More than two million pieces would come of it.
+        There would be more than two million pieces.
     """
     loops = ends[:, 0] == ends[:, 1]
     needed = np.ones(lengths.size) if max_edge is None else np.ceil(lengths / max_edge)

@@ -42,7 +42,7 @@ class LaplaceOperator:
 
     For a function f that is linear on the elements, `f' S f` is the integral of its squared
     gradient and `M` the lumped mass matrix: `M^-1 S` discretises minus the Laplacian, without flux
-    across boundaries. Lengths are in the unit of the positions or lengths that were given. Use
+    across boundaries. Lengths are in the unit of the given positions or lengths. Use
     `from_trimesh`, `from_edges`, `from_networkx` or `from_points`.
 
     Attributes
@@ -56,7 +56,7 @@ class LaplaceOperator:
     positions : FloatArray (n, d) or None
         Positions of the vertices.
     elements : IntArray (m, dimension + 1)
-        Vertices of the triangles or segments, refined where that was asked for.
+        Vertices of the triangles or segments, after any refinement.
     parents : IntArray (m,)
         The given face or edge that each element is a part of.
     given_vertices : IntArray (v,)
@@ -73,8 +73,8 @@ class LaplaceOperator:
     centroids : FloatArray (g, 6) or None
         Places of the centroids of a mesh's given faces.
     origin : FloatArray (2,) or None
-        Longitude and latitude of the centre, where positions were given in degrees; they are
-        metres east and north of it.
+        Longitude and latitude of the centre, if positions were given in degrees; `positions` are
+        then metres east and north of the centre.
     """
 
     stiffness: sparse.csr_array
@@ -256,8 +256,8 @@ class LaplaceOperator:
     def diameter(self) -> float:
         """Size in the unit of lengths: of a surface, the diagonal of its bounding box.
 
-        Of a network the largest distance along it from the vertex that is the farthest one from
-        the first, in the longest component: positions may have another unit than lengths.
+        For a network, the largest distance along it from the vertex that is farthest from the first
+        vertex, in the longest component: positions may have another unit than lengths.
         """
         if self.element_lengths is not None:
             return longest_way(self.elements, self.element_lengths, self.n_vertices)
@@ -309,12 +309,12 @@ class LaplaceOperator:
         Parameters
         ----------
         nodes
-            Their labels (p,), or their numbers if there are no labels; None means all of them.
+            Their labels (p,), or their numbers if there are no labels; None means all given ones.
 
         Raises
         ------
         InvalidInputError
-            One is unknown, or belongs to no face or edge: there is no field there.
+            A vertex or node is unknown, or belongs to no face or edge: there is no field there.
         """
         numbers = self._names.index(nodes)
         vertices = self.given_vertices[numbers]
@@ -372,7 +372,7 @@ class LaplaceOperator:
         return exact(as_points(self.elements[first + piece], weights))
 
     def as_graph(self) -> Graph:
-        """The graph with the same kernels as this operator, of its vertices.
+        """The graph of the vertices with the same kernels as this operator.
 
         Its weights are `W = c M - S` with `c = max_i S_ii / M_i`, so that degrees are `c M` and
         `W~ = I - L / c` for `L = M^-1/2 S M^-1/2`; its scales `(mean mass / M_i)^1/2` turn a kernel

@@ -118,9 +118,9 @@ def course(geometry: Any) -> Course:
 def one_of_both_directions(
     ends: list[tuple[Any, Any]], lengths: FloatArray, courses: Sequence[Course]
 ) -> list[int]:
-    """Numbers of the edges without those that are another one's other direction, ascending.
+    """Numbers of the edges, ascending, with one number for both directions of a road.
 
-    Every edge is the other direction of one other edge at most; the first one given is kept.
+    Every edge is the other direction of one other edge at most; the first edge of a pair counts.
     """
     waiting: dict[tuple[Any, Any], list[int]] = defaultdict(list)
     kept = []

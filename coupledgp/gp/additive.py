@@ -59,7 +59,7 @@ class AdditivePrior(DensePrior):
         return replace(self, box=Box.of(self.parts.standardised(points)))
 
     def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
-        """See the base class; the rows bound the trend."""
+        """Condition on data, whose rows (n, d) bound the trend."""
         return DensePrior.given(self.bounded_by(data.points), data, units, normalize, warns)
 
     @property
@@ -81,14 +81,14 @@ class AdditivePrior(DensePrior):
         return ExactAdditiveGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """See the base class; rows a (n, d) and b (p, d)."""
+        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
         return self.parts.covariance(a, b, self._own_tables)
 
     def variance(self, points: Points) -> FloatArray:
         return self.parts.variance(points, self._own_tables)
 
     def extent(self, points: Points) -> float:
-        """See the base class; of the local part."""
+        """Largest coordinate of rows (n, d), in lengthscales of the local part."""
         tables = self.tables or Tables(self.parts.center, self.parts.spread)
         return self.parts.extent_of(tables.standardised(points))
 
@@ -117,7 +117,7 @@ class ExactAdditiveGP(ExactGP):
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     """The processes with one store of tables, if all of them standardise columns alike.
 
-    They give the same answers. What they share lives as long as they do.
+    Their answers do not change. The shared store lives as long as the processes do.
     """
     priors = [getattr(process, "dense_prior", None) for process in processes]
     known = [prior for prior in priors if isinstance(prior, AdditivePrior)]

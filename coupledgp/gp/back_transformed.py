@@ -116,7 +116,7 @@ def _expansion(transform: TargetTransform, mean: FloatArray, std: FloatArray) ->
 def _clipped(
     transform: TargetTransform, mean: FloatArray, std: FloatArray, low: float, high: float
 ) -> FloatArray:
-    """Hermite coefficients of targets clipped to two ends, with the further coefficient."""
+    """Hermite coefficients (p, N_TERMS + 1) of targets that are clipped to two ends."""
 
     def clipped(z: FloatArray) -> FloatArray:
         return np.clip(mapped_back(transform, z), low, high)
@@ -144,6 +144,6 @@ def _moments(
 
 
 def mapped_back(transform: TargetTransform, values: FloatArray) -> FloatArray:
-    """`g^-1(z)` of values z; a value outside the image is replaced by the nearest end."""
+    """`g^-1(z)` of values z of any shape; values outside the image are moved to its nearest end."""
     with np.errstate(over="ignore"):  # of an exponential: infinity is the answer
         return transform.inverse(np.clip(values, *transform.image))

@@ -100,23 +100,23 @@ class ComponentsGP(GaussianProcess):
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class; the value of the first part."""
+        """Law of observations given f, of the first part."""
         return self.parts[0].noise
 
     @property
     def hyperparameters(self) -> NodeHyperparameters:
-        """See the base class; the value of the first part."""
+        """Hyperparameters of the first part."""
         found = self.parts[0].hyperparameters
         assert isinstance(found, NodeHyperparameters)
         return found
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; the value of the first part."""
+        """Hyperparameters of the first part by name."""
         return self.parts[0].summary()
 
     @property
     def log_evidence(self) -> float:
-        """See the base class; the sum over the parts."""
+        """Log evidence of y, nats: the sum over the parts."""
         return float(sum(part.log_evidence for part in self.parts))
 
     @property
@@ -189,7 +189,7 @@ class ComponentsGP(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class; parts are drawn with generators of their own."""
+        """Draws (p, k, n_samples) of observations, or of f, with a generator for each part."""
         own = dict(zip(map(id, self.parts), rng.spawn(len(self.parts)), strict=True))
 
         def drawn(part: PartGP, places: IntArray) -> FloatArray:
@@ -221,7 +221,7 @@ class ComponentsGP(GaussianProcess):
         )
 
     def parts_of_law(self, points: Points) -> LeftOut | None:
-        """See the base class; each point has the law of its part."""
+        """Laws of observations at points (p, ...), each by the part that the point belongs to."""
         split = list(self._split(points))
         parts = [part.parts_of_law(points[at]) for part, at in split]
         known = [part for part in parts if part is not None]
@@ -230,11 +230,11 @@ class ComponentsGP(GaussianProcess):
         return LeftOut.side_by_side(known).take(np.argsort(np.concatenate([at for _, at in split])))
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class; components are independent."""
+        """Prior covariance (p, p, k) of f, zero between different parts."""
         return self._blocks(points, lambda part, at: part.prior(points[at]))
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; the law of a part is given the observations of its own components."""
+        """Laws of observations given the observations of the same part in other groups."""
         wanted, labels = Groups.of(groups, len(self.rows), rows), np.asarray(groups)
         is_wanted = np.zeros(len(self.rows), dtype=bool)
         is_wanted[wanted.rows] = True
@@ -258,7 +258,7 @@ class ComponentsGP(GaussianProcess):
         return joined.take(order[wanted.rows])
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """See the base class; residuals of different parts are independent."""
+        """Correlations (m, m) of residuals, zero between different parts."""
         wanted, labels = Groups.of(groups, len(self.rows), rows), np.asarray(groups)
         number = np.empty(len(self.rows), dtype=np.int64)
         found = np.eye(wanted.rows.size)
@@ -290,23 +290,23 @@ class ComponentsGP(GaussianProcess):
         )
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ComponentsGP:
-        """See the base class; a part without an observation keeps its units."""
+        """Return the same priors given other data; a part without data keeps its units."""
         owner, parts = self.part_of[data.points], []
         for number, part in enumerate(self.parts):
             own = np.flatnonzero(owner == number)
-            told = own[self.borrows[data.points[own]] == 0]
+            fitted = own[self.borrows[data.points[own]] == 0]
             units, first = part.units, part.first
-            if renormalize and told.size and isinstance(first, NodeGP):
-                units = Units.of(data.targets[told], first.normalize)
+            if renormalize and fitted.size and isinstance(first, NodeGP):
+                units = Units.of(data.targets[fitted], first.normalize)
             parts.append(_given(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 
     def updated(self, data: Data) -> ComponentsGP:
-        """See the base class; the posterior is computed again from all observations."""
+        """Return the process given further data too, with posteriors of all data."""
         return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ComponentsGP:
-        """See the base class; `size` is the number of walkers per node."""
+        """Return the process with another draw of `size` walkers per node, given its data."""
         parts = [part.redrawn(coupling, size, seed) for part in self.parts]
         return replace(self, parts=tuple(parts))  # type: ignore[arg-type]
 
@@ -320,7 +320,7 @@ class ComponentsGP(GaussianProcess):
         return replace(self, parts=tuple(part.on(device) for part in self.parts))
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; names of the arrays of part K start with `part.K.`."""
+        """Values and arrays of a file; names of the arrays of part K start with `part.K.`."""
         labels, arrays = graph_state(self.graph)
         arrays |= {
             "nodes": self.rows.points, "y": self.rows.targets,

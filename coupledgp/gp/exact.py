@@ -148,7 +148,7 @@ class DensePrior(ABC):
         Raises
         ------
         MemoryLimitError
-            What is made of it does not fit in this machine's memory.
+            The matrix and its factor do not fit in this machine's memory.
         """
         check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
         gram = self.matrix(data.points, data.points)
@@ -187,7 +187,7 @@ class StationaryPrior(DensePrior):
         return ExactGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """See the base class; rows a (n, d) and b (p, d)."""
+        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
         distances = scaled_distances(*self._scaled(a, b))
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
@@ -322,7 +322,7 @@ class ExactGP(NormalizedProcess):
         return found
 
     def updated(self, data: Data) -> ExactGP:
-        """See the base class; it takes one Cholesky factor of all rows."""
+        """Return the process given further data too, by one Cholesky factor of all rows."""
         both = self.rows.followed_by(data).as_one_batch()
         return self.conditioned(both, renormalize=True)
 
@@ -339,7 +339,7 @@ class ExactGP(NormalizedProcess):
         )
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows are always part of it, since predictions need them."""
+        """Values and arrays of a file, always with the rows, since predictions need them."""
         prior = self.dense_prior
         assert isinstance(prior, StationaryPrior)
         header, arrays = hyperparameters_state(self.hyperparameters)

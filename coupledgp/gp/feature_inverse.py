@@ -41,7 +41,7 @@ class FeatureInverse(LowRankInverse):
 
     @property
     def rank(self) -> int:
-        """See the base class; at most the number of observations."""
+        """Number r of the columns of E, at most the number of observations."""
         return len(self.posterior.factor)
 
     def rows(self, rows: IntArray) -> Tensor:

@@ -90,7 +90,7 @@ class FieldPrior(DensePrior):
         return FieldGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """See the base class; locations a (n, ...) and b (p, ...)."""
+        """Prior covariance (n, p) of f between locations a (n, ...) and b (p, ...)."""
         hyper = self.hyperparameters
         if a is b:
             gram = self.fields.gram(hyper.kernel, a)
@@ -136,13 +136,13 @@ class FieldGP(ExactGP):
         return self.field_prior.hyperparameters
 
     def row_keys(self, points: Points) -> Points:
-        """See the base class; a place may be stated as one of several elements."""
+        """Rows (p, m) of numbers that are equal for equal places, whatever their elements."""
         return canonical(points)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class; variances at any number of places come from one factorisation."""
+        """Mean (p, k) of f, and its variance (p,) or covariance (p, p), by one factorisation."""
         if want == "covariance":
             self._check_joint_size(len(points))
         return super().latent_law(points, want, report)
@@ -159,7 +159,7 @@ class FieldGP(ExactGP):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class.
+        """Draws (p, k, n_samples) of f in normalised units.
 
         At more than `DENSE_SAMPLES` places draws of the prior are corrected by the observations
         (Matheron's rule): the part of the surface is exact, that of position is drawn from
@@ -204,7 +204,7 @@ class FieldGP(ExactGP):
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """See the base class: all members have one operator and one store of covariances."""
+        """The covariances on the operator of a file, which all members of a mixture share."""
         return {COVARIANCE: restored_covariance(Entries(header, arrays))}
 
 
@@ -282,7 +282,7 @@ def field_hyperparameters_from(entries: Entries, operator: LaplaceOperator) -> F
 
 
 def kernel_from(state: Header) -> FieldKernel:
-    """The kernel of its fields as `asdict` gives them."""
+    """The kernel of fields in the form of `asdict`."""
     surface, position = state["surface"], state["position"]
     share = state["share"]
     if share is not None:

@@ -63,8 +63,8 @@ MOST_DRAWS = 2**16
 # Seconds of a sensor's value at a time, of a node's for each sensor, and multiply-adds a second of
 # dense solves, on one core of a server of 2019; numbers that are alive for each value.
 VALUE_SECONDS, PAIR_SECONDS, DENSE_RATE, NUMBERS = 1.5e-7, 1.5e-10, 2e10, 12
-# Points of a dense law that are solved for at once; copies of what is worked on at once, and most
-# bytes of these of draws.
+# Points of a dense law that are solved for at once; copies of an array in work, and most bytes of
+# copies of draws.
 DENSE_POINTS, COPIES, DRAWN_BYTES = 4096, 5, 2**30
 
 
@@ -174,12 +174,12 @@ class GraphTimeGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class; points are rows (site, time)."""
+        """The observations at points (n, 2), which are rows (site, time)."""
         return self._data
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class; the noise of a sensor of scale one."""
+        """Law of observations given f, for a sensor of scale one."""
         return Gaussian(self.parameters.noise)
 
     @property
@@ -308,7 +308,7 @@ class GraphTimeGP(NormalizedProcess):
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class.
+        """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units.
 
         Variances at up to `settings.exact_variances` points are exact to the tolerance of solves;
         at more points the part that the gaps leave is estimated (see `SpaceTimePosterior`).
@@ -350,7 +350,7 @@ class GraphTimeGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; draws of the prior, corrected by the observations."""
+        """Draws (p, k, n_samples) of f: draws of the prior, corrected by the observations."""
         cells, rows, columns = self._grid(points)
         drawn = self.posterior.draws(cells, n_samples, rng, report)
         return np.ascontiguousarray(drawn[:, rows, columns].T[:, None, :])
@@ -359,22 +359,22 @@ class GraphTimeGP(NormalizedProcess):
         return self.prior_law.covariance(points, points)
 
     def likelihood_at(self, points: Points) -> Likelihood:
-        """See the base class; each sensor has the noise of its own scale."""
+        """Law of observations at points (p, 2) given f, with noise by the scale of each sensor."""
         return noise_at(points, self.parameters.noise, self.scales)
 
     def inverse_covariance(self) -> InverseCovariance | None:
-        """See the base class; by a Cholesky factor of up to `DENSE_LIMIT` observations."""
+        """Inverse covariance, by a Cholesky factor of up to `DENSE_LIMIT` observations."""
         return self._dense.inverse_covariance() if self.is_dense else None
 
     def exact(self) -> Any:
-        """See the base class; by a Cholesky factor of all observations."""
+        """Return the exact process, by a Cholesky factor of all observations."""
         return self.prior_law.given(self.data, self.units, self.normalize, warns=False)
 
     def exact_problem(self) -> Problem:
         return self.prior_law.problem(self.data, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> GraphTimeGP:
-        """See the base class; a site without a sensor so far has noise of scale one."""
+        """Return the same prior given other data; sites without a sensor so far get scale one."""
         # Steps at which a live feed was silent are times of the grid, too.
         grid = continued(self.rows.times, data.points[:, 1])
         rows = SpaceTimeRows.of(data, self.scales, grid)
@@ -386,7 +386,7 @@ class GraphTimeGP(NormalizedProcess):
         )  # fmt: skip
 
     def updated(self, data: Data) -> GraphTimeGP:
-        """See the base class; with a window, data before its last steps are dropped."""
+        """Return the process given further data; data before the last steps of a window go."""
         relative = self.scales.at(sites_of_points(data.points))
         if data.weights is None and (relative != 1.0).any():
             data = Data.of(data.points, data.targets, relative)
@@ -398,7 +398,7 @@ class GraphTimeGP(NormalizedProcess):
         return self.conditioned(whole, renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the data are always part of it, since predictions need them."""
+        """Values and arrays of a file, always with the data, since predictions need them."""
         header, arrays = sites_state(self.sites)
         rows, parameters = self.rows, self.parameters
         header |= {

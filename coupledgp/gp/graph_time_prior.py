@@ -94,7 +94,7 @@ class SpaceTimePrior(DensePrior):
         return ExactGraphTimeGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """See the base class; rows a (n, 2) and b (p, 2)."""
+        """Prior covariance (n, p) of f between rows a (n, 2) and b (p, 2) of site and time."""
         first, of_a = np.unique(sites_of_points(a), return_inverse=True)
         second, of_b = np.unique(sites_of_points(b), return_inverse=True)
         lags = a[:, 1][:, None] - b[:, 1]
@@ -147,7 +147,7 @@ class ExactGraphTimeGP(ExactGP):
         return self.space_time_prior.hyperparameters
 
     def likelihood_at(self, points: Points) -> Likelihood:
-        """See the base class; each sensor has the noise of its own scale."""
+        """Law of observations at points (p, 2) given f, with noise by the scale of each sensor."""
         return noise_at(points, self.noise.variance, self.space_time_prior.scales)
 
     def state(self) -> tuple[Header, Arrays]:

@@ -36,7 +36,7 @@ class GridCells(NamedTuple):
 
 
 def terms_state(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
-    """Terms as JSON holds them."""
+    """Terms as values of JSON."""
     return [
         {
             "where": term.where,

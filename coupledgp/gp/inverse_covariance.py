@@ -94,7 +94,7 @@ class InverseCovariance(ABC):
 
 
 def inverse_of(block: FloatArray) -> FloatArray:
-    """Inverse of a positive definite block.
+    """Inverse (m, m) of a positive definite block (m, m).
 
     Raises
     ------
@@ -180,7 +180,7 @@ class LowRankInverse(InverseCovariance):
         return np.asarray(kept / (self.noise * self.relative[rows]))
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class; groups share passes over the features."""
+        """Blocks `(C^-1)_GG` of groups, which share passes over the features."""
         for batch in batches(groups):
             E = self.rows(np.concatenate(batch))
             start = 0
@@ -242,7 +242,7 @@ class LowRankInverse(InverseCovariance):
             yield own, self.rows(rows[own])
 
     def covariance(self, groups: Groups) -> FloatArray:
-        """See the base class: `-s Z Z'` between groups, `Z = (I - E_G E_G')^-1 E_G` in each."""
+        """Covariance (m, m) of residuals: `-s Z Z'` between groups, `Z = (I - E_G E_G')^-1 E_G`."""
         place = np.full(groups.n_rows, -1)
         place[groups.rows] = np.arange(groups.rows.size)
         Z = np.empty((groups.rows.size, self.rank))

@@ -43,7 +43,7 @@ class LatentGP(GaussianProcess):
     """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by Laplace's approximation.
 
     The posterior of each function is that of a process given its sites: pseudo-observations with
-    noise variances of their own. Laws of f are normal; those of y are integrals over them.
+    noise variances of their own. Laws of f are normal; laws of y are integrals over f.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ class LatentGP(GaussianProcess):
         Parameters
         ----------
         functions
-            A process for each output, or one for all of them, of one output itself. Its prior,
-            hyperparameters and the offset of its units are those of f; its own data are not used,
+            A process of one output for each of the k outputs, or one for all outputs. Its prior,
+            hyperparameters and the offset of its units are taken for f. Its own data are not used,
             and the scale of its units is one.
         likelihood
             Law of an observation given f.
@@ -127,11 +127,11 @@ class LatentGP(GaussianProcess):
 
     @property
     def hyperparameters(self) -> Any:
-        """See the base class; the hyperparameters of the first function."""
+        """Hyperparameters of the first function."""
         return self.functions[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; hyperparameters of each function, and the likelihood's."""
+        """Hyperparameters of each function, listed if there are several, and the likelihood's."""
         own = [function.summary() for function in self.functions]
         names = [name for name in own[0] if name != "noise"]
         one = len(own) == 1
@@ -140,7 +140,7 @@ class LatentGP(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """See the base class; by Laplace's approximation."""
+        """Log evidence of y, nats, by Laplace's approximation."""
         return self.evidence
 
     @property
@@ -188,7 +188,7 @@ class LatentGP(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class; each function is drawn with a generator of its own."""
+        """Draws (p, k, n_samples) of observations or of f, with one generator for each output."""
         parts = zip(self.functions, rng.spawn(len(self.functions)), strict=True)
         drawn = np.concatenate(
             [f.sample(points, n_samples, own, latent=True, report=report) for f, own in parts],
@@ -210,7 +210,7 @@ class LatentGP(GaussianProcess):
         )
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """See the base class; sites are found anew for each group, from all other observations."""
+        """Means and variances (m, k) of observations given other groups, by sites found anew."""
         wanted = Groups.of(groups, len(self.rows), rows)
         found = np.full((2, *self.rows.targets.shape), np.nan)
         for group, rest in self.without(wanted.members):
@@ -223,7 +223,7 @@ class LatentGP(GaussianProcess):
         return np.concatenate([function.prior(points) for function in self.functions], axis=-1)
 
     def exact(self) -> LatentGP:
-        """See the base class: exact processes of the functions, with sites of their own."""
+        """The exact processes of the functions, with sites of their own."""
         exact = [function.exact() for function in self.functions]
         if all(own is function for own, function in zip(exact, self.functions, strict=True)):
             return self
@@ -237,15 +237,15 @@ class LatentGP(GaussianProcess):
         )
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
-        """See the base class; units do not change, since the likelihood fixes them."""
+        """Return the functions given other data; the likelihood fixes the units."""
         return LatentGP.given(self.functions, self.likelihood, data)
 
     def updated(self, data: Data) -> LatentGP:
-        """See the base class; the sites of all observations are found anew."""
+        """Return the process given further data too, with the sites of all data found anew."""
         return self.conditioned(self.rows.followed_by(data).as_one_batch())
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LatentGP:
-        """See the base class; all functions have one draw."""
+        """Return the process with another draw of features, one for all functions."""
         drawn = [function.redrawn(coupling, size, seed) for function in self.functions]
         functions = [own for own in drawn if isinstance(own, NormalizedProcess)]
         return LatentGP.given(functions, self.likelihood, self.rows)
@@ -254,7 +254,7 @@ class LatentGP(GaussianProcess):
         return replace(self, functions=tuple(f.on(device) for f in self.functions))
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; values of the functions, given their sites, and the observations."""
+        """Values of the functions given their sites, and the observations, for a file."""
         arrays: Arrays = {OBSERVED: self.rows.targets}
         functions = []
         for number, function in enumerate(self.functions):

@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray, IntArray
 
 # Most groups that are left out by conditioning anew.
 MOST_CONDITIONED = 64
-# Halvings of an interval that holds a quantile, which leave a rounding error of it.
+# Halvings of an interval that holds a quantile, after which only rounding errors are left.
 BISECTIONS = 60
 
 
@@ -209,10 +209,10 @@ def _mean_size(mean: FloatArray, variance: FloatArray) -> FloatArray:
 
 
 def own_noise(noise: float, weights: Any) -> tuple[FloatArray | float, FloatArray | float]:
-    """Noise variances (n,) of single observations, and of those that enter the covariance.
+    """Noise variances (n,) of single observations, and of rows as they enter the covariance.
 
-    A row that counts c times enters with the c-th part of its noise variance; the law of what it
-    observed is that of one observation.
+    A row that counts c times enters with the c-th part of its noise variance; its law is that of
+    one observation.
     """
     if weights is None:
         return noise, noise

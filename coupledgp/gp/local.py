@@ -127,8 +127,8 @@ class LocalGP(NormalizedProcess):
     def rounding_error(self) -> float:
         """Estimated error by rounding, in predictive standard deviations (MATH section 6).
 
-        Of the equations of neighbours, whose targets are as large as their laws say or as they
-        turned out, and of those of the weights.
+        Errors come from the equations of neighbours, whose targets have the size of their laws or
+        the observed size, and from the equations of the weights.
         """
         prior, own = self.local_prior, self.posterior
         relative = self.rows.relative_noise
@@ -167,7 +167,7 @@ class LocalGP(NormalizedProcess):
         return value - self.units.log_jacobian(n_rows)
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; only the parts that the prior has."""
+        """Hyperparameters by name, of the parts that the prior has."""
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None
         parts = {
@@ -223,7 +223,7 @@ class LocalGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; O(p^3) time for p points."""
+        """Draws (p, k, n_samples) of f in normalised units, in O(p^3) time for p points."""
         mean, covariance = self.latent_law(points, "covariance")
         assert covariance is not None
         # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
@@ -242,7 +242,7 @@ class LocalGP(NormalizedProcess):
         return covariance + prior.local_covariance(TablePair(inputs, inputs))
 
     def inverse_covariance(self) -> LocalInverse:
-        """See the base class: of the law by which rows are conditioned on near earlier ones.
+        """Inverse covariance of the law in which rows are conditioned on near earlier rows.
 
         An observation that is left out is predicted as any other point is, by the nearest rows
         that are not in its group and by the weights of features and trend without its group.
@@ -255,7 +255,7 @@ class LocalGP(NormalizedProcess):
         return LocalInverse(self.local_prior, self.table, self._targets)
 
     def on(self, device: torch.device) -> LocalGP:
-        """See the base class; sums and posterior stay on the CPU, to which kriging returns."""
+        """The process with whitening and kriging on a device; its posterior stays on the CPU."""
         return replace(self, local_prior=replace(self.local_prior, device=device))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
@@ -263,7 +263,7 @@ class LocalGP(NormalizedProcess):
         return LocalGP.given(self.local_prior, data, units, self.normalize)
 
     def updated(self, data: Data) -> LocalGP:
-        """See the base class; only the new rows are whitened, by near ones among all."""
+        """Return the process given further data; only new rows are whitened, by near rows."""
         both = self.rows.followed_by(data)
         first = len(self.rows)
         order = np.concatenate([self.table.order, random_order(first, len(data))])
@@ -274,7 +274,7 @@ class LocalGP(NormalizedProcess):
         return LocalGP.of(prior, units, self.normalize, both, table, sums)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
-        """See the base class; `size` is the number of frequencies, which are sampled ones.
+        """Return the process with `size` sampled frequencies of another draw, given its data.
 
         Raises
         ------
@@ -295,14 +295,14 @@ class LocalGP(NormalizedProcess):
         return LocalGP.given(prior, self.rows, self.units, self.normalize)
 
     def exact(self) -> ExactAdditiveGP:
-        """See the base class: the dense process with all parts in one kernel."""
+        """Return the dense process with all parts in one kernel, given the same data."""
         return AdditivePrior(self.local_prior).given(self.rows, self.units, self.normalize)
 
     def exact_problem(self) -> AdditiveProblem:
         return AdditivePrior(self.local_prior).problem(self.rows, self.units)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows are always part of it, since predictions need them."""
+        """Values and arrays of a file, always with the rows, since predictions need them."""
         header, arrays = prior_state(self.local_prior)
         arrays |= {**data_arrays(self.rows), "order": self.table.order}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}

@@ -66,7 +66,7 @@ class LocalInverse(InverseCovariance):
             yield (own.T @ own).toarray() - half @ half.T
 
     def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
-        """See the base class; each by kriging from the nearest rows of other groups."""
+        """Residuals (n, k) and variances (n,) by kriging from the nearest rows of other groups."""
         residual = np.full_like(self.residuals, np.nan)
         variance = np.full(len(residual), np.nan)
         for batch in batches(groups):

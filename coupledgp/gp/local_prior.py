@@ -24,7 +24,7 @@ from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
-# Most neighbours of a row that a file may ask for: a covariance of them has as many columns.
+# Most neighbours of a row in a file: their covariance has as many columns.
 MOST_NEIGHBOURS = 4096
 LARGEST_LOGARITHM = math.log(LARGEST)
 
@@ -36,7 +36,8 @@ class LocalHyperparameters:
     Attributes
     ----------
     lengthscale : FloatArray (d,)
-        Of the local part, or of the features where there is no local part, in units of the inputs.
+        Lengthscales of the local part, or of the features where there is no local part, in units of
+        the inputs.
     outputscale : float
         Variance of the local part and of the features together.
     noise : float
@@ -44,7 +45,7 @@ class LocalHyperparameters:
     local_outputscale, feature_outputscale : float
         Variances of the local part and of the features.
     feature_lengthscale : FloatArray (d,)
-        Of the features, in units of the inputs; infinite without features.
+        Lengthscales of the features, in units of the inputs; infinite without features.
     trend : float
         Prior variance of the coefficients of the trend, of standardised columns.
     """
@@ -76,7 +77,7 @@ class LocalPrior:
     likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     device : torch.device
-        Where rows are whitened and kriged; what comes of it is on the CPU.
+        Where rows are whitened and kriged; the results are on the CPU.
     """
 
     structure: Structure
@@ -206,7 +207,7 @@ class LocalPrior:
         """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.
 
         The kernel of features is the one that sampled frequencies estimate; fitted frequencies
-        define their own. `tables` are those that priors of the same standardisation share.
+        define their own. `tables` are shared by priors with the same standardisation.
         """
         pair = (tables or Tables(self.center, self.spread)).pair(a, b)
         inputs, others = pair.a, pair.b
@@ -290,7 +291,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
 
 
 def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
-    """Vector of a file's hyperparameters, refused where a logarithm exceeds `LARGEST_LOGARITHM`."""
+    """Vector (size,) of a file's hyperparameters; too large logarithms are refused."""
     vector = entries.floats("local.vector", size).numpy()
     for name, value in structure.named(vector).items():
         if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:

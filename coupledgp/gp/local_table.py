@@ -40,7 +40,7 @@ Places = NDArray[np.int64]
 
 
 def random_order(first: int, n_rows: int) -> Places:
-    """Places of n_rows further rows, from `first` on, in an order that these numbers fix."""
+    """Places (n_rows,) of further rows, from `first` on, in an order that these two numbers fix."""
     return first + np.random.default_rng([first, n_rows]).permutation(n_rows)
 
 

@@ -142,12 +142,12 @@ class MixtureGP(GaussianProcess):
         return self.members[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; the value of the first member."""
+        """Hyperparameters of the first member by name."""
         return self.members[0].summary()
 
     @property
     def log_evidence(self) -> float:
-        """See the base class; the value of the first member."""
+        """Log evidence of y under the first member, nats."""
         return self.members[0].log_evidence
 
     @property
@@ -190,7 +190,7 @@ class MixtureGP(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class.
+        """Law of the mixture at points, of observations or of f.
 
         The mean (p, k) is the precision-weighted mean of the members' means, the spread the second
         moments of the mixture about it.
@@ -217,12 +217,12 @@ class MixtureGP(GaussianProcess):
         return PredictiveLaw(center, covariance)
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; the weights of the members do not change."""
+        """Laws of observations given other groups, mixed by the weights of the members."""
         laws = [member.left_out(groups, rows) for member in self.members_with_data]
         return LeftOut.mixed(laws, self.weights)
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """See the base class; the mean of the members' correlations by weight."""
+        """Correlations (m, m) of residuals: the weighted mean of the members' correlations."""
         len(self.data)  # refuses where there are none
         parts = [m.left_out_correlation(groups, rows) for m in self.members_with_data]
         known = [part for part in parts if part is not None]
@@ -239,7 +239,7 @@ class MixtureGP(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class; each draw comes from a member that is drawn by the weights."""
+        """Draws (p, k, n_samples), each from a member that is drawn by the weights."""
         chosen = rng.choice(len(self.members), size=n_samples, p=self.weights)
         drawn = np.empty((len(points), self.units.n_outputs, n_samples))
         for k, (member, generator) in enumerate(
@@ -253,7 +253,7 @@ class MixtureGP(GaussianProcess):
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; the density of the mixture itself."""
+        """Log density (p,) of targets (p, k) under the mixture."""
         members = sharing_tables(self.members)
         densities = [member.log_density(points, targets) for member in members]
         return mixture_log_density(np.array(densities), self.weights)
@@ -261,7 +261,7 @@ class MixtureGP(GaussianProcess):
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class.
+        """Quantiles (p, k, q) of the mixture, in units of y.
 
         The distribution function of the mixture is inverted by bisection, between the least and
         the greatest of the members' quantiles.
@@ -284,13 +284,13 @@ class MixtureGP(GaussianProcess):
         return np.einsum("q,qpk->pk", self.weights, chances)
 
     def parts_of_law(self, points: Points) -> LeftOut | None:
-        """See the base class; the parts of all members, by their weights."""
+        """Laws of observations at points (p, ...): the parts of all members, by their weights."""
         parts = [member.parts_of_law(points) for member in sharing_tables(self.members)]
         known = [part for part in parts if part is not None]
         return LeftOut.mixed(known, self.weights) if len(known) == len(parts) else None
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class; the weighted mean over members, whose priors have mean zero."""
+        """Prior covariance (p, p, k): the weighted mean over members, all of mean zero."""
         covariance: FloatArray = sum(
             weight * member.prior(points)
             for weight, member in zip(self.weights, sharing_tables(self.members), strict=True)
@@ -306,7 +306,7 @@ class MixtureGP(GaussianProcess):
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
     def exact_problem(self) -> Problem:
-        """See the base class.
+        """Prior and data of the exact process of the first member.
 
         Raises
         ------
@@ -321,12 +321,12 @@ class MixtureGP(GaussianProcess):
         return self.first.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> MixtureGP:
-        """See the base class; the weights of the members do not change."""
+        """Return the members given other data, mixed by the same weights."""
         members = [member.conditioned(data, renormalize=renormalize) for member in self.members]
         return MixtureGP.of(members, self.weights, data, self.purpose)
 
     def updated(self, data: Data) -> MixtureGP:
-        """See the base class; the weights of the members do not change."""
+        """Return the members given further data too, mixed by the same weights."""
         rows = None if self.rows is None else self.rows.followed_by(data)
         members = [member.updated(data) for member in self.members]
         return MixtureGP.of(members, self.weights, rows, self.purpose)
@@ -342,7 +342,7 @@ class MixtureGP(GaussianProcess):
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; names of entries of the further members start with `member.K.`."""
+        """Values and arrays of a file; names of further members' entries start with `member.K.`."""
         header, arrays = self.first.state()
         kind = type(self.members[0])
         arrays["member_weights"] = self.weights

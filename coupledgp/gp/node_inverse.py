@@ -61,7 +61,7 @@ class SolvedInverse(InverseCovariance):
         return sum(group.size for group in groups) <= self.most_solves
 
     def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
-        """See the base class.
+        """Residuals (n, k) and variances (n,) of observations, each given the other groups.
 
         Raises
         ------

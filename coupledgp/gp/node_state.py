@@ -116,7 +116,7 @@ def check_symmetric_csr(
 
 
 def labels_state(labels: Labels | None) -> list[Any] | None:
-    """Labels of nodes as JSON holds them."""
+    """Labels of nodes as values of JSON."""
     return None if labels is None else [plain_label(x) for x in labels]
 
 

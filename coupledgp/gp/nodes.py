@@ -269,10 +269,10 @@ class NodeGP(NormalizedProcess):
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class.
+        """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units.
 
         Variances are exact for at most `settings.exact_variances` nodes; for more they come from
-        pathwise samples, unless the posterior has a factor that gives all of them.
+        pathwise samples, unless the posterior has a factor from which all variances follow.
         """
         mean = self.posterior.mean(points)
         if want == "mean":
@@ -309,7 +309,7 @@ class NodeGP(NormalizedProcess):
         return make(prior, posterior.nodes, targets, *scales, weights=posterior.weights)
 
     def inverse_covariance(self) -> InverseCovariance:
-        """See the base class; where only solves are at hand one for each observation.
+        """Inverse covariance of the observations; without a factor, by a solve for each.
 
         There are at most `settings.exact_variances` of these.
         """
@@ -331,7 +331,7 @@ class NodeGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; pathwise samples."""
+        """Draws (p, k, n_samples) of f in normalised units, by pathwise sampling."""
         return self.posterior.sample(points, n_samples, rng, report)
 
     def latent_prior(self, points: Points) -> FloatArray:
@@ -346,7 +346,7 @@ class NodeGP(NormalizedProcess):
         )  # fmt: skip
 
     def exact_problem(self) -> GraphProblem:
-        """See the base class; accurate to a small share of the noise."""
+        """Prior and data of the exact process, accurate to a small share of the noise."""
         own = self.own_problem()
         if not isinstance(own.prior, WalkPrior):
             return own
@@ -365,7 +365,7 @@ class NodeGP(NormalizedProcess):
         return self.remade(ExactRecipe(self.graph), self.settings)
 
     def on(self, device: torch.device) -> NodeGP:
-        """See the base class; the posterior is computed again there.
+        """The process with its tensors on a device, where the posterior is computed again.
 
         Raises
         ------
@@ -384,7 +384,7 @@ class NodeGP(NormalizedProcess):
         return self.remade(replace(recipe, device=device), self.settings)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodeGP:
-        """See the base class; `size` is the number of walkers per node."""
+        """Return the process with another draw of `size` walkers per node, given its data."""
         own = draw_seed(seed)
         recipe = self.recipe.redrawn(coupling, size, own)
         return self.remade(recipe, replace(self.settings, seed=own))
@@ -416,7 +416,7 @@ class NodeGP(NormalizedProcess):
         )
 
     def updated(self, data: Data) -> NodeGP:
-        """See the base class; the posterior is computed again from all observations."""
+        """Return the process given further data too, with a posterior of all data."""
         return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
@@ -454,7 +454,7 @@ class NodeGP(NormalizedProcess):
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """See the base class; all members have one graph."""
+        """The graph of a file, which all members of a mixture share."""
         return {GRAPH: graph_from(Entries(header, arrays))}
 
     @classmethod

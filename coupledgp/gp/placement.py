@@ -1,9 +1,10 @@
 """Where the next sensors of a fitted process go.
 
 The covariance of f given the data does not depend on the values that were observed, so that further
-places are chosen before anything is measured there. Up to some thousands of places it is formed; on
-larger graphs a greedy search by variance takes a column of it for each sensor, and one by total
-variance ranks candidates by random products with it and compares the best by their columns.
+places are chosen before anything is measured there. Up to some thousands of places this covariance
+is formed. On larger graphs a greedy search by variance computes one column for each sensor. A
+search by total variance ranks candidates by random products with the covariance, and compares the
+best by their columns.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Places:
     candidates, interest : IntArray (m,), (u,)
         Numbers of rows of `points`, distinct and rising.
     are_named : bool
-        Whether somebody asked for these candidates or places of interest; otherwise a sample of
-        them may stand for all.
+        Whether the user named these candidates or places of interest; otherwise a random sample may
+        stand for all.
     """
 
     points: Points
@@ -125,7 +126,7 @@ def next_places(
 
 
 def _sampled(places: Places, count: int, seed: int) -> IntArray:
-    """Rows of a random sample of the candidates, in rising order."""
+    """Rows (m,) of a random sample of the candidates, in rising order."""
     rng = np.random.default_rng(seed)
     size = min(count, places.candidates.size)
     return np.sort(rng.choice(places.candidates, size, replace=False))
@@ -134,7 +135,7 @@ def _sampled(places: Places, count: int, seed: int) -> IntArray:
 def _column_seconds(process: GaussianProcess, points: Points) -> float:
     """Seconds of a column of the covariance of f at points, measured on `MEASURED` points."""
     few = points[np.linspace(0, len(points) - 1, MEASURED).astype(np.int64)]
-    process.law(few, "covariance", latent=True)  # what is computed once
+    process.law(few, "covariance", latent=True)  # the first call also computes factors
     start = time.perf_counter()
     process.law(few, "covariance", latent=True)
     return (time.perf_counter() - start) / MEASURED
@@ -226,7 +227,7 @@ class _Columns:
         return None
 
     def variances(self, nodes: IntArray) -> FloatArray:
-        """Variances (p,) of f, estimates where the process samples them."""
+        """Variances (p,) of f; estimates if the process samples its variances."""
         spread = self.process.law(nodes, "variance", latent=True).spread
         assert spread is not None
         return np.asarray((spread / self.process.units.scale**2).mean(axis=1))
@@ -246,12 +247,12 @@ class _Columns:
         return total
 
     def columns(self, out: IntArray, into: IntArray) -> FloatArray:
-        """`C[out, into]`."""
+        """`C[out, into]`, (len(out), len(into))."""
         return self.product(out, into, np.eye(into.size))
 
     def seconds(self, nodes: IntArray, width: int) -> float:
         """Seconds of a column among `width` that are computed together, measured on these."""
-        self.columns(nodes, nodes[:1])  # what is computed once is not counted
+        self.columns(nodes, nodes[:1])  # the first call also computes factors
         start = time.perf_counter()
         self.columns(nodes, nodes[:width])
         return (time.perf_counter() - start) / width

@@ -69,11 +69,11 @@ class FieldInverse(InverseCovariance):
         self.posterior, self.residuals, self.outputscale = posterior, residuals, outputscale
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class; computed from entries of the selected inverse."""
+        """Diagonal entries (m,) of `C^-1`, from entries of the selected inverse."""
         return self.posterior.inverse_diagonal(rows) / self.outputscale
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class; observations at different places take a solve each."""
+        """Blocks `(C^-1)_GG` of groups; observations at different places take a solve each."""
         for block in self.posterior.inverse_blocks(groups):
             yield block / self.outputscale
 
@@ -123,7 +123,7 @@ class PreciseFieldGP(NormalizedProcess):
     def posterior(self) -> PrecisionPosterior:
         """Posterior of field and weights, in units of the output scale.
 
-        That of a process of a file is computed at its first use.
+        A process that was read from a file computes it at its first use.
         """
         prior, data = self.prior_parts, self.rows
         columns = prior.columns(data.points)
@@ -146,7 +146,7 @@ class PreciseFieldGP(NormalizedProcess):
         return self.rows
 
     def row_keys(self, points: Points) -> Points:
-        """See the base class; a place may be stated as one of several elements."""
+        """Rows (p, m) of numbers that are equal for equal places, whatever their elements."""
         return canonical(points)
 
     @property
@@ -193,7 +193,7 @@ class PreciseFieldGP(NormalizedProcess):
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class; variances at any number of places come from one factorisation."""
+        """Mean (p, k) of f, and its variance (p,) or covariance (p, p), by one factorisation."""
         if want == "covariance":
             return self._joint_law(points)
         means, variances = [], []
@@ -228,7 +228,7 @@ class PreciseFieldGP(NormalizedProcess):
         return mean, self.hyperparameters.outputscale * covariance
 
     def _far(self, points: Points) -> IntArray:
-        """Numbers of places on components without observations, where the field is the prior's."""
+        """Numbers (m,) of places on components without observations, which have the prior's law."""
         return np.flatnonzero(~self.prior_parts.is_observed(points))
 
     def _rows_of(self, points: Points) -> Any:
@@ -241,7 +241,7 @@ class PreciseFieldGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; draws at all vertices, exact but for the features."""
+        """Draws (p, k, n_samples) of f from draws at all vertices; features are approximate."""
         rows, n_outputs = self._rows_of(points), self.units.n_outputs
         columns, posterior = self.prior_parts.columns(points), self.posterior
         far = self._far(points)
@@ -290,12 +290,12 @@ class PreciseFieldGP(NormalizedProcess):
         return PreciseFieldGP.given(self.prior_parts, data, units, self.normalize)
 
     def updated(self, data: Data) -> PreciseFieldGP:
-        """See the base class; it takes one factorisation."""
+        """Return the process given further data too, by one factorisation."""
         both = self.rows.followed_by(data).as_one_batch()
         return self.conditioned(both, renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> PreciseFieldGP:
-        """See the base class; `size` is the number of frequencies, which are sampled ones.
+        """Return the process with `size` sampled frequencies of another draw, given its data.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class PreciseFieldGP(NormalizedProcess):
         return PreciseFieldGP.given(prior, self.rows, self.units, self.normalize)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; the rows are always part of it, since predictions need them."""
+        """Values and arrays of a file, always with the rows, since predictions need them."""
         prior, hyper = self.field_prior, self.hyperparameters
         check_stored(prior.likelihood)
         header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}

@@ -358,7 +358,7 @@ class GaussianProcess(ABC):
         Returns
         -------
         LeftOut
-            Means and variances (m, k), noise included; those of the parts of a mixture.
+            Means and variances (m, k), noise included; for a mixture, of each of its parts.
 
         Raises
         ------
@@ -403,7 +403,7 @@ class GaussianProcess(ABC):
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
         """Means and variances (m, k) of observations given other groups, in units of y.
 
-        Arguments, what is kept, and errors are those of `left_out`.
+        Arguments and errors are those of `left_out`; hyperparameters and units do not change.
         """
         law = self.left_out(groups, rows)
         return PredictiveLaw(law.mean, law.variance)
@@ -412,8 +412,8 @@ class GaussianProcess(ABC):
         """Correlations (m, m) of the residuals of observations (m,), each given other groups.
 
         Residuals of observations that are left out one after the other are not independent, even
-        under a true law: those of near ones have a negative correlation. None where the joint law
-        is not at hand, or takes too much memory.
+        under a true law: residuals of near observations have a negative correlation. None where the
+        joint law is not at hand, or takes too much memory.
         """
         return None
 
@@ -474,7 +474,7 @@ class GaussianProcess(ABC):
         """
 
     def without_data(self) -> Self:
-        """Return the process without its data where it predicts without them; else itself."""
+        """Return the process without its data if its predictions need none; else itself."""
         return self
 
     @abstractmethod
@@ -541,11 +541,11 @@ class NormalizedProcess(GaussianProcess):
         return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
 
     def _of_outputs(self, shared: FloatArray) -> FloatArray:
-        """Variances (p, k) or covariances (p, p, k) of the outputs, which share them."""
+        """Variances (p, k) or covariances (p, p, k) of outputs from the shared (p,) or (p, p)."""
         return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        """See the base class; by the likelihood, from normal laws of f."""
+        """Laws of observations at points, each alone, by the likelihood from normal laws of f."""
         with named_breakdown("predictive variance"):
             mean, variance = self.latent_law(points, "variance", report)
         assert variance is not None
@@ -579,7 +579,7 @@ class NormalizedProcess(GaussianProcess):
         return None
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; by blocks of the inverse covariance where these are at hand."""
+        """Laws of observations given other groups, by the inverse covariance if there is one."""
         wanted = Groups.of(groups, len(self.data), rows)
         inverse = self.inverse_covariance()
         few = len(wanted.members) <= MOST_CONDITIONED
@@ -600,7 +600,7 @@ class NormalizedProcess(GaussianProcess):
         return LeftOut.single(*(finite_answer(part, "law of what is left out") for part in found))
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """See the base class; outputs share it."""
+        """Correlations (m, m) of the residuals of observations (m,), which all outputs share."""
         wanted, inverse = Groups.of(groups, len(self.data), rows), self.inverse_covariance()
         covariance = None if inverse is None else inverse.covariance(wanted)
         if covariance is None:

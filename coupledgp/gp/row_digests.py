@@ -1,4 +1,4 @@
-"""Digests of training rows, by which a model knows them again without holding them.
+"""Digests of training rows, by which a model recognises these rows without storing their values.
 
 A row has eight bytes: six of the BLAKE2b hash of its inputs and two of that of inputs and targets,
 both keyed by a salt, itself a hash of all rows. Nothing can be computed from them, but guesses can
@@ -7,8 +7,8 @@ be tested, by whoever has the file:
 * inputs of a row: a wrong guess passes with probability n / 2^48;
 * a target of known inputs: a wrong guess passes with probability 1 / 65536, so that of a list of
   65536 possible targets all but the right one and about one more are excluded;
-* anything, if all other rows are known: the salt tells a right guess of all of them, as does a fit
-  of the same model to them, whose numbers are in the file anyway.
+* anything, if all other rows are known: the salt confirms a right guess of all rows, as does a fit
+  of the same model to these rows, whose numbers are in the file anyway.
 
 Digests of inputs alone, whose salt is a hash of the inputs, say nothing on targets. Rows of few
 possible values, such as one category and one rounded number, are found by trying all of them.

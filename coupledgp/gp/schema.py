@@ -1,6 +1,6 @@
 """Checks of the values and arrays of a model file, each made as the entry is taken.
 
-A file may hold anything: its checksum, which anyone can compute, tells damage and not intent. So no
+A file may hold anything: its checksum, which anyone can compute, shows damage and not intent. So no
 entry is used before its type, shape and range are those that a saved process has, and no size is
 taken from a header unless an array in the file has that size.
 """

@@ -1,4 +1,4 @@
-"""Where a table has rows: how far other points are from them, and means from their targets."""
+"""Ranges of a table's rows, distances of other points, and distances of means from the targets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MOST_CONSTANT = 100
 # Lengthscales from the nearest value beyond which a point is an extrapolation: values of a function
 # at this distance have a correlation of .14 under the Gaussian kernel and Matern-1/2 alike.
 DISTANT = 2.0
-# Ranges of the targets beyond the training range from which a mean is told of.
+# Ranges of the targets beyond the training range from which a warning names a mean.
 FAR_RANGES = 3.0
-# Largest distance that is told; columns that never varied have no other.
+# Largest distance that is reported; columns that never varied have no other.
 MOST_DISTANT = 1000.0
 # Points whose distances are found at once.
 CHUNK_ENTRIES = 2**20

@@ -18,7 +18,7 @@ from coupledgp.inference.space_time.learned_sites import LearnedSites
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 
-# Name of the part of a header, and of arrays of what was learned.
+# Names of the sites in a header, and of the arrays of a learned covariance.
 SITES, LEARNED, LEARNED_SENSORS = "sites", "learned_covariance", "learned_sensors"
 # Eigenvalues of a covariance are at least minus this share of its trace.
 ROUNDING = 1e-9

@@ -144,6 +144,6 @@ def informative_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
 
 
 def units_of(sites: Sites, rows: SpaceTimeRows, normalize: bool) -> Units:
-    """Units of the values of telling sensors, or of all where these have none."""
-    told = rows.observed & informative_sensors(sites, rows)[:, None]
-    return Units.of(rows.values[told if told.any() else rows.observed][:, None], normalize)
+    """Units of the values of informative sensors, or of all sensors if these have none."""
+    usable = rows.observed & informative_sensors(sites, rows)[:, None]
+    return Units.of(rows.values[usable if usable.any() else rows.observed][:, None], normalize)

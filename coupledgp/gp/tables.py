@@ -1,8 +1,8 @@
-"""Standardised tables, their distances and products, computed once for priors that share them.
+"""Standardised tables, their distances and products, computed once for several priors.
 
-Members of a mixture for a table of many columns have one lengthscale for all of them. Their
-covariances differ in what they make of the same distances and inner products, which take a pass
-over the table; the rest takes as many operations as there are pairs of rows.
+Members of a mixture for a table of many columns have one lengthscale for all columns. Their
+covariances are different functions of the same distances and inner products. These take a pass over
+the table; the functions take as many operations as there are pairs of rows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ REACH = 1.0
 class Box:
     """The range of the rows of a table, outside of which features fade and trends end.
 
-    Inside the range of the training rows the features are `phi(x)`; outside they fade, and what
-    they lose in variance is given back as a process of the same kernel that no row informs:
+    Inside the range of the training rows the features are `phi(x)`. Outside they fade, and the
+    variance that they lose is restored by a process g of the same kernel that no row informs:
 
         f_g(x) = a(x) phi(x)'w + sqrt(1 - a(x)^2) g(x) ,   a(x) = exp(-|excess(x) / l_g|^2 / 2) .
 
@@ -39,7 +39,7 @@ class Box:
 
         t(x)'c = t(b(x))'c + (x - b(x))'c' ,   c' another draw of the slopes that no row informs.
 
-    So a slope that a few rows tell has no say on means at any distance, and deviations grow.
+    So a slope that few rows determine does not change means far away, and deviations grow.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Tables:
     center, spread
         Mean and standard deviation (d,) of each column.
     box
-        As of a `TablePair`.
+        See `TablePair`.
     """
 
     def __init__(self, center: FloatArray, spread: FloatArray, box: Box | None = None) -> None:

@@ -40,7 +40,7 @@ from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 
 OBSERVED = "y_observed"
-# Share of a mixture whose parts have no sane moments, from which it is told.
+# Share of parts without sane moments in a mixture from which a warning is given.
 LEAST_CLIPPED = 0.01
 
 
@@ -99,16 +99,16 @@ class TransformedGP(GaussianProcess):
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class; the noise of z."""
+        """Law of observations z given f."""
         return self.inner.noise
 
     @property
     def hyperparameters(self) -> Any:
-        """See the base class; the hyperparameters of the inner process."""
+        """Hyperparameters of the inner process."""
         return self.inner.hyperparameters
 
     def summary(self) -> dict[str, Any]:
-        """See the base class; variances are in units of z squared."""
+        """Hyperparameters by name; variances (k,) are in units of z squared."""
         texts = [str(transform) for transform in self.transforms]
         return self.inner.summary() | {"target_transform": texts[0] if len(texts) == 1 else texts}
 
@@ -134,7 +134,7 @@ class TransformedGP(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class; of several parts as for a `MixtureGP`.
+        """Moments of y at points; laws of several parts are mixed as in a `MixtureGP`.
 
         Where a part has no sane moments, they are those of targets that are clipped, and a warning
         says so (see `back_transformed`).
@@ -167,18 +167,18 @@ class TransformedGP(GaussianProcess):
         return PredictiveLaw(center, np.tensordot(weights, spreads + products, axes=1))
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; laws of z, the transforms kept."""
+        """Laws of observations z given other groups; the transforms do not change."""
         len(self.data)  # refuses where there are none
         return self.inner.left_out(groups, rows)
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """See the base class; moments of y, by Hermite expansions of each part."""
+        """Means and variances (m, k) of y given other groups, by Hermite expansions of parts."""
         found = self.left_out(groups, rows)
         laws = [PredictiveLaw(*part) for part in zip(found.means, found.variances, strict=True)]
         return self._mixed(laws, found.shares, "variance")
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """See the base class; of residuals of z."""
+        """Correlations (m, m) of the residuals of z, each given other groups."""
         return self.inner.left_out_correlation(groups, rows)
 
     def _warn_if_clipped(self, shares: FloatArray) -> None:
@@ -211,7 +211,7 @@ class TransformedGP(GaussianProcess):
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; minus infinity outside the range of the targets."""
+        """Log predictive density (p,) of targets (p, k); minus infinity outside their domain."""
         inside = np.column_stack(
             [t.contains(targets[:, k]) for k, t in enumerate(self.transforms)]
         ).all(axis=1)
@@ -226,11 +226,11 @@ class TransformedGP(GaussianProcess):
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; the quantiles of z, mapped back."""
+        """Quantiles (p, k, q) of y: the quantiles of z, mapped back."""
         return self._back(self.inner.quantiles(points, probabilities, report=report))
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
-        """See the base class; the distribution function of z at `g(y)`, since g increases."""
+        """Chances (p, k) that y is at most the targets: of z at `g(y)`, since g increases."""
         return self.inner.cdf(points, forward(targets, self.transforms), report=report)
 
     def _back(self, values: FloatArray) -> FloatArray:
@@ -239,7 +239,7 @@ class TransformedGP(GaussianProcess):
         return np.stack(mapped, axis=1)
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class; of `g^-1(f)`, f about the offset of the units of z."""
+        """Prior covariance (p, p, k) of `g^-1(f)`, with f about the offset of the units of z."""
         covariance = self.inner.prior(points)
         mean = np.broadcast_to(self.units.offset, covariance.shape[1:])
         found = back_transformed(PredictiveLaw(mean, covariance), self.transforms).law
@@ -251,17 +251,17 @@ class TransformedGP(GaussianProcess):
         return self if exact is self.inner else self.around(exact)
 
     def exact_problem(self) -> Problem:
-        """See the base class; the problem of the inner process."""
+        """Prior and data of the exact process of z."""
         return self.inner.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> TransformedGP:
-        """See the base class; the transforms do not change."""
+        """Return the same prior given other data, whose targets the same transforms map."""
         values = transformed_data(data, self.transforms)
         inner = self.inner.conditioned(values, renormalize=renormalize)
         return TransformedGP.of(inner, self.transforms, data)
 
     def updated(self, data: Data) -> TransformedGP:
-        """See the base class; the transforms do not change."""
+        """Return the process given further data too, whose targets the same transforms map."""
         inner = self.inner.updated(transformed_data(data, self.transforms))
         slopes = self.log_jacobian + log_jacobian(data, self.transforms)
         rows = None if self.rows is None else self.rows.followed_by(data)
@@ -278,7 +278,7 @@ class TransformedGP(GaussianProcess):
         return self.around(self.inner.without_data())
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class; values and arrays of the inner process, and the transforms."""
+        """Values and arrays of the inner process, and the transforms, for a file."""
         header, arrays = self.inner.state()
         if self.rows is not None:
             arrays[OBSERVED] = self.rows.targets

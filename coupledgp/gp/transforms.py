@@ -66,15 +66,15 @@ class TargetTransform(ABC):
 
     @abstractmethod
     def forward(self, targets: FloatArray) -> FloatArray:
-        """`g(y)` of targets in the domain."""
+        """`g(y)` of targets of any shape in the domain."""
 
     @abstractmethod
     def inverse(self, values: FloatArray) -> FloatArray:
-        """`g^-1(z)` of values in the image."""
+        """`g^-1(z)` of values of any shape in the image."""
 
     @abstractmethod
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """`log g'(y)` of targets in the domain."""
+        """`log g'(y)` of targets of any shape in the domain."""
 
     def contains(self, targets: FloatArray) -> Any:
         """Whether targets lie in the domain, entry by entry."""
@@ -82,7 +82,7 @@ class TargetTransform(ABC):
         return (targets > low) & (targets < high)
 
     def check(self, targets: FloatArray) -> FloatArray:
-        """Return targets that all lie in the domain.
+        """Return targets, of any shape, that all lie in the domain.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class YeoJohnson(TargetTransform):
         return (targets - self.center) / self.scale
 
     def _powers(self, signed: FloatArray) -> FloatArray:
-        """Exponents of values by their sign."""
+        """Exponents, by their sign, of values of any shape."""
         assert self.power is not None
         return np.where(signed >= 0, self.power, 2 - self.power)
 

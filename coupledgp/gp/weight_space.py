@@ -153,7 +153,7 @@ class FeaturePrior:
     def posterior(
         self, statistics: DataStatistics, units: Units, at_hand: Data | None
     ) -> WeightPosterior:
-        """Posterior of the weights, from the rows themselves where sums over them are too rounded.
+        """Posterior of the weights, from the rows themselves where sums over rows are too rounded.
 
         Parameters
         ----------
@@ -253,9 +253,9 @@ class WeightSpaceGP(NormalizedProcess):
     ) -> WeightSpaceGP:
         """Compute the posterior of the weights from the statistics of the data.
 
-        `at_hand` is the data where `rows`, what is kept of it, are None. Features in single
-        precision are replaced by those in double where their rounding shows. A PrecisionWarning is
-        given where the mean may be off by .01 predictive standard deviations.
+        `at_hand` is the data if `rows`, the data that the process keeps, are None. Features in
+        single precision are replaced by those in double where their rounding shows. A
+        PrecisionWarning is given where the mean may be off by .01 predictive standard deviations.
         """
         data = at_hand if rows is None else rows
         posterior = feature_prior.posterior(statistics, units, data)
@@ -337,7 +337,7 @@ class WeightSpaceGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class.
+        """Draws (p, k, n_samples) of f in normalised units, by draws of the weights.
 
         The draws of the weights depend on the generator only, so that calls with one seed see the
         same functions.
@@ -364,7 +364,7 @@ class WeightSpaceGP(NormalizedProcess):
         return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
 
     def inverse_covariance(self) -> FeatureInverse:
-        """See the base class; O(n M) here, O(M^2) for each observation that is left out."""
+        """Inverse covariance of the observations: O(n M), and O(M^2) for each one left out."""
         data = self.data
         relative = np.ones(len(data)) if data.relative_noise is None else data.relative_noise
         targets = self.units.normalized(data.targets)
@@ -382,7 +382,7 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> WeightSpaceGP:
-        """See the base class; the cost does not depend on the number of earlier rows."""
+        """Return the process given further data, at a cost that depends on the new rows alone."""
         statistics = self.statistics.updated(self.feature_prior.chunks(data))
         units = self.units
         if self.normalize:
@@ -392,7 +392,7 @@ class WeightSpaceGP(NormalizedProcess):
         return WeightSpaceGP.of(self.feature_prior, statistics, units, self.normalize, rows)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
-        """See the base class; `size` is the number of frequencies, which are sampled ones."""
+        """Return the process with `size` sampled frequencies of another draw, given its data."""
         own = self.feature_map
         drawn = make_features(
             own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
@@ -478,7 +478,7 @@ def _posterior_from(entries: Entries) -> WeightPosterior:
 
 
 def _map_arrays(feature_map: FeatureMap) -> Arrays:
-    """Arrays of a feature map by their names in a file; those only some maps have get a prefix."""
+    """Arrays of a feature map by their names in a file; names of optional arrays get a prefix."""
     state = feature_map.state_dict()
     return {k if _is_common(k) else f"{MAP_PREFIX}{k}": v for k, v in state.items()}
 

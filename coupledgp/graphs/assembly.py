@@ -69,8 +69,8 @@ def check_edge_values(
 ) -> None:
     """Refuse values (n_edges,) other than positive finite numbers, naming the first bad edges.
 
-    Numbers are to be between the two `sizes`: beyond those of weights products of four of them are
-    infinite or zero.
+    Numbers have to lie between the two `sizes`: beyond the default ones, products of four weights
+    are infinite or zero.
     """
     least, largest = sizes
     far = np.flatnonzero((values < least) | (values > largest))

@@ -35,7 +35,7 @@ COUNT_NODES, COUNT_STEPS = 200_000, 64
 # `1 / s` as a share of the distance, and degree of the polynomial of `(I + s L~)^-1`. The factor is
 # made again with a larger s if the distance turns out to be less than the share `NEAR`.
 SHIFT, INVERSE_DEGREE, NEAR = 0.4, 4, 0.5
-# Least distance that is told apart, for a unit of time of one.
+# Least distance of eigenvalues that is resolved, for a unit of time of one.
 LEAST = 1e-7
 # Tries, with a distance that is larger by this factor each time, where few pairs converge.
 MAX_TRIES, WIDER = 3, 1.6

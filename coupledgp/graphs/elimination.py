@@ -6,8 +6,6 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.graphs.graph import Graph
-from coupledgp.linalg.sparse_cholesky import SparseFactor
-from coupledgp.random import IntArray
 
 
 def shifted_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
@@ -27,8 +25,8 @@ def loopless_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
 def graph_laplacian(graph: Graph) -> sparse.csr_array:
     """`L~`, shape (n_nodes, n_nodes), from edges without the self-loops, which cancel in it.
 
-    Those of an irregular triangulation are so large that `1 - W~_ii` has few digits left. Nodes
-    without edges and without self-loops have `L~_ii = 1`.
+    Self-loops of an irregular triangulation are so large that `1 - W~_ii` has few digits left.
+    Nodes without edges and without self-loops have `L~_ii = 1`.
     """
     matrix = graph.adjacency.tocoo()
     links = matrix.row != matrix.col
@@ -39,25 +37,3 @@ def graph_laplacian(graph: Graph) -> sparse.csr_array:
     roots = np.sqrt(degrees)
     off = sparse.coo_array((-weights / (roots[rows] * roots[columns]), (rows, columns)), (n, n))
     return sparse.csr_array(off + sparse.diags_array(between))
-
-
-class ShiftedLaplacianFactor(SparseFactor):
-    """Factors of `I + s L~`, for solves.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    scale
-        Factor s > 0.
-    order
-        Elimination order of the nodes (n_nodes,), a postorder of its elimination tree.
-
-    Raises
-    ------
-    NumericalError
-        The factor s is so large that the matrix is singular to rounding.
-    """
-
-    def __init__(self, graph: Graph, scale: float, order: IntArray) -> None:
-        super().__init__(shifted_laplacian(graph, scale), order)

@@ -50,7 +50,8 @@ class Graph:
         ones. Graphs of operators have them, see `LaplaceOperator.as_graph`.
     time_unit
         Number of steps, at least one, in which diffusion crosses a part of the graph. Fits begin at
-        multiples of it, and their bounds reach as much farther; one for graphs without lengths.
+        multiples of this number, and their bounds are wider by it as a factor; one for graphs
+        without lengths.
 
     Notes
     -----
@@ -172,10 +173,10 @@ class Graph:
     ) -> Graph:
         """Build the graph of a mesh: faces linked over shared edges, or vertices over edges.
 
-        Works for open meshes, several bodies, and edges shared by more than two faces (all of
-        them are linked). Vertices at the same position are one vertex when faces are the nodes.
-        Two faces are linked once, however many edges they share, so duplicate faces are
-        neighbours; a degenerate face keeps its node.
+        Works for open meshes, several bodies, and edges shared by more than two faces, which are
+        all linked. Vertices at the same position are one vertex when faces are the nodes. Two faces
+        are linked once, however many edges they share, so duplicate faces are neighbours; a
+        degenerate face keeps its node.
 
         Parameters
         ----------

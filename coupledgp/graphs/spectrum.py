@@ -65,7 +65,7 @@ def lanczos_density(
 
 
 def ritz_values(graph: Graph, n_values: int, generator: Seed = 0) -> FloatArray:
-    """Ritz values of `W~` from one random sign vector, at most `n_values`, ascending."""
+    """Ritz values (r,) of `W~` from one random sign vector, at most `n_values`, ascending."""
     return np.sort(_one_probe(graph, n_values, as_rng(generator)).eigenvalues)
 
 
@@ -81,7 +81,7 @@ def _one_probe(graph: Graph, n_steps: int, rng: np.random.Generator) -> Spectral
     for step in range(min(n_steps, graph.n_nodes)):
         vector = matrix @ basis[step]
         diagonal.append(float(basis[step] @ vector))
-        for _ in range(2):  # once leaves rounding of the size of what it removed
+        for _ in range(2):  # once leaves rounding of the size of the removed part
             for past in basis:
                 vector -= (past @ vector) * past
         norm = float(np.linalg.norm(vector))

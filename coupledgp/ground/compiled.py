@@ -5,7 +5,7 @@ them, and numba is imported then, not before. Its machine code is kept on disk w
 place that can be written to: `NUMBA_CACHE_DIR`, the package's own folder, or the user's cache.
 Where there is none (a read-only installation without a home), each process compiles anew.
 
-A function marked `part` is called by compiled functions only. It is compiled into each of them.
+A function marked `part` is called by compiled functions only. It is compiled into each caller.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def without_denormals() -> Iterator[None]:
     """Let numbers below 2e-308 count as zero in this thread, where the processor can do that.
 
     Products of such numbers take a hundred times as long as others, and matrices whose entries fall
-    off exponentially have many of them.
+    off exponentially have many such numbers.
     """
     import torch  # slow to import
 

@@ -80,7 +80,7 @@ def _devices(count: int) -> str:
 def free_bytes(device: torch.device) -> float:
     """Bytes that this process can still allocate on a CUDA device.
 
-    They are those that the device has free, and those that torch holds without use.
+    The sum of the device's free bytes and of the bytes that torch holds without use.
     """
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return float(torch.cuda.mem_get_info(device)[0] + held)

@@ -26,9 +26,9 @@ PUBLIC = re.compile(r"^    from ([\w.]+) import \(?\s*(\w+) as \2\b", re.MULTILI
 def attach(package: str) -> Attached:
     """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
-    The public names are those that the package's own text imports for type checkers. One that is
-    imported from the package itself is a submodule. Any other submodule is imported as well when
-    it is asked for as an attribute, but not listed.
+    The public names are imported by the package's own text for type checkers. A name that is
+    imported from the package itself is a submodule. Any other submodule is imported as well when it
+    is asked for as an attribute, but not listed.
 
     Parameters
     ----------

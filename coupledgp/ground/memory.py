@@ -17,7 +17,7 @@ try:
 except ImportError:  # Windows
     _limits = None
 
-# Bytes that a computation may take unasked: to ask what is available reads a dozen files.
+# Bytes that a computation may take without a check: a check reads a dozen files.
 UNASKED = 2**24
 # Bytes that a compressed file may unfold into however small it is, the most times its size, and
 # copies of them that are alive at once while they are read.
@@ -29,9 +29,9 @@ LONGEST_REASON = 200
 def available_bytes(root: Path = Path("/")) -> float:
     """Bytes that this process can still allocate without swapping; infinite where unknown.
 
-    It is the least of the machine's free memory, of the free part of the limits of the process's
-    control groups, which containers and batch systems set, their parents' included, and of what
-    the limit of the process's address space leaves.
+    It is the least of three numbers: the machine's free memory, the free part of the limits of the
+    process's control groups and their parents, which containers and batch systems set, and the free
+    part of the process's address space.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def check_memory(
     advice
         End of the message, or a function of the share of the needed bytes that is available.
     limit
-        Bytes that may be taken; those that are available if None.
+        Bytes that may be taken; None: the available bytes.
     verb
         Where the limit comes from, after its number in the message.
 
@@ -192,7 +192,7 @@ def _unescaped(field: str) -> str:
 
 
 def _left_of_version_2(folder: Path) -> float:
-    """Bytes left of a group's limits: one ends processes, the other slows them to a halt."""
+    """Bytes left of the two limits of a control group, of which the lower one counts."""
     most = min(_number(folder / "memory.max"), _number(folder / "memory.high"))
     used = _number(folder / "memory.current", 0.0)
     return _left(most, used, folder, "inactive_file")

@@ -77,6 +77,7 @@ MOVED = {
     "coupledgp.diagnostics.pages.study_figure": "coupledgp.diagnostics.studies.study_figure",
     "coupledgp.diagnostics.pages.study_pictures": "coupledgp.diagnostics.studies.study_pictures",
     "coupledgp.diagnostics.pages.space_time": "coupledgp.diagnostics.space_time",
+    "coupledgp.models.other_models.contest": "coupledgp.diagnostics.rivals.contest",
     "coupledgp.diagnostics.left_out.scores": "coupledgp.diagnostics.scoring.scores",
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ from coupledgp.ground.temporary import (
 
 ACCESS_LIST = "system.posix_acl_access"
 GROUP, SET_IDS = 0o070, 0o6000
-# Errors of file systems that cannot be told to write a file or a folder now.
+# Errors of file systems that cannot flush a file or a folder on request.
 UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS)
 Identity = tuple[object, ...]
 
@@ -75,8 +75,8 @@ def folder_written_whole(
     """Yield a temporary folder that takes the place of `path` unless an error comes between.
 
     An old folder is replaced only if it is of the same kind. It is moved away before the new one,
-    which is complete, takes its name; a process that is killed between the two leaves none of them
-    under it.
+    which is complete, takes its name; a process that is killed between the two leaves no folder at
+    `path`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def writing(path: Path) -> Iterator[None]:
     Parameters
     ----------
     path
-        What `written_whole` yielded, or any other path.
+        The path that `written_whole` yielded, or any other path.
     """
     with _naming(given_name(path) or str(path), str(path)):
         yield

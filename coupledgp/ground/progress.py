@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-# Told what is being done, in a few words, at every step of long work.
+# Called at every step of long work, with the step in a few words.
 Progress: TypeAlias = Callable[[str], None]
 
 
-# Told of every step in place of a terminal, see `watched`.
+# Called at every step in place of a terminal, see `watched`.
 _WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
 
 
@@ -38,7 +38,7 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     Parameters
     ----------
     title
-        What is going on, as in "fit".
+        Name of the work, such as "fit".
     enabled
         True shows progress, False does not, None shows it if stderr is a terminal.
     """

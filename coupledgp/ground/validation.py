@@ -17,9 +17,9 @@ from coupledgp.random import FloatArray
 # spread of a column or an output, a lengthscale, a weight. The product of four of them is a number
 # of float64, so that squares of ratios, and squares of squared errors, neither overflow nor vanish.
 LARGEST, SMALLEST = 1e75, 1e-75
-# The same for products of two of them, such as variances and ratios.
+# The same bounds for products of two such numbers, such as variances and ratios.
 LARGEST_PRODUCT, SMALLEST_PRODUCT = 1e150, 1e-150
-# Largest whole number that sizes and counts may be: those up to it are floats, too.
+# Largest whole number of a size or a count: all whole numbers up to it are floats, too.
 LARGEST_INT = 2**53
 # Relative spread below which numbers count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
@@ -87,8 +87,9 @@ def check_sizes(
 def varies(low: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
     """Whether numbers from `low` to `high` (k,) differ by more than rounding of their magnitude.
 
-    This is the rule of what is constant, of columns and of targets. A standard deviation would be
-    none: rounding of the mean of equal numbers grows with their count, and passes for a spread.
+    Columns and targets that do not vary by this rule count as constant. A standard deviation would
+    be no such rule: rounding of the mean of equal numbers grows with their count, and passes for a
+    spread.
     """
     found: NDArray[np.bool_] = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return found
@@ -238,7 +239,7 @@ def forward_array(value: Any) -> FloatArray:
 
 
 def json_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as JSON can hold them: None in place of NaN and infinities, which are named beside.
+    """Values as JSON: None in place of NaN and infinities, which are named beside.
 
     Where there are any, the key `"not_finite"` holds the name of each, such as `"accuracy.kl"`,
     with `"not a number"` or `"infinite"`.

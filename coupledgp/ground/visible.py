@@ -1,4 +1,4 @@
-"""Control characters of names and messages, made visible before anybody is shown them."""
+"""Control characters of names and messages, made visible before output."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
         Text or kernel; names are those of `parse_spectrum` and `"laplace"` for rows, of
         `parse_graph_kernel` after `nodes:`, and of `parse_time_kernel` after `times:`.
     domain
-        What names without a prefix are kernels of.
+        Domain of names without a prefix: "rows", "nodes" or "times".
     name
         Name of the argument in error messages.
 

@@ -107,7 +107,7 @@ class _WithLengthscale(TimeKernel):
         return [(np.log(SHORTEST * step), np.log(LONGEST * max(span, step)))]
 
     def _scaled(self, lags: ArrayLike) -> FloatArray:
-        """`|lag| / l`."""
+        """`|lag| / l` at lags of any shape."""
         return np.abs(np.asarray(lags, dtype=np.float64)) / self.lengthscale
 
 

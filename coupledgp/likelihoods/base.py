@@ -84,7 +84,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """`log p(y | f)`, nats; differentiable twice in f by torch, three times for a search."""
+        """`log p(y | f)` (...), nats.
+
+        Differentiable twice in f by torch, three times for a search.
+        """
 
     @abstractmethod
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,19 +95,19 @@ class Likelihood(ABC):
 
     @abstractmethod
     def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Chance that an observation is at most y."""
+        """Chance (...) that an observation is at most y (...), given f (...)."""
 
     @abstractmethod
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """One observation for each value (...) of f."""
 
     def check_targets(self, y: FloatArray) -> FloatArray:
-        """Return targets (n, k) that observations can be; other targets are refused.
+        """Return targets (n, k) if all are possible observations; other targets are refused.
 
         Raises
         ------
         InvalidInputError
-            There is another one; the message says what is expected.
+            A target is not possible; the message says what is expected.
         """
         return y
 
@@ -134,8 +137,8 @@ class Likelihood(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         """Mean (p, k) and variance (p, k) or covariance (p, p, k) of observations.
 
-        Those of f are given, of the same shapes. The covariance is that of `mu(f)` by a Hermite
-        expansion, with the mean of `sigma^2(f)` on the diagonal.
+        The arguments are the moments of f, of the same shapes. The covariance is the covariance of
+        `mu(f)`, by a Hermite expansion, plus the mean of `sigma^2(f)` on the diagonal.
         """
         joint = spread.ndim == 3
         variance = np.einsum("iik->ik", spread) if joint else spread

@@ -22,7 +22,7 @@ class Bernoulli(Likelihood):
     is_discrete: ClassVar[bool] = True
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """See the base class: `-log(1 + exp(-f))` for one, `-log(1 + exp(f))` for zero."""
+        """`log p(y | f)`: `-log(1 + exp(-f))` for y = 1, `-log(1 + exp(f))` for y = 0."""
         return -torch.logaddexp(torch.zeros_like(f), (1 - 2 * y) * f)
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -39,7 +39,7 @@ class Gaussian(Likelihood):
         return np.asarray(special.ndtr((y - f) / np.sqrt(self.variance)))
 
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """See the base class; f (p, k, n_samples)."""
+        """One normal observation for each value of f (p, k, n_samples)."""
         scale = np.sqrt(self.variance)
         return f + (scale[..., None] if np.ndim(scale) else scale) * rng.standard_normal(f.shape)
 

@@ -44,8 +44,8 @@ def _fine_rule() -> tuple[FloatArray, FloatArray]:
 def fine_nodes() -> tuple[FloatArray, FloatArray]:
     """Nodes (q,) and weights (q,) of sum one of the trapezoid rule for a standard normal law.
 
-    Its error falls exponentially for analytic functions: that of a mean of a sigmoid of a normal
-    variable of standard deviation s is about `exp(-800 / s)`.
+    Its error falls exponentially for analytic functions: for the mean of a sigmoid of a normal
+    variable of standard deviation s it is about `exp(-800 / s)`.
     """
     nodes, projection = _fine_rule()
     return nodes, projection[:, 0]

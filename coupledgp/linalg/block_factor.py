@@ -37,12 +37,12 @@ class BlockFactor:
     nodes
         Blocks of columns of the pattern of A.
     values
-        Values of A in the order in which the matrix of that pattern has them; those of the lower
-        triangle in the order of the blocks if these have no places.
+        Values of A in the order of the pattern's matrix; if the blocks have no places, values of
+        the lower triangle in the order of the blocks.
     slope
         Diagonal d (n,); zeros if None.
     n_terms
-        Number of powers of t, from t^0 on, that are kept.
+        Number of powers of t, from t^0 on.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BlockFactor:
         return found
 
     def on_pattern(self, lower: FloatArray) -> sparse.csr_array:
-        """The symmetric matrix (n, n) of entries (e,) as `selected` gives them."""
+        """The symmetric matrix (n, n) of entries (e,) in the order of `selected`."""
         nodes, n = self.nodes, self.nodes.order.size
         columns = nodes.order[np.repeat(np.arange(n), np.diff(nodes.entry_starts))]
         rows = nodes.order[nodes.entry_rows]
@@ -195,7 +195,7 @@ def _add_entries(  # type: ignore[no-untyped-def]
 def _add_update(stack, bottom, top, into, diagonal, crossing):  # type: ignore[no-untyped-def]
     """Add the update that starts at `bottom` to a front, whose own update starts at `top`.
 
-    Of updates, which are symmetric, only the lower triangles are used.
+    Updates are symmetric, and only their lower triangles are used.
     """
     width, height, n_inner = diagonal.shape[1], crossing.shape[1], 0
     while n_inner < into.size and into[n_inner] < width:

@@ -57,7 +57,7 @@ def batch_cholesky(matrices: Tensor, name: str) -> Tensor:
     Raises
     ------
     NumericalError
-        One of them is not positive definite; the message is that of `cholesky` for this one.
+        A matrix is not positive definite; the message is that of `cholesky` for this one.
     """
     factors, info = torch.linalg.cholesky_ex(matrices)
     failed = (info != 0).nonzero()

@@ -167,9 +167,9 @@ def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> La
     product
         `V -> G V` for a positive semidefinite G (n, n); negative Ritz values are rounding.
     starts
-        Start vectors (n, k), none of them zero.
+        Start vectors (n, k), none of which is zero.
     n_steps
-        Number of products, at most n of them.
+        Number of products, at most n.
     """
     lanczos = Lanczos(product, starts, reorthogonalise=False)
     for _ in range(min(n_steps, len(starts))):

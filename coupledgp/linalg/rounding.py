@@ -14,7 +14,7 @@ from coupledgp.errors import PrecisionWarning
 # Rounding may move a predictive mean by this many predictive standard deviations, or change the
 # standard deviation by this share, before there is a warning.
 LIMIT = 0.01
-# Largest estimate that is told: beyond, no digit is right.
+# Largest estimate that is reported: beyond it no digit is right.
 MOST = 1e6
 # Errors of a sum of products and its Cholesky factor, as multiples of the rounding of one operation
 # on the norm of the matrix.
@@ -126,7 +126,7 @@ def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
     subject
         The result that is affected and the argument to blame, in front of the text.
     advice
-        What makes the error smaller.
+        The remedy that makes the error smaller.
     """
     if error <= LIMIT:
         return

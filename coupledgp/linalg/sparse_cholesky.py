@@ -65,7 +65,7 @@ def _minimum_degree(pattern: sparse.csr_array) -> IntArray:
 
 
 def hanging_trees(pattern: sparse.csr_array) -> IntArray:
-    """Rows of trees that hang off a symmetric pattern, from the leaves on."""
+    """Rows (m,) of trees that hang off a symmetric pattern, from the leaves on."""
     found: IntArray = _hanging_trees(pattern.indptr, pattern.indices)
     return found
 

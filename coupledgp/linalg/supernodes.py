@@ -27,7 +27,7 @@ class Supernodes(NamedTuple):
     """Blocks of columns of a Cholesky factor L with the same rows below them.
 
     The front of a block are its own columns and the rows below. The rows below a block are in the
-    front of its parent, the block of the first of them.
+    front of its parent, the block of the first of these rows.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Supernodes(NamedTuple):
 
     @property
     def n_values(self) -> int:
-        """Number of values of all blocks: squares of their columns, and rows below them."""
+        """Number of values of all blocks: squares of their columns, and the rows below."""
         return int(self.square_starts[-1] + self.below_starts[-1])
 
     def most_updates(self) -> int:

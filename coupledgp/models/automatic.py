@@ -22,9 +22,9 @@ class AutomaticSize(ProcessRegressor):
     ----------
     kl_target
         Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
-        quarter of the observations given the others, or, of 1024 rows or more or on graphs, at 256
-        of them at most; a ConvergenceWarning is given if it, or its mean plus two standard errors,
-        is above the target.
+        quarter of the observations given the other quarters. For 1024 rows or more, and on graphs,
+        it is measured at 256 observations at most. A ConvergenceWarning is given if the KL, or its
+        mean plus two standard errors, is above the target.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Checkpoints of a fit in passes: a folder of states, and the identity of the fit.
 
-Each file is written whole or not at all, and says of which table, parameters and version of the
-package it is. Nothing in it is ever run.
+Each file is written whole or not at all, and states the table, the parameters and the version of
+the package. Nothing in it is ever run.
 """
 
 from __future__ import annotations

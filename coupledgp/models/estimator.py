@@ -57,8 +57,8 @@ class Declared:
 class ProcessRegressor(Declared, RegressorMixin, Stored):
     """An estimator around a fitted Gaussian process: of tables, graphs, fields or sensors.
 
-    A family of estimators says what its points are (`points`), what further observations are
-    (`_further_data`) and how it is fitted; everything else is here once.
+    A family of estimators defines its points (`points`), further observations (`_further_data`) and
+    its fit; everything else is here once.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         Show progress on stderr; None does so on a terminal.
     missing
         Missing inputs: `"raise"` refuses them. Estimators of tables take `"indicator"` too; nodes,
-        places and times of observations cannot be missing. What is missing of y is left out, and a
-        gap for sensors over time.
+        places and times of observations cannot be missing. Observations with a missing y are left
+        out; for sensors over time they are gaps.
     """
 
     # Whether predictions take so long that their progress is shown.
@@ -205,7 +205,7 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         ----------
         X
             Inputs (p, d) of a table; labels of p nodes of a graph, or p places of a field in any of
-            the forms of `fit`, all of them if left out.
+            the forms of `fit`; None: all nodes or places.
         return_std
             Also return the standard deviation, (p,) or (p, k). It is exact, but at more than
             `exact_variances` nodes of a graph whose solver is iterative and whose kernel has no

@@ -23,7 +23,7 @@ class Extrapolations:
     ----------
     distance : FloatArray (p,)
         Distance of each row in lengthscales, see `Seen.distances`.
-    n_told : int
+    n_far : int
         Number of rows that are extrapolations: of a distance above `DISTANT`, or of a mean that is
         further than three ranges of y from the training range.
     named : tuple of (int, str)
@@ -31,7 +31,7 @@ class Extrapolations:
     """
 
     distance: FloatArray
-    n_told: int = 0
+    n_far: int = 0
     named: tuple[tuple[int, str], ...] = ()
 
     @classmethod
@@ -45,9 +45,9 @@ class Extrapolations:
     ) -> Extrapolations:
         """Judge encoded rows (p, d) with means (p, k), or by their distances alone."""
         distance = seen.distances(points, lengthscale)
-        told = distance > DISTANT
+        distant = distance > DISTANT
         far = np.zeros(len(points), dtype=bool) if mean is None else seen.is_far(mean)
-        rows = np.flatnonzero(told | far)
+        rows = np.flatnonzero(distant | far)
         first = rows[:MOST_NAMED]
         words = []
         for row, column in zip(first, seen.furthest(points[first], lengthscale), strict=True):
@@ -62,16 +62,16 @@ class Extrapolations:
         shift = len(self.distance)
         named = (*self.named, *((row + shift, text) for row, text in other.named))[:MOST_NAMED]
         distance = np.concatenate([self.distance, other.distance])
-        return Extrapolations(distance, self.n_told + other.n_told, named)
+        return Extrapolations(distance, self.n_far + other.n_far, named)
 
     def warn(self) -> None:
         """Warn once, if any row is an extrapolation."""
-        if not self.n_told:
+        if not self.n_far:
             return
         rows = "; ".join(f"row {row + 1}: {text}" for row, text in self.named)
-        more = "" if self.n_told == len(self.named) else "; ..."
+        more = "" if self.n_far == len(self.named) else "; ..."
         warnings.warn(
-            f"X: {self.n_told} of {len(self.distance)} rows are extrapolations, more than "
+            f"X: {self.n_far} of {len(self.distance)} rows are extrapolations, more than "
             f"{DISTANT:g} lengthscales from the training rows in a column, or with a mean more "
             f"than {FAR_RANGES:g} ranges of y from the training targets ({rows}{more}); their laws "
             "rest on assumptions of the model, not on data",

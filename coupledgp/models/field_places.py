@@ -116,7 +116,7 @@ def check_distances(
     Raises
     ------
     InvalidInputError
-        All of them are farther away than the operator is large: the unit or the origin is another.
+        All positions are farther away than the operator is large: the unit or the origin differs.
     """
     extent = operator.extent or operator.diameter
     if distances.min() > extent:

@@ -75,8 +75,8 @@ class FieldGPRegressor(SensorPlacement):
     surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum.
     Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
     ratios run over grids, the amplitude v is integrated out of the restricted likelihood (with the
-    variance of the law that this gives), and the kernels of greatest evidence are mixed by it.
-    Lindgren, Rue and Lindstrom (2011) for the surface.
+    variance of the law that this gives), and the kernels of greatest evidence are mixed by it. For
+    the surface see Lindgren, Rue and Lindstrom (2011).
 
     Parameters
     ----------
@@ -87,8 +87,7 @@ class FieldGPRegressor(SensorPlacement):
         `"auto"`: along the surface, of position, and the sum, averaged by evidence; on a network
         along it, with alpha = 1 and 2. `"matern"`: along the surface or network alone.
         `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
-        `coupledgp.kernels.PositionKernel` or their sum, whose parameters that are None are
-        averaged over.
+        `coupledgp.kernels.PositionKernel` or their sum; parameters that are None are averaged over.
     random_state
         Seed of the frequencies of the precision route; None draws another one in each fit.
     route
@@ -98,7 +97,7 @@ class FieldGPRegressor(SensorPlacement):
         beyond 400 places where the kernel allows it.
     hyperparameters
         `"averaged"`: kernels, variances and noise are mixed by their evidence, at any number of
-        observations on the columns route. `"maximum"`: those of greatest evidence alone.
+        observations on the columns route. `"maximum"`: the kernel of greatest evidence alone.
     n_frequencies, coupling
         Number of frequencies of these features, and their coupling. `"auto"`: of a Gaussian kernel
         a quadrature rule or orthogonal samples, whichever has the greater evidence; of others the
@@ -109,7 +108,7 @@ class FieldGPRegressor(SensorPlacement):
     kernels_, weights_
         Kernels of the members of the mixture, and their weights.
     selection_
-        Families and members with their evidence; `selection_.explain()` tells them.
+        Families and members with their evidence; `selection_.explain()` lists them.
     kernel_
         Kernel of greatest weight.
     outputscale_, noise_
@@ -179,12 +178,12 @@ class FieldGPRegressor(SensorPlacement):
             _, member = operator.components()
             on = member[data.points[:, 0].astype(np.int64)]
             along = any(family.surface is not None for family in families)
-            telling = informative_rows(on if along else 0 * on, place_numbers(data.points))
-            told = data if telling.all() else data.take(np.flatnonzero(telling))
-            found = fit_field(FieldCovariance(operator), families, told, settings, report)
-            process = found.process if told is data else found.process.conditioned(data)
+            usable = informative_rows(on if along else 0 * on, place_numbers(data.points))
+            used = data if usable.all() else data.take(np.flatnonzero(usable))
+            found = fit_field(FieldCovariance(operator), families, used, settings, report)
+            process = found.process if used is data else found.process.conditioned(data)
         warn_of_parts(operator, data.points)
-        warn_of_small(telling, on, "places")
+        warn_of_small(usable, on, "places")
         warn_of_defaults(found.selection)
         if not found.selection.is_default:
             warn_of_edges(operator, found.selection)
@@ -238,7 +237,7 @@ class FieldGPRegressor(SensorPlacement):
 
     @property
     def weights_(self) -> FloatArray:
-        """Weights of the members."""
+        """Weights (n_members,) of the members."""
         return self.member_weights_
 
     def predict(

@@ -1,4 +1,4 @@
-"""Writing fitted models to files and reading them, without pickle.
+"""Writing fitted models to files, and reading model files, without pickle.
 
 A file holds the arrays from which predictions are computed, bit for bit and in the memory order
 they were computed in, and the sufficient statistics, so that `partial_fit` can go on. Its header
@@ -77,8 +77,8 @@ def save_model(
 def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     """Read a model that `save_model` wrote; its predictions are the same to the bit on the CPU.
 
-    What is larger than the file, such as dense factors, is computed at the first prediction. There
-    another machine, or another number of threads, may change the last digits.
+    Arrays that a file does not hold, such as dense factors, are computed at the first prediction.
+    There another machine, or another number of threads, may change the last digits.
 
     Parameters
     ----------

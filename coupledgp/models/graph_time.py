@@ -65,7 +65,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     `y(i, t) = m + f(i, t) + e`, `f = sum_c f_c`, `cov f_c = v_c B_c (x) k_c`: values that move
     along the graph (B a graph kernel, k a Matern kernel of time), the usual value of each node (B
-    the graph kernel, k constant), cycles of given periods, and what only one sensor sees (B = I).
+    the graph kernel, k constant), cycles of given periods, and a part of each sensor alone (B = I).
     Complete data are independent Kalman smoothers in the eigenvectors of the sensors' covariance;
     gaps are unknowns that conjugate gradients solve for. Hyperparameters have the greatest
     evidence, found from draws of the gaps by the debiased Whittle likelihood (Sykulski et al.
@@ -80,8 +80,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Kernel of the nodes: of a graph as `GraphGPRegressor` takes it, but `"auto"`; of an operator
         `"matern"` (with a range in units of length) or a graph kernel.
     time_kernel
-        Kernel of what moves: `"matern-1/2"`, `"matern-3/2"`, a `TimeKernel`, or `"auto"`, the
-        one of both Matern kernels of greater evidence.
+        Kernel of the part that moves: `"matern-1/2"`, `"matern-3/2"`, a `TimeKernel`, or `"auto"`,
+        the Matern kernel of the two with greater evidence.
     periods
         Periods of cycles, such as `("1D", "7D")`, or numbers in the unit of the times. A warning is
         given where the data hold fewer than 14 cycles of one: few days do not tell a working day
@@ -94,24 +94,24 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Noise variance in units of y squared, kept; None: fitted.
     target_transform
         A transform of the values before all else, as `GPRegressor` takes it: `"yeo-johnson"`,
-        `"log"`, ..., its shape of greatest evidence; `"auto"`: that of Yeo and Johnson where its
-        evidence is greater, else none. Variances in `terms_` and `noise_` are of transformed
-        values then. Skewed values, such as speeds, have better laws; means at single missing
-        values may be a little worse (docs/space_time.md).
+        `"log"`, ..., with the shape of greatest evidence; `"auto"`: the transform of Yeo and
+        Johnson where its evidence is greater, else none. Variances in `terms_` and `noise_` are of
+        transformed values then. Skewed values, such as speeds, have better laws; means at single
+        missing values may be a little worse (docs/space_time.md).
     sensor_noise
         `"shared"`, or `"own"`: the variances of the noise and of the own terms of each sensor are
         multiplied by a number D_i that is fitted, of geometric mean one.
     sensor_covariance
         `"learned"`: after the search the covariance of the sensors is learned from their values,
-        near that of the kernel; the other hyperparameters are kept. Other nodes have, given the
-        sensors, the law of the kernel. It is kept only if each half of the times, of 32 steps or
-        more, predicts the other half better (`process_.sites`), on regular axes and for at most
-        1500 sensors. `"kernel"`: that of the kernel.
+        near the kernel's covariance; the other hyperparameters do not change. Other nodes have,
+        given the sensors, the law of the kernel. The learned covariance is used only if each half
+        of the times, of 32 steps or more, predicts the other half better (`process_.sites`), on
+        regular axes and for at most 1500 sensors. `"kernel"`: the covariance of the kernel.
     outliers
         `"reject"`: observations farther than four standard deviations from their law given the
-        others are left out and hyperparameters found anew, in up to four rounds; `"student-t"`:
-        noise of Student's law of 4 degrees of freedom, by weights, hyperparameters of the Gaussian
-        law kept; None: they are counted (`outliers_`).
+        others are left out, and hyperparameters found anew, in up to four rounds. `"student-t"`:
+        noise of Student's law of 4 degrees of freedom, by weights, with the hyperparameters of the
+        Gaussian law. None: outliers are only counted (`outliers_`).
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window
@@ -134,7 +134,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     nodes_, time_axis_
         Labels of the sensors, and the axis of times.
     gaps_, outliers_
-        What the data lack, and observations far from their law.
+        Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
     n_rounds_, n_evaluations_, converged_, n_iterations_

@@ -45,12 +45,12 @@ class SpaceTimeLaws(SpaceTimeRecord):
         Parameters
         ----------
         nodes
-            Labels (a,); all of the graph if left out.
+            Labels (a,); None: all nodes of the graph.
         times
-            Times (b,) in any order; those of the fit if left out. Later ones are forecasts.
+            Times (b,) in any order; None: the times of the fit. Later times are forecasts.
         return_std
-            Also return the standard deviation. At a gap its part from inside the run is exact, and
-            what other gaps add is estimated from `n_variance_samples` draws.
+            Also return the standard deviation. At a gap its part from inside the run is exact; the
+            part from other gaps is estimated from `n_variance_samples` draws.
         latent
             Leave the noise out.
 
@@ -58,7 +58,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         -------
         Any
             In the form of the data: a `DataArray` of the mean, or a `Dataset` with `mean` and
-            `std`; wide tables; or arrays (a, b), a pair of them with `return_std`.
+            `std`; wide tables; or an array (a, b), with `return_std` a pair of arrays.
         """
         check_is_fitted(self)
         grid = self.grid(nodes, times)
@@ -157,8 +157,8 @@ class SpaceTimeLaws(SpaceTimeRecord):
             As in `predict`; the sensors if left out.
         budget
             Seconds and bytes that it may take, as the budget of a fit; None: a minute more than one
-            step ahead, and the memory that is free. What is forecast to take more is refused before
-            it begins.
+            step ahead, and the memory that is free. A longer forecast is refused before the work
+            begins.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         n_nodes: int | None = None,
         with_std: bool = True,
     ) -> FloatArray:
-        """Times of the axis after the last one, step by step up to a duration.
+        """Times (b,) of the axis after the last one, step by step up to a duration.
 
         They are refused if the law of some nodes there, by default of the sensors, takes more than
         the budget, see `forecast`.
@@ -293,13 +293,12 @@ class SpaceTimeLaws(SpaceTimeRecord):
         *,
         budget: float | str | None = None,
     ) -> Placement:
-        """Nodes where the next sensors tell most, each reporting at all times.
+        """Nodes where the next sensors are most informative, each reporting at all times.
 
-        Complete, stationary series are taken, for which frequencies are independent: with the
-        spectra `S_g` of the graph's terms and `S_n + s` of a sensor alone, what a sensor adds is
-        the mean over frequencies of what it adds without time at the noise ratio
-        `(S_n + s) / S_g`.
-        Criteria are those of `GraphGPRegressor.next_sensors`.
+        Series are taken as complete and stationary, so that frequencies are independent. With the
+        spectra `S_g` of the graph's terms and `S_n + s` of a sensor alone, the gain of a sensor is
+        a mean over frequencies: of its gain in a model without time at the noise ratio `(S_n + s) /
+        S_g`. Criteria are those of `GraphGPRegressor.next_sensors`.
 
         Parameters
         ----------
@@ -308,7 +307,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         criterion
             `"mutual-information"`, `"variance"` or `"total-variance"`.
         candidates
-            Labels of nodes without a sensor; None: all of them.
+            Labels of nodes without a sensor; None: all nodes without one.
         interest
             Labels of nodes whose values matter; None: all nodes for `"total-variance"`, else the
             candidates.

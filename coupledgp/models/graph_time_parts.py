@@ -33,7 +33,7 @@ MOVING, USUAL, OWN, BIAS = "moving", "usual", "own moving", "own usual"
 def read_panel(
     data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any
 ) -> Panel:
-    """The panel of the arguments of `fit`: those after the data may be named or not."""
+    """The panel of the arguments of `fit`, given by name or, after the data, by position."""
     if len(further) > 2:
         raise InvalidInputError(
             f"data: expected nodes, times and values at most, got {len(further) + 1} arguments"

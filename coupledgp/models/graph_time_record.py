@@ -39,7 +39,7 @@ class Gaps(NamedTuple):
     share : float
         Share of the cells of sensors and times without an observation.
     longest_run : int
-        Steps of the longest run of them.
+        Steps of the longest run of such cells.
     n_dark : int
         Times at which no sensor reports.
     """

@@ -102,29 +102,29 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         For more nodes than `exact_variances` the iterative solver takes standard deviations from
         `n_variance_samples` pathwise samples.
     budget
-        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. What is forecast
-        to take more is refused before it begins; a search that reaches its part of the seconds
-        ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and a tenth of
-        a millisecond for each node, for a search with all observations of a large graph.
+        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. A step whose
+        forecast is above the budget is refused before it begins; a search that reaches its part of
+        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and
+        a tenth of a millisecond for each node, for a search with all observations of a large graph.
     hyperparameters
-        `"averaged"`: over their posterior, that of `kernel="auto"` over the families too, by
-        quadrature; the law is a mixture, its members exact unless something about walks is asked
-        for. `"maximum"`: those of greatest evidence. `"auto"`: averaged for at most 200
-        observations where that is forecast to take at most 15 seconds, the kernel has one free
-        parameter, nothing about walks is asked for and the solver is not `"iterative"`.
+        `"averaged"`: averaged over their posterior by quadrature, with `kernel="auto"` over the
+        families too. The law is then a mixture, and its members are exact unless a parameter of
+        walks is set. `"maximum"`: the hyperparameters of greatest evidence. `"auto"`: averaged for
+        at most 200 observations if the forecast is at most 15 seconds, the kernel has one free
+        parameter, no parameter of walks is set and the solver is not `"iterative"`.
     hyperparameter_prior
         Laws of the logarithms of the variances of the function and the noise where they are
         averaged, a `HyperparameterPrior` or its values by name, in units of the variance of y. The
-        parameter of the kernel has a uniform law over the range that the graph tells apart
-        (docs/graphs.md).
+        parameter of the kernel has a uniform law over the range in which kernels differ on the
+        graph (docs/graphs.md).
     n_hyperparameter_draws
         Draws of averaged hyperparameters; each different one is a member.
 
     Attributes
     ----------
     kernel_, outputscale_, noise_
-        Fitted kernel, and variances in units of y squared; of averaged hyperparameters those of
-        greatest posterior density.
+        Fitted kernel, and variances in units of y squared; with averaged hyperparameters, the
+        values of greatest posterior density.
     n_effective_draws_
         Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     members_, member_weights_
@@ -134,7 +134,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of y in original units, and its standard error (zero for a dense solver).
     steps_
-        What the fit did, step by step, with forecast and true seconds (see `explain`).
+        Steps of the fit, with forecast and true seconds (see `explain`).
     n_rounds_, n_evaluations_, converged_
         Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
         last round left the hyperparameters where they were.
@@ -174,12 +174,12 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         """Whether any parameter of the walks is set, so that kernels are not exact."""
 
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
-        """Fit the hyperparameters, or average over them, then the posterior.
+        """Fit or average over the hyperparameters, then compute the posterior.
 
         Parameters
         ----------
         nodes
-            Labels of the observed nodes, n of them; a node may be observed more than once.
+            Labels (n,) of the observed nodes; a node may be observed more than once.
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and,
             in units of their own variance, output scale and noise.
@@ -197,7 +197,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         -----
         UserWarning
             Observations lie in several components of the graph, which are fitted apart, and some
-            of them take the hyperparameters of others (see `component_models_`).
+            components take the hyperparameters of others (see `component_models_`).
         """
         return self._assigned(lambda: self._fit(nodes, y, checkpoint))
 
@@ -274,7 +274,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return *fitter.fit(), None
 
     def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
-        """Settings of the average over hyperparameters; None for those of greatest evidence."""
+        """Settings of the average over hyperparameters; None if the greatest evidence decides."""
         prior = as_hyperparameter_prior(self.hyperparameter_prior)
         if self.hyperparameters == "maximum" or set(self.fixed or ()) == set(HYPERPARAMETERS):
             return None
@@ -359,7 +359,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
     def first_process_(self) -> NodeGP:
         """The fitted process; with averaged hyperparameters the one of greatest posterior density.
 
-        Of several components it is that of the group with most observed nodes.
+        With several components, it is the process of the group with most observed nodes.
         """
         first = self.process_.first
         assert isinstance(first, NodeGP)

@@ -84,10 +84,10 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         series is lost.
     method
         `"walks"`, or `"auto"`: a regularised Laplacian or Matern kernel of whole exponent on more
-        than 1200 nodes is answered exactly, by a sparse factorisation, where that is forecast to
-        cost less than hops and walks, unless something about the walks is asked for: `coupling`,
-        `n_walks`, `length_law`, `p_halt`, `exact_hops`, `max_length`, `hop_nodes`, `max_hops` or
-        `solver` other than by default. See `method_reason_`.
+        than 1200 nodes is answered exactly, by a sparse factorisation, where its forecast is less
+        than that of hops and walks. A parameter of the walks rules this out: `coupling`, `n_walks`,
+        `length_law`, `p_halt`, `exact_hops`, `max_length`, `hop_nodes`, `max_hops` or `solver`
+        other than by default. See `method_reason_`.
     random_state
         Seed of the walks and probes.
     device
@@ -297,13 +297,13 @@ class ExactGraphGPRegressor(NodeRegressor):
         Where products with the kernel, its gradients and draws are computed: None or `"cpu"`,
         `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. On a GPU
         `method="auto"` is the series, whose products it has; the other methods are refused. Columns
-        go there and back once each product; what else a search does is on the CPU.
+        go there and back once for each product; all other steps of a search are on the CPU.
     method
-        `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
-        in proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised
-        Laplacian and Matern kernels of whole exponent), or `"auto"`: spectral for up to 1200
-        nodes; the leading eigenpairs for kernels so wide that those are all of them; then the
-        cheaper of the other two, see `method_reason_`.
+        `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost in
+        proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised Laplacian
+        and Matern kernels of whole exponent), or `"auto"`. `"auto"` is spectral for up to 1200
+        nodes. Beyond, it takes the leading eigenpairs for kernels so wide that no other eigenpairs
+        count, else the cheaper of the other two; see `method_reason_`.
     tolerance
         Relative spectral error of the series; smaller ones are used for small noises.
 

@@ -79,7 +79,7 @@ def _renamed(method: Any, name: str) -> Any:
 
 
 def _sections(doc: str) -> Iterator[tuple[str, str]]:
-    """Headings and bodies of the sections of a docstring, the text before them under ""."""
+    """Headings and bodies of the sections of a docstring; the text before has heading ""."""
     parts = HEADING.split(inspect.cleandoc(doc) + "\n")
     yield "", parts[0]
     yield from zip(parts[1::2], parts[2::2], strict=True)
@@ -99,16 +99,16 @@ def _documented(kind: type[Any], own: str) -> str:
     """The docstring of a class with the entries that it inherits."""
     known = {"Parameters": set(inspect.signature(kind).parameters), "Attributes": set(dir(kind))}
     entries: dict[tuple[str, str], str] = {}
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for base in kind.__mro__:
         for (section, names), text in base.__dict__.get("__entries__", {}).items():
             wanted = [
                 name for name in re.split(r",\s*", names)
-                if (section, name) not in told and (base is kind or name in known[section])
+                if (section, name) not in listed and (base is kind or name in known[section])
             ]  # fmt: skip
             if wanted:
                 entries[section, ", ".join(wanted)] = text
-                told |= {(section, name) for name in wanted}
+                listed |= {(section, name) for name in wanted}
     lines = []
     sections = dict(_sections(own))
     order = ["", *INHERITED, *(name for name in sections if name and name not in INHERITED)]

@@ -51,7 +51,7 @@ def check_options(model: Any) -> None:
     Raises
     ------
     InvalidInputError
-        One of them has another value than passes over batches take.
+        A parameter has a value that a fit in passes over batches does not take.
     """
     check_frequencies(model.frequencies)
     check_choice(model.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")

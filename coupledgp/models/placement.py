@@ -1,4 +1,4 @@
-"""`next_sensors` of estimators: where further sensors tell most."""
+"""`next_sensors` of estimators: where further sensors are most informative."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coupledgp.random import IntArray, draw_seed
 
 
 class SensorPlacement(ProcessRegressor):
-    """Part of an estimator of nodes or places that says where further sensors tell most."""
+    """Part of an estimator of nodes or places that finds places for further sensors."""
 
     @abstractmethod
     def _every_place(self) -> tuple[Points, Any]:
@@ -42,23 +42,23 @@ class SensorPlacement(ProcessRegressor):
         budget: float | str | None = None,
         random_state: Any = 0,
     ) -> Placement:
-        """Nodes or places where the next sensors tell most, by a greedy search.
+        """Nodes or places where the next sensors are most informative, by a greedy search.
 
         With the covariance C of f given the observations, the noise variance s, chosen nodes A:
 
         * `"mutual-information"`: `I(y_A; y_(V - A))`, with V the candidates and the nodes of
-          interest. Sensors lie among nodes that they tell about. Submodular; a greedy choice has at
+          interest. Sensors lie among the nodes that they inform. Submodular; a greedy choice has at
           least `1 - 1/e` of the best one as long as A is below half of V, but for a small error.
           Krause, Singh and Guestrin (2008).
         * `"variance"`: `1/2 log |I + C_AA / s|`, by the node of greatest variance in each step.
-          Submodular, at least `1 - 1/e` of the best. It likes the edges of the graph.
+          Submodular, at least `1 - 1/e` of the best. It prefers nodes at the edge of the graph.
         * `"total-variance"`: `sum_u Var(f_u) - Var(f_u | y_A)` over the nodes of interest u. Not
           submodular in general: no bound, and the only one that is about these nodes alone.
 
         The covariance of up to some thousands of nodes is formed; of more vertices of a surface a
-        sample is taken, unless candidates are named. On larger graphs `"variance"`
-        takes a column of it for each sensor, `"total-variance"` ranks nodes by random products, and
-        `"mutual-information"` takes a sample of the nodes unless candidates are named.
+        sample is taken, unless candidates are named. On larger graphs `"variance"` computes a
+        column of the covariance for each sensor, `"total-variance"` ranks nodes by random products,
+        and `"mutual-information"` takes a sample of the nodes unless candidates are named.
 
         Parameters
         ----------
@@ -73,8 +73,8 @@ class SensorPlacement(ProcessRegressor):
             Nodes or places whose values matter; None: all nodes, or given vertices, for
             `"total-variance"`, else the candidates.
         budget
-            Seconds that the search may take, as the budget of a fit; None: 300. What is forecast
-            to take more is refused before it begins.
+            Seconds that the search may take, as the budget of a fit; None: 300. A search with a
+            longer forecast is refused before it begins.
         random_state
             Seed of samples of nodes and of random products.
 
@@ -177,7 +177,7 @@ def without_observed(process: GaussianProcess, points: Points) -> IntArray:
     Raises
     ------
     InvalidInputError
-        It has one at each of them.
+        The process has an observation at every point.
     """
     observed = process.row_keys(process.data.points)
     _, numbers = _distinct(np.concatenate([observed, process.row_keys(points)]))

@@ -17,7 +17,7 @@ from coupledgp.gp.transformed import has_data
 from coupledgp.random import FloatArray
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
-# fit tell of its search, and stay; `docs/guarantees.md` lists both.
+# fit describe its search, and stay; `docs/guarantees.md` lists both.
 OF_ONE_FIT = ("selection_", "kl_per_point_", "spectrum_start_loss_", "spectrum_loss_")
 
 
@@ -34,9 +34,9 @@ class FittedModel:
     results : Mapping of str to Any
         Further fitted attributes of the estimator by name.
     seen : Seen or None
-        Where a table had rows; None where these are kept, or for an old file without them.
+        Ranges of the rows of a table; None if the rows are kept, or for an old file without ranges.
     dropped : frozenset of str
-        Names of those that held for rows other than the process has now.
+        Names of results that were dropped, since the process has other rows now.
     columns : Columns or None
         Columns of X; None on graphs.
     digests : RowDigests or None
@@ -53,7 +53,7 @@ class FittedModel:
 
     @cached_property
     def extent(self) -> Seen | None:
-        """Where the table had rows; None for an old file without them."""
+        """Ranges of the rows of a table; None for an old file without ranges."""
         if self.seen is not None or not has_data(self.process):
             return self.seen
         data = self.process.data

@@ -43,10 +43,10 @@ class GPRegressor(TableRegressor):
         `"auto"`, or one or several of `"exact"`, `"local"`, `"hybrid"` (local and features) and
         `"sparse-spectrum"` (features alone).
     budget
-        Seconds of one core that the fit may take, by a forecast from the size of the table. What
-        does not fit in has a search of fewer iterations, at least a quarter, or is left out. If no
-        whole member fits in, all columns share one lengthscale (10 000 columns of 100 rows do).
-        The names of the members say both. `fit` refuses if even a quarter of the cheapest search is
+        Seconds of one core that the fit may take, by a forecast from the size of the table. A
+        member beyond it has a search of fewer iterations, at least a quarter, or is left out. If no
+        whole member fits in, all columns share one lengthscale (10 000 columns of 100 rows do). The
+        names of the members state both. `fit` refuses if even a quarter of the cheapest search is
         too much. The forecast does not look at a clock, so that the same data give the same model
         on every machine.
     trend
@@ -98,7 +98,7 @@ class GPRegressor(TableRegressor):
         Raises
         ------
         InvalidInputError
-            None of them is within the budget, or a parameter of the estimator is invalid.
+            No member is within the budget, or a parameter of the estimator is invalid.
         """
         n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")

@@ -87,7 +87,7 @@ def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data
 
 
 def _checked(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
-    """A vector of finite numbers, one a row."""
+    """A vector (n_rows,) of finite numbers."""
     try:
         array = np.array(real_array(value, name))
     except InvalidInputError:

@@ -94,15 +94,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
         them, each with a weight (MATH section 4). They are then no unbiased sample of the kernel:
         `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
     objective
-        Objective of the fit of the frequencies. `"evidence"`: several spectra from annealed and
-        early-stopped maximisation of the evidence, which together with the sampled one are the
-        members of a mixture whose weights a held-out tenth of the rows decides; for prediction.
+        Objective of the fit of the frequencies. `"evidence"`, for prediction: several spectra from
+        annealed and early-stopped maximisation of the evidence. With the sampled spectrum they are
+        the members of a mixture, whose weights a held-out tenth of the rows decides.
         `"posterior-kl"`: KL from the posterior of an exact GP on `teacher_rows` rows, which also
         supplies the hyperparameters; for closeness to the exact GP with few frequencies. A function
         `loss(frequencies, weights)` of tensors (m, d), in units of one over the lengthscale, and
         (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
         sampled spectrum, then the loss is minimised. With sampled frequencies only `"evidence"`,
-        which is what the hyperparameters maximise.
+        which the hyperparameters maximise.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -123,8 +123,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
     Attributes
     ----------
     lengthscale_, outputscale_, noise_
-        Fitted hyperparameters, in units of X and of y squared; those of the sampled spectrum if
-        there are several members.
+        Fitted hyperparameters, in units of X and of y squared; with several members, the
+        hyperparameters of the sampled spectrum.
     features_
         The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
         `features_.weights` (m,) where frequencies were fitted. With several members, the map of the

@@ -83,18 +83,19 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
         tables that are searched whole twice as many are tried for a few steps.
     max_iter
-        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. Where
-        the last of them ends there, a ConvergenceWarning is given.
+        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. A
+        ConvergenceWarning is given if the search on the last rung ends there.
     hyperparameters
-        `"maximum"`: those of greatest evidence. `"averaged"`: averaged over their posterior by
-        importance sampling, which keeps intervals honest on few rows, where the maximum is
-        over-confident; the law is then a mixture, whose first member has the hyperparameters of
-        greatest posterior, which `lengthscale_`, `outputscale_` and `noise_` state.
+        `"maximum"`: the hyperparameters of greatest evidence. `"averaged"`: averaged over their
+        posterior by importance sampling, which keeps intervals honest on few rows, where the
+        maximum is over-confident. The law is then a mixture. Its first member has the
+        hyperparameters of greatest posterior density, which `lengthscale_`, `outputscale_` and
+        `noise_` state.
     hyperparameter_prior
         Laws of the logarithms of the hyperparameters where they are averaged, a
-        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
-        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
-        `log s` about -3, for the normalised y.
+        `HyperparameterPrior` or its fields by name. None: normal laws for the normalised y. `log l`
+        has standard deviation 1 about the log of the data-driven lengthscale, `log v` has 1 about
+        0, and `log s` has 1.7 about -3.
     n_hyperparameter_draws
         Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
         of the mixture unless its weight is below 1e-4.
@@ -104,10 +105,10 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
     n_effective_draws_
         Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     search_
-        Rows that the lengthscales come from, and why (`search_.explain()`): those of a table of
-        more than 2048 rows from 1024 rows, four times as many, and so on, as long as the log
-        density of held-out rows rises by more than its error. The variances and the posterior
-        always come from every row.
+        Rows that the lengthscales come from, and the reason (`search_.explain()`). On a table of
+        more than 2048 rows the search takes 1024 rows, then four times as many, and so on, as long
+        as the log density of held-out rows rises by more than its error. The variances and the
+        posterior always come from every row.
     """
 
     _: KW_ONLY

@@ -40,7 +40,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
     # Section of a file's header that holds numbers of the fit, and the names of those it may hold.
     _section: ClassVar[str] = "fitted"
     _stored: ClassVar[tuple[str, ...]] = ("n_evaluations_", "converged_")
-    # Parameters that a file does not hold: what is with the process, and where it was computed.
+    # Parameters that a file does not hold: parts of the process, and the device.
     _unstored: ClassVar[tuple[str, ...]] = ("device", "graph", "operator")
 
     @property

@@ -86,7 +86,7 @@ class TablePart:
         Raises
         ------
         InvalidInputError
-            The columns or their kinds, the outputs, or what is known of the noise differ.
+            The columns or their kinds, the outputs, or the known noise variances differ.
         """
         _check_alike(self, other)
         return TablePart(

@@ -57,7 +57,7 @@ def learn_rows(
         A column has no encoding, see `TableEncoding.learn`; or a magnitude or spread is beyond the
         limits of `coupledgp.ground.validation`.
     ValueError
-        What scikit-learn's checks refuse.
+        The table does not pass scikit-learn's checks.
     """
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
@@ -126,14 +126,14 @@ def further_rows(
 ) -> FloatArray:
     """Return further rows (p, D) of a table whose columns, and their encoding, are known.
 
-    The columns are those that the estimator was fitted to, or those of a `carrier`.
+    The columns are the columns of the estimator's fit, or of a `carrier`.
 
     Raises
     ------
     InvalidInputError
         A column is of another kind than in the fit, or a value is missing and may not be.
     ValueError
-        What scikit-learn's checks refuse.
+        The table does not pass scikit-learn's checks.
     """
     encoding, fitted = columns.encoding, estimator if carrier is None else carrier
     X = plain_array(X, "X")
@@ -254,7 +254,7 @@ def within_floats() -> Iterator[None]:
 
 
 def plain_targets(y: Any) -> Any:
-    """Targets as scikit-learn's checks take them.
+    """Targets in a form that scikit-learn's checks accept.
 
     Raises
     ------

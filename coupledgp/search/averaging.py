@@ -4,10 +4,10 @@ With few rows the maximum of the evidence is over-confident. Here the logarithms
 
     t = (log l, log v, log s)
 
-of lengthscales, outputscale and noise, those that are free, have independent normal priors; draws
-of a Student-t law about the maximum of the posterior, with the inverse of its Hessian there as
-scale, are weighted by posterior over proposal (importance sampling; Geweke, 1989). The predictive
-law is the mixture of the laws at the draws.
+of free lengthscales, outputscale and noise have independent normal priors; draws of a Student-t law
+about the maximum of the posterior, with the inverse of its Hessian there as scale, are weighted by
+posterior over proposal (importance sampling; Geweke, 1989). The predictive law is the mixture of
+the laws at the draws.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def average_hyperparameters(
     space
         Hyperparameters that are free; the others keep the values of `start`.
     start
-        Maximum of the evidence, one of three starts of the search for the posterior's.
+        Maximum of the evidence, one of three starts of the search for the maximum of the posterior.
     prior
         Law of the free logarithms.
     n_draws
@@ -137,7 +137,7 @@ def average_hyperparameters(
     rng
         Source of all draws.
     report
-        Told of each stage.
+        Called with a line of progress at each stage.
 
     Raises
     ------
@@ -262,7 +262,7 @@ class TablePosterior(VectorObjective):
         return np.array([*relative[: self.n_lengthscales], *scales])
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; a place without a Cholesky factor is refused."""
+        """The objective and its gradient (q,); a point without a Cholesky factor is refused."""
         self.n_evaluations += 1
         hyper = self.hyperparameters(variables)
         z = (variables - self.mean) / self.sd

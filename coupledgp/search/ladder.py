@@ -236,7 +236,7 @@ class _Rungs(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; a rung on which the held-out log density falls is stepped back."""
+        """Go on for one rung; a rung on which the held-out log density falls is stepped back."""
         size, spent = self.sizes[before.n_rounds], search.n_evaluations
         found = self._improved(search, self._part(size), before.point, self.max_iterations)
         rung = self._rung(size, search.n_evaluations - spent, found)

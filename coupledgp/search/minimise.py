@@ -27,7 +27,7 @@ UNITS = (0.1, 10.0)
 # exceeds one, at which a line search that finds no lower value has met rounding: in single
 # precision values of the evidence are off by 1e-6.
 ROUNDING_GRADIENT = 1e-3
-# What stands for a value, in nats for each target, where a matrix has no Cholesky factor.
+# Value, in nats for each target, of a point where a matrix has no Cholesky factor.
 UNFIT = 1e4
 
 
@@ -63,7 +63,7 @@ class Minimum:
     n_iterations : int
         Iterations taken.
     converged : bool
-        Whether it ended by one of the tolerances, or where rounding hides what is left to gain.
+        Whether it ended by one of the tolerances, or where rounding hides any further gain.
     """
 
     point: FloatArray

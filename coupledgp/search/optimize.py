@@ -67,8 +67,8 @@ def maximise_evidence(
     """Maximise the log evidence over log lengthscales and log variances.
 
     Starts are given, or proposed by a coarse profile of the evidence on at most 128 rows
-    (`starts`). The best `1 + n_restarts` of them, on a table that is searched whole twice as many,
-    are improved for a few steps, and the winner is improved to the end: on the rungs of a `Ladder`
+    (`starts`). The best `1 + n_restarts` starts are improved for a few steps, or twice as many on a
+    table that is searched whole. The winner is improved to the end: on the rungs of a `Ladder`
     where the problem has one, otherwise on every row. Tables of at most 2048 rows are searched
     whole at once. Where a Cholesky factor fails, the variances are profiled out by an
     eigendecomposition; by the envelope theorem the gradient of the profiled evidence is the partial
@@ -112,7 +112,7 @@ def _whole(
     rng: np.random.Generator,
     report: Progress,
 ) -> tuple[SearchResult[FloatArray], Ladder]:
-    """Improve the best starts on every row, of a long table those that a subset has improved."""
+    """Improve the best starts on every row; on a long table, first on a subset of the rows."""
     small = problem
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))

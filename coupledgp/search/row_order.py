@@ -14,7 +14,7 @@ from coupledgp.random import IntArray
 WHOLE_ROWS = 2**22
 # Steps of the shuffle that are looked at together.
 STEPS = 2**18
-# Places below are told apart by so many of their bits before they are looked up.
+# Number of bits by which most places are excluded before they are looked up.
 FLAGS = 2**22
 # Beyond this number of rows NumPy draws 64 bits a step.
 MOST_ROWS = 2**32
@@ -27,15 +27,16 @@ def first_rows(
 
     `permutation` swaps the entries i = n_rows - 1, ..., 1 of 0, ..., n_rows - 1 with entries drawn
     from 0, ..., i. The steps down to i = size are drawn, a block at a time, and then gone through
-    backwards: what ends at a place below `size` is followed to where it began. The rest shuffles
-    what was found. The generator ends in the state in which `permutation` leaves it.
+    backwards: an entry that ends at a place below `size` is followed to its first place. The
+    remaining steps shuffle these entries. The generator ends in the state in which `permutation`
+    leaves it.
 
     Parameters
     ----------
     rng
         Generator; one of another kind than `default_rng` makes the whole order.
     n_rows, size
-        Number of rows, and how many of the first are wanted.
+        Number of rows, and the number of first rows to return.
     whole_rows
         Tables of at most so many rows are ordered whole.
 

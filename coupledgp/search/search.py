@@ -1,9 +1,9 @@
 """Searches for hyperparameters: an objective, runs of an optimiser from starts, and rounds.
 
 A domain states an `Objective`: minus the log posterior density of its hyperparameters as a function
-of variables. `Search` compares starts, improves the best of them, and goes on from the winner in
-`Rounds`: objectives that follow one another, each made for the best point of the one before, on
-more rows, with walks drawn for it or with gaps imputed by it.
+of variables. `Search` compares starts, improves the best ones, and goes on from the winner in
+`Rounds`. These are objectives that follow one another, each made for the best point of the one
+before: on more rows, with walks drawn for it or with gaps imputed by it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Search:
     ) -> list[SearchResult[Point]]:
         """Starts and the values of the objective that is made for each, the least first.
 
-        Those without a value are left out.
+        Starts without a value are left out.
 
         Raises
         ------

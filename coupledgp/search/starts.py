@@ -1,8 +1,8 @@
 """Where a search for lengthscales starts: a coarse profile of the evidence on a few rows.
 
-The evidence has many maxima in the lengthscales. One of them calls every row noise, and a search
-from multiples of the spread of the columns ends there where the function varies faster. So the
-evidence is compared on a grid first: one factor for all lengthscales, from the longest down to
+The evidence has many maxima in the lengthscales. One maximum explains every row as noise, and a
+search from multiples of the spread of the columns ends there where the function varies faster. So
+the evidence is compared on a grid first: one factor for all lengthscales, from the longest down to
 where hardly any two rows are correlated, then each lengthscale alone, from the best points so far
 and from lengthscales that are all long. The variances are profiled out by one eigendecomposition,
 so that every ratio of noise to signal is free (MATH section 6).

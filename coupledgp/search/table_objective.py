@@ -61,18 +61,18 @@ class TableObjective(Objective[FloatArray]):
         return self.problem.at(self.space.lengthscales(theta))
 
     def variables(self, point: FloatArray) -> FloatArray:
-        """Theta, and the logarithms of the best variances there."""
+        """Theta, and the logarithms of the best variances there, (q,)."""
         if not self.joint:
             return point
         best = dict(zip(("outputscale", "noise"), self.space.scales(self.at(point)), strict=True))
         return np.concatenate([point, [np.log(best[name]) for name in self.free_scales]])
 
     def point(self, variables: FloatArray) -> FloatArray:
-        """Theta."""
+        """Theta (q,)."""
         return variables[: variables.size - len(self.free_scales)]
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class; a start outside of the range of lengthscales widens it."""
+        """Box of the variables; a start outside of the range of lengthscales widens it."""
         lower, upper = self.space.log_range
         box = [(min(lower, t), max(upper, t)) for t in start]
         ends = [getattr(self.space.bounds, name) for name in self.free_scales]

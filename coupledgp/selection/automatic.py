@@ -39,9 +39,9 @@ def fit_automatic(
 ) -> tuple[Any, Selection, Measured]:
     """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
 
-    On tables the model is then compared with the default one (256 frequencies, orthogonal+pnc,
-    where these were to be chosen) at held-out rows: if it predicts worse by more than the standard
-    error of the difference, the default is what is returned.
+    On tables the model is then compared at held-out rows with the default one (256 frequencies,
+    orthogonal+pnc, in place of each `"auto"`). If it predicts worse by more than the standard error
+    of the difference, the default model is returned.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class FittedMember:
     Attributes
     ----------
     name : str
-        What it is.
+        Name of the model.
     priors : tuple of LocalPrior
         The prior of each draw; one for the hyperparameters of greatest posterior.
     shares : FloatArray (q,)
@@ -59,7 +59,7 @@ class MemberChoice:
     Attributes
     ----------
     name : str
-        What it is.
+        Name of the model.
     weight : float
         Its weight in the mixture; zero for one that was left out.
     log_density : float
@@ -96,7 +96,7 @@ class Choice:
     n_evaluations: int
 
 
-# Entry of the noise in a vector of hyperparameters: it is the first of them in every structure.
+# Entry of the noise in a vector of hyperparameters, the first entry in every structure.
 NOISE_PLACE = 0
 
 
@@ -122,7 +122,7 @@ class MemberPosterior(VectorObjective):
         return self.evidence.box(start)
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; a place that the evidence refuses has no gradient."""
+        """The objective and its gradient (q,); a point without an evidence has no gradient."""
         kept = self.with_known_noise(variables)
         value, gradient = self.evidence.value_and_gradient(kept)
         if value >= REFUSED:

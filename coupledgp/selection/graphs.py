@@ -62,7 +62,7 @@ def choose_graph(
     """Fit a model on each of several graphs, and return the fit of largest evidence.
 
     The graphs have the same nodes and other weights or edges, such as those of a mesh's faces with
-    unit weights and with weights by distance. What is compared is the evidence at its maximum in
+    unit weights and with weights by distance. They are compared by the evidence at its maximum in
     all hyperparameters, of which all graphs have the same number.
 
     Parameters
@@ -71,8 +71,9 @@ def choose_graph(
         A `GraphGPRegressor` or `ExactGraphGPRegressor`; its own graph is not used, and it is not
         changed.
     graphs
-        The graphs by name, the usual one first: it stays unless the evidence of another is greater
-        by three nats and by two standard errors, which it has where observations are very many.
+        The graphs by name, the usual one first: it is chosen unless the evidence of another is
+        greater by three nats and by two standard errors. Standard errors are not zero where there
+        are very many observations.
     nodes, y
         Labels of n nodes and observations (n,) or (n, n_outputs), as `fit` takes them.
 
@@ -97,11 +98,11 @@ def choose_graph(
                 f"{first!r}"
             )
     fits = [with_parameters(model, graph=graph).fit(nodes, y) for graph in graphs.values()]
-    told = fits
+    compared = fits
     if len(fits) > 1 and any(hasattr(fit, "n_effective_draws_") for fit in fits):
-        told = [with_parameters(fit, hyperparameters="maximum").fit(nodes, y) for fit in fits]
-    values = [float(fit.log_marginal_likelihood_value_) for fit in told]
-    errors = [float(fit.log_marginal_likelihood_error_) for fit in told]
+        compared = [with_parameters(fit, hyperparameters="maximum").fit(nodes, y) for fit in fits]
+    values = [float(fit.log_marginal_likelihood_value_) for fit in compared]
+    errors = [float(fit.log_marginal_likelihood_error_) for fit in compared]
     best = 0
     for k in range(1, len(fits)):
         error = ERRORS * float(np.hypot(errors[k], errors[best]))

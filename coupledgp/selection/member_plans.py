@@ -38,7 +38,7 @@ N_DRAWS = 16
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
 FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
-# What an evaluation takes besides, whatever the table, and what it takes to propose starts.
+# Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
 EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25
@@ -62,8 +62,8 @@ class MemberPlan:
     shared : bool
         Whether all columns share one lengthscale, since one each would be beyond the budget.
     effort : float
-        Share of the iterations of its search, in [1/4, 1]: below one where what is left of the
-        budget pays for no more.
+        Share of the iterations of its search, in [1/4, 1]: below one where the rest of the budget
+        is too small for all.
     """
 
     kind: Kind
@@ -200,8 +200,8 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     Raises
     ------
     InvalidInputError
-        A member that was asked for, or the cheapest of them all, is beyond the budget even with a
-        shared lengthscale; the message gives the forecast.
+        A member requested by name, or the cheapest member, is beyond the budget even with a shared
+        lengthscale; the message gives the forecast.
     """
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
     for least in (1.0, LEAST_EFFORT):

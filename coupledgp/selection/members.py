@@ -79,7 +79,7 @@ class MemberSearch:
     n_neighbours, n_frequencies : int
         Neighbours of local parts, frequencies of features.
     report : Progress
-        Told of each stage.
+        Called with a line of progress at each stage.
     """
 
     problem: LocalProblem
@@ -90,7 +90,7 @@ class MemberSearch:
     report: Progress
 
     def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
-        """Fit the members of the plans, weigh them, and condition those with weight on all rows."""
+        """Fit the members of the plans, weigh them, and condition those of weight on all rows."""
         if all(plan.kind == "exact" for plan in plans):
             fitted = self._exact_members()
             counts = self.problem.data.counts
@@ -113,7 +113,7 @@ class MemberSearch:
         Raises
         ------
         NumericalError
-            None of them makes anything; that of the last one.
+            No covariance has a factor; the error of the last maker is raised.
         """
         found: list[Made] = []
         failure: NumericalError | None = None
@@ -310,12 +310,12 @@ class MemberSearch:
         data = self.problem.data
         process = processes[0] if len(processes) == 1 else MixtureGP.of(processes, shares, data)
         mixed = mixture_log_density(densities[kept], weights[kept])
-        told = tuple(
+        choices = tuple(
             MemberChoice(member.name, float(weight), float(member.log_densities.mean()))
             for member, weight in zip(members, weights, strict=True)
         )
         return process, Choice(
-            told, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
+            choices, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
             sum(member.n_evaluations for member in members),
         )  # fmt: skip
 

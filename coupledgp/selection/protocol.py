@@ -81,7 +81,7 @@ def check_selectable(model: Any) -> Any:
 
 
 def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
-    """Couplings to compare, each once, by names that tell them apart.
+    """Couplings to compare, each once, by different names.
 
     Texts stay texts, objects stay objects.
 

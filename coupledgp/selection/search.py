@@ -111,8 +111,8 @@ class Selection:
     Attributes
     ----------
     best : Trial
-        Chosen trial: of those that met the target, the first at the least size; if none did, the
-        trial of least KL.
+        Chosen trial: the first at the least size of all trials that met the target; if none did,
+        the trial of least KL.
     met : bool
         Whether the bound of `best` lies below `kl_target`.
     kl_target : float
@@ -125,7 +125,7 @@ class Selection:
         Number of rows that the laws were conditioned on, and of rows at which they were compared,
         jointly.
     n_rows : int
-        Number of rows that were given.
+        Number of given rows.
     estimator
         Unfitted estimator with the chosen coupling and size as its parameters.
     prediction : Prediction or None

@@ -31,7 +31,7 @@ class LikelihoodContract:
     seed: int = 0
 
     def test_draws_have_the_moments(self) -> None:
-        """Mean and variance of many draws are those that are stated, and draws are targets."""
+        """Mean and variance of many draws are the stated ones, and draws are valid targets."""
         draws, f = self._draws()
         self.likelihood.check_targets(draws)
         mean, variance = self.likelihood.moments(f)

@@ -38,7 +38,7 @@ class ProcessContract:
     solver_tolerance
         Largest difference between the exact law and the law by iterative solves, likewise.
     inner
-        Numbers of observations that may be left out, five or more; None: all of them.
+        Numbers of observations that may be left out, five or more; None: all observations.
     n_samples, seed
         Number of draws in a statistical test, and the seed for all draws; the tests must pass for
         any seed.

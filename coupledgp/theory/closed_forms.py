@@ -316,7 +316,7 @@ def _moment(pair: _Pair, sign: float, dim: int, t: float) -> float:
 def _given_norms(
     pair: _Pair, sign: float, dim: int, t: float, r1: FloatArray, r2: FloatArray
 ) -> FloatArray:
-    """`E[g(w_1) g(w_2)]` given the two norms, arrays of shapes that broadcast."""
+    """`E[g(w_1) g(w_2)]` given both norms, arrays of any shapes that broadcast."""
 
     def bessel(square: FloatArray) -> FloatArray:
         if dim == 2 and sign > 0:

@@ -405,7 +405,7 @@ def test_page_and_json_have_the_three_verdicts() -> None:
     assert close.sentence.startswith("The posterior is far from the reference: ")
     assert [one.colour for one in report.verdicts] == ["red"] * 3
     page = report.to_html()
-    for text in ("Rival", "Beside simple predictions", "Are its intervals honest?", "the mean"):
+    for text in ("Rival", "What else could be used", "Are its intervals honest?", "the mean"):
         assert text in page
     found = json.loads(report.to_json())
     assert [one["name"] for one in found["baselines"]] == ["mean", "nearest", "linear"]

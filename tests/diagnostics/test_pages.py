@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.pages.beside import rivals
+from coupledgp.diagnostics.pages.beside import coloured_rivals
 from coupledgp.diagnostics.pages.palette import COLOURS, MODEL, REFERENCE, THEME
 from coupledgp.diagnostics.pages.picture import axes_of, log_axis, number
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
@@ -226,22 +226,23 @@ class TestBeside:
 
     def test_values_and_order(self):
         report = table_report()
-        rows = rivals(report)
-        assert [one.gap for one in rows] == sorted(one.gap for one in rows)
-        by_name = {one.name: one for one in rows}
-        assert by_name["reference"].gap == -report.differences["nlpd"]["mean"]
-        assert by_name["reference"].colour == REFERENCE
+        rows = coloured_rivals(report)
+        gains = [one.gain for one, _ in rows]
+        assert gains == sorted(gains, reverse=True)
+        by_name = {one.name: one for one, _ in rows}
+        assert by_name["reference"].gain == report.differences["nlpd"]["mean"]
+        assert (by_name["reference"], REFERENCE) in rows
         baseline = report.baselines[0]
         drawn = by_name[name_of(baseline)]
-        assert drawn.gap == -baseline.differences["nlpd"]["mean"]
-        assert drawn.error == baseline.differences["nlpd"]["standard_error"]
-        assert len({one.colour for one in rows}) == 2
+        assert drawn.gain == baseline.differences["nlpd"]["mean"]
+        assert drawn.standard_error == baseline.differences["nlpd"]["standard_error"]
+        assert len({colour for _, colour in rows}) == 2
         assert "picture-beside" in pages()["table"]
 
     def test_nothing_is_drawn_without_others(self):
         alone = cgp.posterior_report(table_report_model(), X[50:])
         assert "beside" not in alone.pictures()
-        assert "baselines" not in alone.tables()
+        assert "rivals" not in alone.tables()
 
 
 class TestScales:

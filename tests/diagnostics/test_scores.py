@@ -19,6 +19,7 @@ from coupledgp.diagnostics import (
 )
 from coupledgp.diagnostics.score_errors import subset_error, subset_errors
 from coupledgp.diagnostics.scoring.measures import marginal_scores, standard_errors
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_bounds import nlpd_joint_bounds
 from coupledgp.diagnostics.scoring.score_table import SCORES, JointScore
 from coupledgp.errors import InvalidInputError, NumericalError
@@ -141,7 +142,7 @@ def test_standard_errors_are_those_of_many_tables(rng: np.random.Generator) -> N
     n_tables, n = 400, 300
     y = rng.normal(size=(n_tables, n, 1))
     mean, std = np.zeros((n, 1)), np.full((n, 1), 1.2)
-    found = [marginal_scores(one, mean, std, "") for one in y]
+    found = [marginal_scores(one, PointLaws(mean, std), "") for one in y]
     for name in ("rmse", "mae", "nlpd", "crps"):
         spread = np.std([f[name] for f in found], ddof=1)
         stated = np.mean([f["standard_errors"][name] for f in found])
@@ -151,8 +152,8 @@ def test_standard_errors_are_those_of_many_tables(rng: np.random.Generator) -> N
 
 def test_standard_errors_of_one_point_and_of_no_error() -> None:
     one = np.ones((1, 1))
-    assert set(standard_errors(one, one, one).values()) == {None}
-    exact = standard_errors(np.ones((5, 2)), np.ones((5, 2)), np.ones((5, 2)))
+    assert set(standard_errors(one, PointLaws(one, one)).values()) == {None}
+    exact = standard_errors(np.ones((5, 2)), PointLaws(np.ones((5, 2)), np.ones((5, 2))))
     assert exact == pytest.approx({"rmse": 0.0, "mae": 0.0, "nlpd": 0.0, "crps": 0.0}, abs=1e-15)
 
 
@@ -233,12 +234,12 @@ def test_scores_of_subsets_are_off_by_what_their_errors_say(rng: np.random.Gener
     p, m = 300, 80
     mean, std = rng.normal(size=(p, 1)), rng.uniform(0.5, 2.0, size=(p, 1))
     y = mean + std * rng.normal(size=(p, 1))
-    whole = marginal_scores(y, mean, std, "")
+    whole = marginal_scores(y, PointLaws(mean, std), "")
     z: dict[str, list[float]] = {}
     for _ in range(400):
         rows = rng.choice(p, m, replace=False)
         part = (y[rows], mean[rows], std[rows])
-        values = marginal_scores(*part, "")
+        values = marginal_scores(part[0], PointLaws(*part[1:]), "")
         for name, error in subset_errors(*part, p).items():
             own, other = (
                 np.array(list(v.values()) if isinstance(v, dict) else v)

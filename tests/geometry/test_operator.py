@@ -13,6 +13,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import cotangents
 from coupledgp.geometry.locations import location_positions, location_rows
+from coupledgp.geometry.meshes import area
 from tests.geometry.shapes import plain, slivers, soup, three_pages, town
 
 
@@ -189,6 +190,7 @@ BAD_MESHES = {
     "floats": (np.eye(3), [[0.0, 1.0, 2.0]], "faces of integers"),
     "point": (np.zeros((3, 3)), [[0, 1, 2]], "three different corners"),
     "line": (np.outer([0.0, 1.0, 2.0], [1, 1, 1]), [[0, 1, 2]], "with an area"),
+    "far line": ([[0, 5, 0], [1, 6, 1], [2, 7, 2]], [[0, 1, 2]], "with an area"),
 }
 
 
@@ -197,6 +199,12 @@ def test_bad_meshes_are_refused(case):
     vertices, faces, message = BAD_MESHES[case]
     with pytest.raises(InvalidInputError, match=f"mesh: .*{message}"):
         cgp.LaplaceOperator.from_trimesh(plain(vertices, faces))
+
+
+def test_an_area_is_that_of_all_triangles_anywhere():
+    mesh = uneven()
+    mesh.vertices += [3.0, -2.0, 1.0]
+    assert area(mesh.vertices, mesh.faces) == pytest.approx(mesh.area, rel=1e-12)
 
 
 def test_what_is_no_mesh_is_refused():

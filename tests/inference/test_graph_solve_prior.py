@@ -9,11 +9,11 @@ from scipy import linalg
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.elimination import ShiftedLaplacianFactor, shifted_laplacian
+from coupledgp.graphs.elimination import shifted_laplacian
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
-from coupledgp.linalg.sparse_cholesky import factor_entries, minimum_degree
+from coupledgp.linalg.sparse_cholesky import SparseFactor, factor_entries, minimum_degree
 
 RNG = np.random.default_rng(11)
 
@@ -49,7 +49,7 @@ def test_entries_are_counted_as_cholesky_has_them(name):
     entries = int((np.abs(L) > 1e-14).sum())
     assert factor_entries(graph.adjacency, order, 10**6) == entries
     assert factor_entries(graph.adjacency, order, graph.n_nodes // 2) <= entries
-    assert ShiftedLaplacianFactor(graph, 2.0, order).n_entries == entries
+    assert SparseFactor(shifted_laplacian(graph, 2.0), order).n_entries == entries
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -128,6 +128,14 @@ def test_parameters_and_their_logarithms(kernel):
         np.testing.assert_allclose(moved.theta, theta)
 
 
+@pytest.mark.parametrize("kernel", [Matern12(2.5), Matern32(0.7)], ids=["1/2", "3/2"])
+def test_bounds_are_in_the_unit_of_the_axis(kernel):
+    ((low, high),) = kernel.bounds(0.5, 1000.0)
+    np.testing.assert_allclose(kernel.bounds(30.0, 60000.0), [np.log(60) + np.array([low, high])])
+    assert np.exp(low) < 0.5
+    assert np.exp(high) > 1000.0
+
+
 def test_fits_keep_what_is_not_fitted():
     kernel = Periodic(24.0, n_harmonics=3).with_theta(np.log([100.0, 0.5]))
     assert (kernel.period, kernel.n_harmonics) == (24.0, 3)

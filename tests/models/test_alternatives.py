@@ -3,23 +3,30 @@
 import copy
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 import trimesh
+from scipy.spatial import KDTree
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern, WhiteKernel
 from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
 
 import coupledgp as cgp
+from coupledgp.diagnostics.rivals import contest as contest_module
+from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
+from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
 from coupledgp.diagnostics.scoring.alternatives import Alternatives, Skipped
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.scores import point_nlpd
-from coupledgp.diagnostics.sections.comparison import alternatives_table
+from coupledgp.diagnostics.sections.comparison import rival_table
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import reporter, silent, watched
-from coupledgp.models.other_models import contest as contest_module
-from coupledgp.models.other_models.boosting import boosted
-from coupledgp.models.other_models.contest import Candidate, Contest, Scored
+from coupledgp.models.other_models.boosting import boosting
 from coupledgp.models.other_models.judge import alternatives_of_predictions
 
 RNG = np.random.default_rng(0)
@@ -31,15 +38,15 @@ SMOOTH = np.sin(X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=120)
 
 @pytest.fixture
 def only(monkeypatch):
-    """Leave only candidates of some names to be fitted, in their order; tell all names."""
+    """Leave only rivals of some names to be fitted, in their order; tell all names."""
     run = Contest.run
 
     def choose(*names):
         told = []
 
-        def chosen(self, candidates):
-            told.extend(one.name for one in candidates)
-            return run(self, [one for one in candidates if one.name in names])
+        def chosen(self, rivals, attempt):
+            told.extend(one.name for one in rivals)
+            return run(self, [one for one in rivals if one.name in names], attempt)
 
         monkeypatch.setattr(Contest, "run", chosen)
         return told
@@ -52,7 +59,7 @@ def by_name(found):
 
 
 class Clock:
-    """A clock that candidates move."""
+    """A clock that rivals move."""
 
     def __init__(self):
         self.now = 0.0
@@ -61,12 +68,25 @@ class Clock:
         return self.now
 
 
+class Densities:
+    """Laws with given negative log densities (p,), nats per output of two."""
+
+    def __init__(self, nlpd):
+        self.nlpd = nlpd
+
+    def log_density(self, targets):
+        return -2 * self.nlpd
+
+
+DATA = Data.of(np.zeros((2, 1)), np.zeros((2, 2)))
+
+
 class TestContest:
     Y = np.zeros((4, 2))
     OWN = np.array([1.0, 2.0, 3.0, 4.0])
 
-    def candidate(self, name, forecast, taken, clock, nlpd=None, error=None):
-        def score(seconds):
+    def rival(self, name, forecast, taken, clock, nlpd=None, error=None):
+        def fit(data, seconds):
             with reporter("fit") as report:
                 for _ in range(10):
                     clock.now += taken / 10
@@ -74,21 +94,27 @@ class TestContest:
             if error is not None:
                 raise error
             values = self.OWN - 0.5 if nlpd is None else nlpd
-            return Scored(np.ones((4, 2)), np.ones((4, 2)), values, " Detail.")
+            laws = PointLaws(np.ones((4, 2)), np.ones((4, 2)), Densities(values))
+            return FittedRival(lambda points: laws, " Detail.")
 
-        return Candidate(name, f"Use {name}.", forecast, score)
+        return Rival(name, fit, f"Use {name}.", forecast)
+
+    def run(self, budget, clock, rivals, **given):
+        held_out = HeldOut(DATA, np.zeros((4, 1)), self.Y, self.OWN, **given)
+        return held_out.alternatives(rivals, Contest(budget, silent, clock))
 
     def test_order_gains_and_errors(self):
         clock = Clock()
         gaps = np.array([0.1, 0.3, -0.2, 0.0])
-        found = Contest(self.Y, self.OWN, 100.0, silent, clock=clock).run(
+        found = self.run(
+            100.0, clock,
             [
-                self.candidate("dear", 8.0, 1.0, clock, self.OWN - gaps),
-                self.candidate("cheap", 1.0, 1.0, clock),
-                self.candidate("broken", 2.0, 1.0, clock, error=NumericalError("singular")),
-                self.candidate("no density", 3.0, 1.0, clock, np.array([1, 2, 3, np.inf])),
-            ]
-        )
+                self.rival("dear", 8.0, 1.0, clock, self.OWN - gaps),
+                self.rival("cheap", 1.0, 1.0, clock),
+                self.rival("broken", 2.0, 1.0, clock, error=NumericalError("singular")),
+                self.rival("no density", 3.0, 1.0, clock, np.array([1, 2, 3, np.inf])),
+            ],
+        )  # fmt: skip
         assert [one.name for one in found] == ["cheap", "dear"]
         assert found[0].gain == pytest.approx(0.5)
         assert found[0].action == "Use cheap. Detail."
@@ -104,18 +130,16 @@ class TestContest:
 
     def test_errors_that_points_share_widen_the_standard_error(self):
         clock = Clock()
-        contest = Contest(
-            self.Y, self.OWN, 9.0, silent, lambda one, gains: 0.09 * float(one.std.mean()), clock
-        )
-        (one,) = contest.run([self.candidate("one", 1.0, 1.0, clock)])
+        (one,) = self.run(
+            9.0, clock, [self.rival("one", 1.0, 1.0, clock)],
+            shared=lambda laws, gains: 0.09 * float(laws.std.mean()),
+        )  # fmt: skip
         assert one.standard_error == pytest.approx(0.3)
 
     def test_the_budget_is_kept(self):
         clock = Clock()
         tasks = [("first", 2.0, 2.0), ("slow", 3.0, 1000.0), ("never", 30.0, 1.0)]
-        found = Contest(self.Y, self.OWN, 30.0, silent, clock=clock).run(
-            [self.candidate(*task, clock) for task in tasks]
-        )
+        found = self.run(30.0, clock, [self.rival(*task, clock) for task in tasks])
         assert [one.name for one in found] == ["first"]
         assert [one.name for one in found.skipped] == ["slow", "never"]
         assert found.skipped[0].reason.startswith("did not end within")
@@ -125,21 +149,21 @@ class TestContest:
     def test_a_slow_machine_is_allowed_for(self):
         clock = Clock()
         tasks = [("first", 1.5, 4.0), ("second", 5.5, 1.0)]
-        found = Contest(self.Y, self.OWN, 10.0, silent, clock=clock).run(
-            [self.candidate(*task, clock) for task in tasks]
-        )
+        found = self.run(10.0, clock, [self.rival(*task, clock) for task in tasks])
         assert [one.name for one in found] == ["first"]
         assert found.skipped[0].reason == "forecast 12 s, 6 s of the budget left"
 
     def test_a_single_point_has_no_standard_error(self):
-        candidate = Candidate("a", "A.", 0.0, lambda s: Scored(*np.zeros((2, 1, 1)), np.zeros(1)))
-        (one,) = Contest(np.zeros((1, 1)), np.ones(1), 5.0, silent).run([candidate])
+        rival = Rival("a", lambda data, seconds: lambda points: (np.zeros(1), np.ones(1)))
+        own = np.full(1, 1 + 0.5 * np.log(2 * np.pi))
+        held_out = HeldOut(DATA, np.zeros((1, 1)), np.zeros((1, 1)), own)
+        (one,) = held_out.alternatives([rival], Contest(5.0, silent))
         assert one.standard_error is None
-        assert one.gain == 1.0
+        assert one.gain == pytest.approx(1.0)
 
     def test_least_seconds_and_none(self):
         assert contest_module.LEAST_SECONDS > 0
-        assert Contest(self.Y, self.OWN, 1.0, silent).run([]) == ()
+        assert self.run(1.0, Clock(), []) == ()
 
 
 def test_watching_goes_through_every_report():
@@ -149,6 +173,14 @@ def test_watching_goes_through_every_report():
     assert seen == ["step"]
     with reporter("outer", False) as report:
         assert report is silent
+
+
+def boosted(X_train, y_train, X_test, y_test, seed):
+    """Means, standard deviations and negative log densities (p,) by boosted trees."""
+    data = Data.of(X_train, y_train[:, None])
+    held_out = HeldOut(data, X_test, y_test[:, None], np.zeros(len(y_test)), seed)
+    found = held_out.scored(boosting(data, seed), np.inf)
+    return found.laws.mean[:, 0], found.laws.std[:, 0], found.nlpd
 
 
 class TestTables:
@@ -228,8 +260,8 @@ class TestTables:
         both = np.column_stack([Y, -3 * Y])
         model = cgp.ExactGPRegressor(random_state=0).fit(X[:80], both[:80])
         (one,) = cgp.alternatives(model, X[80:], both[80:])
-        scored = boosted(Data.of(X[:80], both[:80]), X[80:], both[80:], 0)
-        assert one.nlpd == pytest.approx(scored.nlpd.mean())
+        each = [boosted(X[:80], targets[:80], X[80:], targets[80:], 0) for targets in both.T]
+        assert one.nlpd == pytest.approx(np.mean([nlpd for _, _, nlpd in each]))
 
     def test_a_process_without_its_estimator(self, only):
         names = only("gradient boosting")
@@ -239,16 +271,16 @@ class TestTables:
         assert "mixture" in names
 
     def test_boosting_has_the_error_of_cross_validation(self):
-        scored = boosted(Data.of(X[:80], Y[:80, None]), X[80:], Y[80:, None], 4)
+        found, std, nlpd = boosted(X[:80], Y[:80], X[80:], Y[80:], 4)
         plain = HistGradientBoostingRegressor(random_state=4)
         folds = KFold(5, shuffle=True, random_state=4)
         error = np.sqrt(np.mean((Y[:80] - cross_val_predict(plain, *TRAIN, cv=folds)) ** 2))
         mean = plain.fit(*TRAIN).predict(X[80:])
-        np.testing.assert_allclose(scored.mean[:, 0], mean)
-        np.testing.assert_allclose(scored.std, error)
-        np.testing.assert_allclose(scored.nlpd, point_nlpd(Y[80:], mean, scored.std[:, 0]))
-        few = boosted(Data.of(X[:9], Y[:9, None]), X[80:], Y[80:, None], 0)
-        assert few == "expected 60 training rows at least, got 9"
+        np.testing.assert_allclose(found, mean)
+        np.testing.assert_allclose(std, error)
+        np.testing.assert_allclose(nlpd, point_nlpd(Y[80:], mean, std))
+        with pytest.raises(InvalidInputError, match="expected 60 training rows at least, got 9"):
+            boosted(X[:9], Y[:9], X[80:], Y[80:], 0)
 
     @pytest.mark.filterwarnings("ignore:y. expected targets that differ")
     def test_constant_targets_and_one_point(self, only):
@@ -257,6 +289,136 @@ class TestTables:
         found = cgp.alternatives(model, X[80:81], [2.0])
         assert len(found) + len(found.skipped) == 2
         assert all(one.standard_error is None for one in found)
+
+
+class Nearest:
+    """The observation nearest to a point, with the spread of all as standard deviation."""
+
+    name = "my nearest"
+    action = "Take the nearest row."
+    seconds = 0.1
+
+    def fit(self, data):
+        assert (len(data.points), data.targets.shape) == (80, (80, 1))
+        tree = KDTree(data.points)
+        spread = data.targets.std()
+        return lambda points: (data.targets[tree.query(points)[1], 0], np.full(len(points), spread))
+
+
+def constant(data):
+    """The mean of the targets, without a law."""
+    return lambda points: np.full(len(points), data.targets.mean())
+
+
+class TestOwnRivals:
+    MODEL = cgp.ExactGPRegressor(optimizer=None).fit(*TRAIN)
+
+    def test_a_class_a_function_and_a_name(self):
+        found = cgp.alternatives(
+            self.MODEL, *TEST, rivals=[Nearest(), constant, "kernel matern-1/2"]
+        )
+        assert not found.skipped
+        named = by_name(found)
+        assert set(named) == {"my nearest", "constant", "kernel matern-1/2"}
+        one = named["my nearest"]
+        assert one.action == "Take the nearest row."
+        mean = Y[:80][KDTree(X[:80]).query(X[80:])[1]]
+        own = point_nlpd(Y[80:], *self.MODEL.predict(X[80:], return_std=True))
+        gain = own - point_nlpd(Y[80:], mean, Y[:80].std())
+        assert one.gain == pytest.approx(gain.mean())
+        assert one.rmse == pytest.approx(np.sqrt(np.mean((Y[80:] - mean) ** 2)))
+        assert named["constant"].action == "Use constant."
+
+    def test_means_alone_get_the_error_of_five_folds(self):
+        (one,) = cgp.alternatives(self.MODEL, *TEST, rivals=constant, random_state=3)
+        errors = np.empty(80)
+        for rest, held in KFold(5, shuffle=True, random_state=3).split(np.arange(80)):
+            errors[held] = Y[held] - Y[rest].mean()
+        std = np.sqrt(np.mean(errors**2))
+        assert one.nlpd == pytest.approx(point_nlpd(Y[80:], Y[:80].mean(), std).mean())
+
+    def test_models_of_this_package_and_of_others(self):
+        def ours(data):
+            return cgp.ExactGPRegressor("matern-3/2", random_state=0).fit(data.points, data.targets)
+
+        def theirs(data):
+            kernel = Matern(1.0, nu=1.5) + WhiteKernel(0.1)
+            return GaussianProcessRegressor(kernel).fit(data.points, data.targets[:, 0])
+
+        found = by_name(cgp.alternatives(self.MODEL, *TEST, rivals=[ours, theirs]))
+        mean, std = ours(Data.of(X[:80], Y[:80])).predict(X[80:], return_std=True)
+        assert found["ours"].nlpd == pytest.approx(point_nlpd(Y[80:], mean, std).mean())
+        mean, std = theirs(Data.of(X[:80], Y[:80, None])).predict(X[80:], return_std=True)
+        assert found["theirs"].nlpd == pytest.approx(point_nlpd(Y[80:], mean, std).mean(), rel=1e-6)
+
+    def test_an_estimator_of_scikit_learn(self):
+        (one,) = cgp.alternatives(self.MODEL, *TEST, rivals=[KNeighborsRegressor(3)])
+        assert one.name == "KNeighborsRegressor"
+        mean = KNeighborsRegressor(3).fit(*TRAIN).predict(X[80:])
+        assert one.rmse == pytest.approx(np.sqrt(np.mean((Y[80:] - mean) ** 2)))
+
+    def test_repeated_points_are_in_one_fold(self):
+        """A rival that knows every row by heart has errors where it has not seen it."""
+        rows = np.repeat(np.arange(10.0)[:, None], 2, axis=0)
+        targets = np.repeat(np.arange(10.0), 2)[:, None]
+
+        def by_heart(data):
+            known = {float(x[0]): y[0] for x, y in zip(data.points, data.targets, strict=True)}
+            return lambda points: np.array([known.get(float(x[0]), -1.0) for x in points])
+
+        held_out = HeldOut(Data.of(rows, targets), rows, targets, np.zeros(20))
+        std = held_out.scored(Rival.of(by_heart), np.inf).laws.std
+        np.testing.assert_allclose(std, np.sqrt(np.mean((targets + 1) ** 2)))
+
+    def test_a_rival_that_wins_is_the_advice_of_a_report(self):
+        def oracle(data):
+            return lambda points: (np.sign(points[:, 0]) + points[:, 1], np.full(len(points), 0.1))
+
+        found = partial(cgp.alternatives, rivals=[Rival.of(oracle)])
+        report = cgp.posterior_report(self.MODEL, *TEST, alternatives=found)
+        assert report.verdicts[0].colour == "red"
+        assert report.advice[0].action == "Use oracle."
+        law = np.full(40, Y[:80].mean()), np.full(40, Y[:80].std())
+        audited = cgp.audit(
+            law, *TRAIN, *TEST, alternatives=partial(alternatives_of_predictions, rivals=oracle)
+        )
+        assert [one.name for one in audited.alternatives] == ["oracle"]
+
+    @pytest.mark.parametrize(
+        ("rivals", "message"),
+        [
+            ("mixtur", "did you mean 'mixture'"),
+            ([3], "rivals: expected a function of the data, or an object with a name and fit"),
+            (
+                [Nearest],
+                "rivals: expected a function of the data, or an object with a name and fit",
+            ),
+            ([constant, constant], "rivals: expected different names, got 'constant' twice"),
+            (["mixture", "all"], "rivals: expected different names, got 'mixture' twice"),
+        ],
+    )
+    def test_refusals(self, rivals, message):
+        with pytest.raises(InvalidInputError, match=message):
+            cgp.alternatives(self.MODEL, *TEST, rivals=rivals)
+
+    @pytest.mark.parametrize(
+        ("law", "reason"),
+        [
+            (lambda points: np.zeros(3), "expected means of shape (40, 1) or (40,), got (3,)"),
+            (
+                lambda points: (np.zeros(40), np.zeros((40, 2))),
+                "expected standard deviations of shape (40, 1) or (40,), got (40, 2)",
+            ),
+            (
+                lambda points: (np.zeros(40), np.zeros(40)),
+                "expected positive standard deviations, got 0",
+            ),
+            (lambda points: (np.full(40, np.nan), 1.0), "it gives some test targets no density"),
+        ],
+    )
+    def test_laws_that_do_not_fit_are_named(self, law, reason):
+        found = cgp.alternatives(self.MODEL, *TEST, rivals={"mine": lambda data: law})
+        assert found.skipped == (Skipped("mine", reason),)
 
 
 class TestGraphs:
@@ -365,7 +527,12 @@ class TestReports:
         found = Alternatives([], [Skipped("local part", "forecast 9 s, 2 s of the budget left")])
         for one in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
             assert one.skipped == found.skipped
-        (row,) = alternatives_table(found).rows
+        report = cgp.posterior_report(TestOwnRivals.MODEL, *TEST, alternatives=lambda *given: found)
+        *baselines, row = rival_table(report).rows
+        gains = {one[0]: one[1] for one in baselines}
+        assert next(iter(gains)) == "the nearest observation"
+        gain = report.baselines[0].differences["nlpd"]["mean"]
+        assert gains["the mean of the training targets"].startswith(f"{gain:+.3f} ± ")
         assert row[:2] == ["local part", "skipped: forecast 9 s, 2 s of the budget left"]
         assert found.explain() == "skipped: local part, forecast 9 s, 2 s of the budget left"
 

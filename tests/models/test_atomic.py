@@ -90,7 +90,8 @@ class Calls:
         n_calls, rng = len(self.files), np.random.default_rng(len(self.files))
         own = [k for k, name in enumerate(self.files) if name.startswith(ESTIMATORS)]
         if len(own) > MOST_OWN:
-            own = rng.choice(own, MOST_OWN // 2, replace=False).tolist()
+            n_own = min(MOST_OWN // 2, max(n_spread, 1))  # few of a fit that takes long
+            own = rng.choice(own, n_own, replace=False).tolist()
         spread = rng.choice(n_calls, min(n_spread, n_calls), replace=False)
         return sorted({0, n_calls - 1, *spread.tolist(), *own})
 

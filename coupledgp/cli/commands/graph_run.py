@@ -140,7 +140,7 @@ class GraphDomain(Domain):
         n_walks = model.n_walks_ if model.method_ == "walks" else None
         result["model"] = {"model": "graph", **self.settings, "n_walks": n_walks}
         result["selection"] = selection_of(model)
-        # Where there was no choice of weights there is nothing to say of them.
+        # Without a choice of weights there is nothing to report.
         result["face_weights"] = self.choice.to_dict() if network.nodes == "faces" else None
         return result
 

@@ -56,7 +56,7 @@ def groups_of(model: Any, column: str, table: Path | None, node_column: str) -> 
 
 
 def _of_nodes(model: Any, column: str, path: Path, node_column: str) -> NDArray[Any]:
-    """Groups of the observed nodes, from a table of nodes."""
+    """Groups (n,) of the observed nodes, from a table of nodes."""
     names = _texts(path, column)
     nodes = find_nodes(path, Network(model.graph, "saved graph"), node_column)
     known: dict[int, str] = {}
@@ -76,7 +76,7 @@ def _of_nodes(model: Any, column: str, path: Path, node_column: str) -> NDArray[
 
 
 def _of_rows(model: Any, column: str, path: Path) -> NDArray[Any]:
-    """Groups of training rows, found in a table by their inputs and the target."""
+    """Groups (n,) of training rows, found in a table by their inputs and the target."""
     data, process = model.process_.data, model.process_
     table = read_inputs(path, kinds_of_model(model))
     names = getattr(model, "feature_names_in_", None)
@@ -87,7 +87,7 @@ def _of_rows(model: Any, column: str, path: Path) -> NDArray[Any]:
     X = model_inputs(model, table, list(names), str(path))
     points = model.points(X if hasattr(model, "feature_names_in_") else without_names(X))
     keys, own = process.row_keys(points), process.row_keys(data.points)
-    if len(others) == 1 and data.targets.shape[1] == 1:  # rows of equal inputs are told apart
+    if len(others) == 1 and data.targets.shape[1] == 1:  # targets separate rows of equal inputs
         y = numeric(table, others, str(path)).column(0).to_numpy()
         keys, own = np.column_stack([keys, y]), np.column_stack([own, data.targets])
     found: dict[bytes, list[str]] = defaultdict(list)

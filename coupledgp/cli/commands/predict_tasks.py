@@ -46,9 +46,9 @@ def with_predictions(
     fitted = read_model(model)
     table, inputs = _points(fitted, data, node_column)
     with about(data):
-        added, told = law_columns(fitted, inputs, prefix, latent, interval)
-    if told is not None:
-        told.warn()
+        added, far = law_columns(fitted, inputs, prefix, latent, interval)
+    if far is not None:
+        far.warn()
     if not is_parquet(data) and not is_parquet(output):
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
     for name, values in added.items():
@@ -69,10 +69,10 @@ def law_columns(
     if interval is not None:
         lower, upper = intervals_in_batches(model, inputs, interval)
         law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
-    columns, told = _columns(law, prefix), extrapolations_in_batches(model, inputs, mean)
-    if told is not None:
-        columns[f"{prefix}extrapolation"] = told.distance
-    return columns, told
+    columns, far = _columns(law, prefix), extrapolations_in_batches(model, inputs, mean)
+    if far is not None:
+        columns[f"{prefix}extrapolation"] = far.distance
+    return columns, far
 
 
 def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:

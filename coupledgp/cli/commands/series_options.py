@@ -17,7 +17,7 @@ SHARED = (
     "undirected", "keep_isolated", "positions", "model", "kernel", "layer", "crs", "max_edge",
     "seed", "latent", "report", "as_json", "time_column", "further",
 )  # fmt: skip
-# What an update takes from the model file.
+# Options that an update takes from the model file.
 KEPT = (
     "kernel", "time_kernel", "periods", "outliers", "sensor_noise", "window", "seed", "model",
     "resolution",

@@ -24,7 +24,7 @@ SAME = 1e-6
 
 
 def times_of(model: Any, times: str | None, forecast: str | None, zone: str | None) -> FloatArray:
-    """Axis numbers of the law's times: the data's or the requested ones, and the forecast's."""
+    """Axis numbers (b,) of the law: of the data or the requested times, and of the forecast."""
     axis, known = model.time_axis_, model.process_.rows.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:

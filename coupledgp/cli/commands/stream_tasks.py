@@ -84,7 +84,7 @@ def refuse_options(options: FitOptions) -> None:
     Raises
     ------
     InvalidInputError
-        One of them is set beside a file that is read in batches.
+        An option that needs all rows is set beside a file that is read in batches.
     """
     if options.model not in (None, "sparse-spectrum"):
         raise InvalidInputError(
@@ -151,12 +151,12 @@ def predict_batches(
     if not is_parquet(data) and not is_parquet(output):
         as_text = open_dataset(source, None)
     n_rows, added = 0, list[str]()
-    told: Extrapolations | None = Extrapolations(np.zeros(0))
+    far: Extrapolations | None = Extrapolations(np.zeros(0))
     with _writer(path, output) as write:
         for table, shown in zip(tables_of(dataset, names), tables_of(as_text, names), strict=True):
             inputs = table_inputs(model, table, str(data))
             law, more = law_columns(model, inputs, prefix, latent, interval)
-            told = told.followed_by(more) if told is not None and more is not None else None
+            far = far.followed_by(more) if far is not None and more is not None else None
             for name, values in law.items():
                 if name in names:
                     raise InvalidInputError(
@@ -168,8 +168,8 @@ def predict_batches(
             report(f"{n_rows} rows")
     if not n_rows:
         raise InvalidInputError(f"{data}: expected rows below the header, got none")
-    if told is not None:
-        told.warn()
+    if far is not None:
+        far.warn()
     return n_rows, added
 
 

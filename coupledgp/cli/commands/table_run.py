@@ -32,7 +32,7 @@ class TableDomain(Domain):
         self.options, self.share = options, options.share
         self.name, self.how = chosen_name(options), options.how
         if self.how == "auto" and self.name != "sparse-spectrum" and options.report is None:
-            self.how = "none"  # what decides is how they predict, and it was measured already
+            self.how = "none"  # predictions decide, and they were measured already
         self.comparison: ExactComparison | None = None
         self.overlap: Overlap | None = None
         check_choice(self.how, COMPARISONS, "--compare")

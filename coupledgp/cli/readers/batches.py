@@ -27,7 +27,7 @@ from coupledgp.ground.memory import available_bytes
 
 # Copies of a table that a command in memory makes.
 COPIES = 4
-# Bytes of a compressed text from which its length is told.
+# Bytes of a compressed text from which its length is estimated.
 SAMPLE_BYTES = 2**22
 # Most rows that are held out for scoring.
 MOST_HELD_OUT = 20_000
@@ -92,7 +92,7 @@ class TypedBatches(FileBatches):
     drop
         Columns to leave out.
     kinds
-        Kinds of columns by name; that of another column is the one of its values.
+        Kinds of columns by name; every other column has the kind of its values.
     weights
         Names of columns, by the arguments `sample_weight` and `sample_noise`.
     """

@@ -74,7 +74,7 @@ class Network:
 def read_network(
     path: Path, nodes: str, weight: str | None, length: str | None, both_ways: bool
 ) -> Network:
-    """Read a mesh, an edge table, GraphML or GML; the extension tells which it is.
+    """Read a mesh, an edge table, GraphML or GML, by the extension of the file.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ def _read_mesh(path: Path, nodes: str) -> Network:
 
 
 def read_mesh(path: Path, numbered: bool) -> Any:
-    """Read a mesh; with vertices as the file numbers them if they are `numbered`.
+    """Read a mesh, with vertices in the numbers of the file if they are `numbered`.
 
-    Those of STL, which have no numbers, merge in any case.
+    Vertices of STL, which have no numbers, merge in any case.
     """
     source = on_disk(path)
     if source.is_dir():

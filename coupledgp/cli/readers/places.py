@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,8 @@ class PlaceOptions:
     node_column : str or None
         Column of vertices, faces or nodes, if it was given.
     nodes : str or None
-        What that column or one called `node` names on a mesh, `"faces"` or `"vertices"`, if given.
+        Elements of a mesh that this column, or one called `node`, names: `"faces"` or `"vertices"`,
+        if given.
     place_columns : tuple of str
         Columns of positions, if they were given.
     """
@@ -234,7 +234,7 @@ def _finite(path: Path, table: pa.Table, columns: Sequence[str], rows: IntArray)
 def _numbers(
     path: Path, table: pa.Table, column: str, rows: IntArray, size: int, what: str
 ) -> IntArray:
-    """A column of numbers from 0 to below a size."""
+    """A column (n,) of numbers from 0 to below a size."""
     values = _finite(path, table, [column], rows)[:, 0]
     bad = np.flatnonzero((values < 0) | (values >= size) | (values != np.floor(values)))
     if bad.size:
@@ -294,8 +294,3 @@ def _projected(
         domain.operator, found.distances, str(path), lambda k: f"data row {rows[k] + 1}", 3
     )
     return found
-
-
-def place_table(places: ReadPlaces) -> dict[str, Any]:
-    """The columns that give the places, for a table of results."""
-    return {name: places.table.column(name) for name in places.columns}

@@ -39,7 +39,7 @@ class SeriesOptions:
     value_columns : tuple of str
         Columns, or variables, of values.
     zone : str or None
-        Time zone of times without one, and of what is written.
+        Time zone of times without one, and of the written times.
     resolution : str or None
         Duration to which times are rounded.
     """
@@ -61,7 +61,7 @@ class Nodes:
     labels : Sequence
         Label of each number.
     kind : str
-        What they are, in the plural.
+        Word for the nodes, in the plural.
     """
 
     numbers: Mapping[str, int]

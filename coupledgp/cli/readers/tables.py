@@ -24,7 +24,7 @@ from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")
 PARQUET_MARK = b"PAR1"
-# Most characters of what another library says of a file.
+# Most characters of another library's message on a file.
 LONGEST_MESSAGE = 300
 
 

@@ -22,7 +22,7 @@ SENSORS, ALL = "sensors", "all"
 
 
 def parse_times(text: str, axis: TimeAxis, zone: str | None, name: str = "--times") -> FloatArray:
-    """Numbers of an axis from the first to the last time of a text, with its step.
+    """Numbers (b,) of an axis from the first to the last time of a text, with its step.
 
     Times may have colons themselves: of all ways to part the text the one that can be read counts.
 

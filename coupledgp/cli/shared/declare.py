@@ -54,7 +54,7 @@ def required(help: str, *names: str, panel: str | None = None) -> Any:
 
 
 def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
-    """Return the field of an argument, which is told by its place; see `option`."""
+    """Return the field of a positional argument; see `option`."""
     named = {"help": help, "metavar": metavar, "show_default": False}
     return field(default=default, metadata={"kind": typer.Argument, "names": (), "named": named})
 
@@ -93,7 +93,7 @@ def command(run: Callable[[Kind], None], kind: type[Kind]) -> Callable[..., None
     Parameters
     ----------
     run
-        What the command does with its options.
+        The function of the command, which takes its options.
     kind
         Class of the options.
     """

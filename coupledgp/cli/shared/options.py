@@ -14,7 +14,7 @@ AUTO = "auto"
 # Digits of the largest whole numbers of options.
 MOST_DIGITS = 15
 COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
-# Most test rows of a comparison, since it forms dense covariances of them.
+# Most test rows of a comparison, since it forms their dense covariance.
 MAX_TEST_ROWS = 1000
 # Most test rows where each takes an iterative solve.
 MAX_SOLVED_ROWS = 128

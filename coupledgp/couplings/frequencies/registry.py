@@ -117,7 +117,7 @@ class DirectionsAndNorms(FrequencyCoupling):
     def _norms(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
     ) -> FloatArray:
-        """Norms of the frequencies that are drawn, in the dimension of the directions."""
+        """Norms (n_drawn,) of the drawn frequencies, in the dimension of the directions."""
         n_drawn = self.n_drawn(n_frequencies)
         return norms_from_uniforms(self.norms.sample(n_drawn, dim, rng), dim, spectrum)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.left_out.columns import column_groups
+from coupledgp.diagnostics.rivals.observations import first_seen
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.fields import FieldGP
@@ -132,11 +133,8 @@ def _by_place(
     process: GaussianProcess, data: Data, model: Any
 ) -> tuple[IntArray, NDArray[Any], str]:
     """Observations at equal points together, numbered in the order of their first ones."""
-    keys = process.row_keys(data.points)
-    _, first, numbers = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    groups: IntArray = rank[numbers.reshape(-1)].astype(np.int64)
-    firsts = np.sort(first)
+    groups = first_seen(process.row_keys(data.points))
+    firsts = np.unique(groups, return_index=True)[1]
     if np.ndim(data.points) == 1:
         nodes = np.asarray(data.points)[firsts]
         labels = getattr(getattr(model, "graph", None), "labels", None)

@@ -18,6 +18,7 @@ from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.figures import Figures, Predictions
 from coupledgp.diagnostics.scoring.measures import marginal_scores
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import process_of
@@ -91,7 +92,7 @@ def cross_validate(
     found = judged(task, law, y, seed)
     mixture = None if len(law.shares) == 1 else law
     std, groups = np.sqrt(law.variance), task.groups[task.rows]
-    scores = marginal_scores(y, law.mean, std, "", mixture, groups)
+    scores = marginal_scores(y, PointLaws(law.mean, std, mixture), "", groups)
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
         _baselines(task, law, y, mixture), found.calibration, found.misfit,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.measures import differences
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.scores import nlpd, rmse
 from coupledgp.random import FloatArray
@@ -59,12 +60,12 @@ class BesideBaseline:
         assert other.std is not None
         shape = (len(y), -1)
         targets = y.reshape(shape)
-        own, theirs = (
-            (law[0].reshape(shape), law[1].reshape(shape))
-            for law in ((mean, std), (other.mean, other.std))
+        own = PointLaws(mean.reshape(shape), std.reshape(shape), mixture)
+        theirs = PointLaws(other.mean.reshape(shape), other.std.reshape(shape))
+        found = differences(targets, own, theirs, groups)
+        return cls(
+            other.name, rmse(targets, theirs.mean), nlpd(targets, theirs.mean, theirs.std), found
         )
-        found = differences(targets, *own, *theirs, (mixture, None), groups)
-        return cls(other.name, rmse(targets, theirs[0]), nlpd(targets, *theirs), found)
 
     def advantage(self) -> float:
         """Standard errors by which the model's NLPD is smaller; negative where it is larger."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, positive
+from coupledgp.errors import MemoryLimitError
 from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.random import FloatArray, IntArray
 
@@ -88,7 +89,16 @@ class LinearFit:
         With U_G the rows of U of a group and r_G its weighted residuals, those of the fit to the
         others are `r_G + U_G (I - U_G' U_G)^-1 U_G' r_G`. Standard deviations are the errors of
         the same predictions of the rows of other groups.
+
+        Raises
+        ------
+        MemoryLimitError
+            There are more rows, of which these were drawn.
         """
+        if len(groups) > len(self.rows):
+            raise MemoryLimitError(
+                f"{len(groups)} rows of {self.rows.shape[1]} columns take too much memory"
+            )
         U = self._factors[0]
         residual = self._root[:, None] * (self._targets - self._fitted)
         mean = np.empty_like(residual)

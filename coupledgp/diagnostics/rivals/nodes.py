@@ -18,14 +18,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
-from coupledgp.diagnostics.rivals.nearest import (
-    WayFinder,
-    left_out_by_nearest,
-    predicted_by_nearest,
-)
+from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import available_bytes
 from coupledgp.inference.evidence.rows import RowWeights
@@ -40,7 +36,7 @@ MOST_SECONDS = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class NodeRivals:
+class NodeRivals(Baselines):
     """Baselines on the nodes of a graph.
 
     Attributes
@@ -63,26 +59,16 @@ class NodeRivals:
         distinct, site = np.unique(nodes, return_inverse=True)
         return cls(graph, distinct, Observations.of(y, site.reshape(-1), weights))
 
-    def predict(self, queries: IntArray) -> Rivals:
-        """Predictions (p, k) at nodes (p,)."""
-        return gathered(
-            {
-                "mean": lambda: self.observations.predicted_by_mean(len(queries)),
-                "nearest": lambda: self._nearest(queries),
-                "harmonic": lambda: self._harmonic.predict(self._rows(queries)),
-            }
-        )
+    def makers(self) -> dict[str, Maker]:
+        return {"nearest": self._by_nearest_node, "harmonic": self._by_harmonic}
 
-    def left_out(self, groups: IntArray) -> Rivals:
-        """Predictions (n, k) of each observation from those of other groups (n,)."""
-        numbers = self.observations.as_groups(groups)
-        return gathered(
-            {
-                "mean": lambda: self.observations.left_out_by_mean(numbers),
-                "nearest": lambda: left_out_by_nearest(self.observations, self._finder, numbers),
-                "harmonic": lambda: self._harmonic.left_out(numbers),
-            }
-        )
+    def _by_nearest_node(self) -> Baseline:
+        finder = self._finder
+        return self.by_nearest(finder, lambda nodes: finder.nearest_to(nodes).number)
+
+    def _by_harmonic(self) -> Baseline:
+        found = self._harmonic
+        return Baseline(lambda nodes: found.predict(self._rows(nodes)), found.left_out)
 
     @cached_property
     def _edges(self) -> sparse.csr_array:
@@ -99,10 +85,6 @@ class NodeRivals:
         lengths = self._edges.copy()
         lengths.data = lengths.data.mean() / lengths.data if lengths.nnz else lengths.data
         return WayFinder(lengths, self.nodes)
-
-    def _nearest(self, queries: IntArray) -> BaselinePrediction:
-        number = self._finder.nearest_to(queries).number
-        return predicted_by_nearest(self.observations, self._finder, number)
 
     @cached_property
     def _harmonic(self) -> HarmonicRival:

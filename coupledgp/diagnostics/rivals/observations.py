@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, positive
 from coupledgp.errors import InvalidInputError
@@ -191,6 +193,13 @@ class ObservedUnits:
         weights = weights - np.where(own, self.weights[place], 0.0)
         found: FloatArray = (sums - np.where(own[:, None], pulls[place], 0.0)) / weights[:, None]
         return found
+
+
+def first_seen(keys: NDArray[Any]) -> IntArray:
+    """Numbers (n,) of equal keys (n, ...), in the order of their first ones."""
+    _, first, numbers = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    found: IntArray = np.argsort(np.argsort(first))[numbers.reshape(-1)].astype(np.int64)
+    return found
 
 
 def _sums(groups: IntArray, values: FloatArray, size: int = 0) -> FloatArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
+from coupledgp.diagnostics.rivals.baselines import Baselines
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.places import FieldRivals
 from coupledgp.diagnostics.rivals.prediction import Rivals
@@ -15,8 +14,6 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.gp.transformed import untransformed
 from coupledgp.random import IntArray
-
-Kind: TypeAlias = TableRivals | NodeRivals | FieldRivals
 
 
 def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
@@ -76,7 +73,7 @@ def left_out_rivals(process: GaussianProcess, groups: IntArray) -> Rivals:
     return kind_of(process).left_out(groups).with_laws()
 
 
-def kind_of(process: GaussianProcess) -> Kind:
+def kind_of(process: GaussianProcess) -> Baselines:
     """Baselines of the kind of a process's points, given its observations."""
     inner = untransformed(process)
     data = inner.data

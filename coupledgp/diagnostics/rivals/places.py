@@ -13,7 +13,6 @@ are left out. Left-out predictions leave out all observations of a group togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,18 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.links import linked
-from coupledgp.diagnostics.rivals.nearest import (
-    Finder,
-    RowFinder,
-    WayFinder,
-    left_out_by_nearest,
-    predicted_by_nearest,
-)
+from coupledgp.diagnostics.rivals.nearest import Finder, RowFinder, WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.position_gp import PositionGP, scaling
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import (
     Locations,
@@ -138,7 +132,7 @@ def rows_of(operator: LaplaceOperator, points: Any, name: str) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class FieldRivals:
+class FieldRivals(Baselines):
     """Baselines of a field on a surface or network.
 
     Attributes
@@ -165,29 +159,32 @@ class FieldRivals:
         places, site = np.unique(rows, axis=0, return_inverse=True)
         return cls(operator, places, Observations.of(y, site.reshape(-1), weights))
 
-    def predict(self, queries: FloatArray) -> Rivals:
-        """Predictions (p, k) at canonical places (p, 2 (dimension + 1))."""
-        n_vertices = self.operator.n_vertices
-        return gathered(
-            {
-                "mean": lambda: self.observations.predicted_by_mean(len(queries)),
-                "nearest": lambda: self._nearest(queries),
-                "harmonic": lambda: self._harmonic.predict(location_rows(queries, n_vertices)),
-            }
-            | self._position_makers(lambda gp: gp.predict(self._scaled(queries)))
+    def makers(self) -> dict[str, Maker]:
+        found: dict[str, Maker] = {
+            "nearest": self._by_nearest_place,
+            "harmonic": self._by_harmonic,
+        }
+        if self.operator.dimension > 1:
+            found["position GP"] = self._by_position
+        return found
+
+    def _by_nearest_place(self) -> Baseline:
+        return self.by_nearest(
+            self._finder, lambda places: nearest_places(self.operator, self.places, places)
         )
 
-    def left_out(self, groups: IntArray) -> Rivals:
-        """Predictions (n, k) of each observation from those of other groups (n,)."""
-        numbers = self.observations.as_groups(groups)
-        return gathered(
-            {
-                "mean": lambda: self.observations.left_out_by_mean(numbers),
-                "nearest": lambda: left_out_by_nearest(self.observations, self._finder, numbers),
-                "harmonic": lambda: self._harmonic.left_out(numbers),
-            }
-            | self._position_makers(lambda gp: gp.left_out(numbers))
+    def _by_harmonic(self) -> Baseline:
+        found, n_vertices = self._harmonic, self.operator.n_vertices
+        return Baseline(
+            lambda places: found.predict(location_rows(places, n_vertices)), found.left_out
         )
+
+    def _by_position(self) -> Baseline | str:
+        n = len(self.observations)
+        if n < 2 or n > MAX_POSITIONS:
+            return f"expected from 2 to {MAX_POSITIONS} observations, got {n}"
+        gp = self._position_gp
+        return Baseline(lambda places: gp.predict(self._scaled(places)), gp.left_out)
 
     @cached_property
     def _finder(self) -> Finder:
@@ -196,10 +193,6 @@ class FieldRivals:
             links = linked(self.operator, self.places)
             return WayFinder(links.graph, links.vertices)
         return RowFinder(self._positions(self.places))
-
-    def _nearest(self, queries: FloatArray) -> BaselinePrediction:
-        number = nearest_places(self.operator, self.places, queries)
-        return predicted_by_nearest(self.observations, self._finder, number)
 
     @cached_property
     def _harmonic(self) -> HarmonicRival:
@@ -211,18 +204,6 @@ class FieldRivals:
         )
         sites = location_rows(self.places, operator.n_vertices)
         return HarmonicRival(domain, self.observations, sites)
-
-    def _position_makers(
-        self, use: Callable[[PositionGP], BaselinePrediction]
-    ) -> dict[str, Callable[[], BaselinePrediction | str]]:
-        """What makes the position GP's prediction; nothing on networks."""
-        if self.operator.dimension == 1:
-            return {}
-        n = len(self.observations)
-        if n < 2 or n > MAX_POSITIONS:
-            reason = f"expected from 2 to {MAX_POSITIONS} observations, got {n}"
-            return {"position GP": lambda: reason}
-        return {"position GP": lambda: use(self._position_gp)}
 
     @cached_property
     def _position_gp(self) -> PositionGP:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.random import FloatArray
 
 
@@ -61,24 +60,6 @@ class Rivals(list[BaselinePrediction]):
     def first_outputs(self) -> Rivals:
         """The predictions (p,) of the first output."""
         return Rivals((one.first_output() for one in self), self.left_out)
-
-
-def gathered(makers: dict[str, Callable[[], BaselinePrediction | str]]) -> Rivals:
-    """Call functions by the names of baselines; each returns one, or why there is none.
-
-    A matrix that cannot be factorised, or does not fit in memory, leaves its baseline out.
-    """
-    rivals = Rivals()
-    for name, make in makers.items():
-        try:
-            made = make()
-        except (NumericalError, MemoryLimitError) as error:
-            made = str(error)
-        if isinstance(made, str):
-            rivals.left_out[name] = made
-        else:
-            rivals.append(made)
-    return rivals
 
 
 def positive(std: FloatArray, y: FloatArray) -> FloatArray:

@@ -9,20 +9,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.linear import LinearFit
-from coupledgp.diagnostics.rivals.nearest import (
-    RowFinder,
-    left_out_by_nearest,
-    predicted_by_nearest,
-)
+from coupledgp.diagnostics.rivals.nearest import RowFinder
 from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
+from coupledgp.diagnostics.rivals.prediction import Rivals
 from coupledgp.ground.validation import varies
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
@@ -40,7 +36,7 @@ def table_baselines(X: FloatArray, y: FloatArray, X_test: FloatArray) -> Rivals:
 
 
 @dataclass(frozen=True, eq=False)
-class TableRivals:
+class TableRivals(Baselines):
     """Baselines of a table.
 
     Attributes
@@ -82,9 +78,18 @@ class TableRivals:
     def _rows(self) -> FloatArray:
         return self._standardised(self.X)
 
-    @cached_property
-    def _linear(self) -> LinearFit | str:
-        """The fit, of random rows where it takes much memory, or why there is none."""
+    def makers(self) -> dict[str, Maker]:
+        if len(self.X) < 2 or not self._columns.size:
+            return dict.fromkeys(("nearest", "linear"), _no_inputs)
+        return {"nearest": self._by_nearest_row, "linear": self._by_line}
+
+    def _by_nearest_row(self) -> Baseline:
+        finder = RowFinder(self._rows)
+        return self.by_nearest(
+            finder, lambda rows: finder.nearest_to(self._standardised(rows)).number
+        )
+
+    def _by_line(self) -> Baseline | str:
         n, d = self._rows.shape
         if n <= d + 1:
             return f"expected more than {d + 1} rows for {d} columns, got {n}"
@@ -92,51 +97,8 @@ class TableRivals:
         most = max(MOST_ENTRIES // (d + 1), 2 * (d + 1))
         if n > most:
             chosen = np.random.default_rng(0).choice(n, most, replace=False)
-        return LinearFit(self._rows[chosen], self.observations.take(chosen))
-
-    def predict(self, queries: FloatArray) -> Rivals:
-        """Predictions (p, k) at rows (p, d)."""
-        makers: dict[str, Callable[[], BaselinePrediction | str]] = {
-            "mean": lambda: self.observations.predicted_by_mean(len(queries))
-        }
-        if len(self.X) < 2 or not self._columns.size:
-            return gathered(makers | dict.fromkeys(("nearest", "linear"), _no_inputs))
-        wanted = self._standardised(queries)
-        finder = RowFinder(self._rows)
-
-        def by_nearest() -> BaselinePrediction:
-            number = finder.nearest_to(wanted).number
-            return predicted_by_nearest(self.observations, finder, number)
-
-        def by_line() -> BaselinePrediction | str:
-            fit = self._linear
-            return fit if isinstance(fit, str) else fit.predict(wanted)
-
-        return gathered(makers | {"nearest": by_nearest, "linear": by_line})
-
-    def left_out(self, groups: IntArray) -> Rivals:
-        """Predictions (n, k) of each row from those of other groups (n,)."""
-        numbers = self.observations.as_groups(groups)
-        makers: dict[str, Callable[[], BaselinePrediction | str]] = {
-            "mean": lambda: self.observations.left_out_by_mean(numbers)
-        }
-        if not self._columns.size:
-            return gathered(makers | dict.fromkeys(("nearest", "linear"), _no_inputs))
-
-        def by_line() -> BaselinePrediction | str:
-            fit = self._linear
-            if isinstance(fit, LinearFit) and len(fit.rows) < len(self.X):
-                return f"{len(self.X)} rows of {fit.rows.shape[1]} columns take too much memory"
-            return fit if isinstance(fit, str) else fit.left_out(numbers)
-
-        finder = RowFinder(self._rows)
-        return gathered(
-            makers
-            | {
-                "nearest": lambda: left_out_by_nearest(self.observations, finder, numbers),
-                "linear": by_line,
-            }
-        )
+        fit = LinearFit(self._rows[chosen], self.observations.take(chosen))
+        return Baseline(lambda rows: fit.predict(self._standardised(rows)), fit.left_out)
 
 
 def _no_inputs() -> str:

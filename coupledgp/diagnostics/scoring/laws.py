@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
@@ -50,6 +51,10 @@ class Law:
     def std(self) -> FloatArray:
         """Standard deviations (p, k)."""
         return np.sqrt(np.einsum("iik->ik", self.cov))
+
+    def single(self, own: OwnLaws | None = None) -> PointLaws:
+        """The laws of single points, whose own laws are given where they are mixtures."""
+        return PointLaws(self.mean, self.std, own)
 
     def take(self, chosen: IntArray) -> Law:
         """The law at some of the points, by their numbers (m,)."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import (
     SCORES,
     JointScore,
@@ -60,20 +61,17 @@ def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
 def score_figures(
     law: Law, exact: Law, y: FloatArray | None, mixtures: Mixtures = (None, None)
 ) -> dict[str, Any]:
-    """Scores of both laws, and their differences point by point; targets (p, k).
-
-    `mixtures` of mixtures: see `marginal_scores`.
-    """
+    """Scores of both laws, and their differences point by point; targets (p, k)."""
     if y is None:
         return {}
-    own, other = mixtures
-    return (
-        marginal_scores(y, law.mean, law.std, "", own)
-        | marginal_scores(y, exact.mean, exact.std, "reference_", other)
-        | joint_scores(law, y, "")
-        | joint_scores(exact, y, "reference_")
-        | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std, mixtures)}
-    )
+    joint = joint_scores(law, y, "") | joint_scores(exact, y, "reference_")
+    return joint | beside_scores(y, law.single(mixtures[0]), exact.single(mixtures[1]))
+
+
+def beside_scores(y: FloatArray, laws: PointLaws, other: PointLaws) -> dict[str, Any]:
+    """Scores of laws of single points and of a reference's, and their differences; (p, k)."""
+    scores = marginal_scores(y, laws, "") | marginal_scores(y, other, "reference_")
+    return scores | {"differences": differences(y, laws, other)}
 
 
 def joint_scores(law: Law, y: FloatArray, prefix: str) -> dict[str, float]:
@@ -89,12 +87,7 @@ def joint_scores(law: Law, y: FloatArray, prefix: str) -> dict[str, float]:
 
 
 def marginal_scores(
-    y: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-    prefix: str,
-    mixture: OwnLaws | None = None,
-    groups: ArrayLike | None = None,
+    y: FloatArray, laws: PointLaws, prefix: str, groups: ArrayLike | None = None
 ) -> dict[str, Any]:
     """All scores that need the law of each point only, and their standard errors.
 
@@ -103,36 +96,30 @@ def marginal_scores(
 
     Parameters
     ----------
-    y, mean, std
-        Targets, means and standard deviations (p, k).
+    y, laws
+        Targets (p, k), and laws of the points.
     prefix
         Put before the names of the scores: empty, or `"reference_"`.
-    mixture
-        The laws of the points where they are mixtures.
     groups
         Groups (p,) in which losses go together; None: every point by itself.
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
     for score in SCORES.values():
         if isinstance(score, PointScore):
-            found[score.name] = score.value(score.losses(y, mean, std, mixture))
+            found[score.name] = score.value(laws.losses(score, y))
         elif isinstance(score, MarginalScore):
-            found[score.name] = score.value(y, mean, std, mixture)
-    found["standard_errors"] = standard_errors(y, mean, std, mixture, groups)
+            found[score.name] = score.value(y, laws.mean, laws.std, laws.own)
+    found["standard_errors"] = standard_errors(y, laws, groups)
     return {prefix + name: value for name, value in found.items()}
 
 
 def standard_errors(
-    y: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-    mixture: OwnLaws | None = None,
-    groups: ArrayLike | None = None,
+    y: FloatArray, laws: PointLaws, groups: ArrayLike | None = None
 ) -> dict[str, float | None]:
     """Standard errors of scores over points or groups (p,), roots by the delta method."""
     errors = {}
     for score in paired_scores():
-        losses = score.losses(y, mean, std, mixture)
+        losses = laws.losses(score, y)
         error = paired_difference(losses, np.zeros_like(losses), groups).standard_error
         if score.root and error is not None:
             value = score.value(losses)
@@ -142,25 +129,16 @@ def standard_errors(
 
 
 def differences(
-    y: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-    reference_mean: FloatArray,
-    reference_std: FloatArray,
-    mixtures: Mixtures = (None, None),
-    groups: ArrayLike | None = None,
+    y: FloatArray, laws: PointLaws, other: PointLaws, groups: ArrayLike | None = None
 ) -> dict[str, Any]:
-    """Losses of the model minus losses of the reference, with standard errors over points.
+    """Losses of the model minus losses of another law, with standard errors over points or groups.
 
-    Targets, means and standard deviations are (p, k); `mixtures` and `groups`: see
-    `marginal_scores`.
+    Targets are (p, k), groups (p,).
     """
     found = {}
     for score in paired_scores():
-        own = score.losses(y, mean, std, mixtures[0])
-        other = score.losses(y, reference_mean, reference_std, mixtures[1])
-        pair = paired_difference(_over_outputs(own), _over_outputs(other), groups)
-        found[score.difference_name] = pair._asdict()
+        own, theirs = (_over_outputs(one.losses(score, y)) for one in (laws, other))
+        found[score.difference_name] = paired_difference(own, theirs, groups)._asdict()
     return found
 
 

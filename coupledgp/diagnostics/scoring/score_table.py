@@ -280,6 +280,10 @@ class JointScore(Score):
     bounds: JointBounds | None = None
 
 
+NLPD = PointScore(
+    name="nlpd", label="NLPD, marginal", unit="nats per point", is_log_density=True,
+    points=point_nlpd, bounds=nlpd_bounds, loss_label="NLPD",
+)  # fmt: skip
 # Before the names of the model's scores and of the reference's.
 PREFIXES = ("", "reference_")
 # In the order of the rows of tables.
@@ -295,10 +299,7 @@ SCORES: dict[str, Score] = {
             name="mae", label="MAE", unit="units of y", points=point_absolute_error,
             bounds=absolute_error_bounds, loss_name="absolute_error", loss_label="absolute error",
         ),
-        PointScore(
-            name="nlpd", label="NLPD, marginal", unit="nats per point", is_log_density=True,
-            points=point_nlpd, bounds=nlpd_bounds, loss_label="NLPD",
-        ),
+        NLPD,
         JointScore(
             name="nlpd_joint", label="NLPD, joint", unit="nats per point", function=nlpd_joint,
             bounds=nlpd_joint_bounds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from coupledgp.diagnostics.sections.figure_rows import (
 )
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
-from coupledgp.diagnostics.verdicts.quality import name_of
+from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ def predictions(report: ComparisonResult) -> Section | None:
 
 def instead(report: ComparisonResult) -> Section | None:
     """What could be picked instead: baselines and other models, with the differences from them."""
-    found: list[ReportTable] = []
-    if report.baselines:
-        found.append(baseline_table(report))
-    if report.alternatives is not None:
-        found.append(alternatives_table(report.alternatives))
+    table = rival_table(report)
 
     def draw() -> Picture:
         from coupledgp.diagnostics.pages.beside import beside
@@ -53,47 +49,35 @@ def instead(report: ComparisonResult) -> Section | None:
         return beside(report)
 
     pictures = [draw] if report.has_others else []
-    if not found and not pictures:
+    if table is None and not pictures:
         return None
     figures = {
         one.name: {"rmse": one.rmse, "nlpd": one.nlpd, "differences": one.differences}
         for one in report.baselines
     }
-    return Section("instead", figures=figures, tables=found, pictures=pictures)
+    return Section("instead", figures=figures, tables=[table] if table else [], pictures=pictures)
 
 
-def baseline_table(report: ComparisonResult) -> ReportTable:
-    """Table of the baselines, with the model minus each."""
-    rows: list[list[str]] = []
-    for one in report.baselines:
-        gaps = [one.differences[name] for name in ("squared_error", "nlpd")]
-        rows.append(
-            [name_of(one), f"{one.rmse:.4g}", f"{one.nlpd:.4g}", *(_gap(gap) for gap in gaps)]
-        )
-    columns = ("baseline", "RMSE", "NLPD", "model - it, squared error", "model - it, NLPD")
-    return ReportTable("Beside simple predictions", columns, rows, "baselines")
-
-
-def _gap(gap: Mapping[str, float | None]) -> str:
-    error = "" if gap["standard_error"] is None else f" ± {gap['standard_error']:.2g}"
-    return f"{gap['mean']:+.3g}{error}"
-
-
-def alternatives_table(found: Alternatives) -> ReportTable:
-    """Table of other models, and of those that were skipped."""
+def rival_table(report: ComparisonResult) -> ReportTable | None:
+    """Table of baselines and other models, the greatest gain first, and of those skipped."""
+    others = Alternatives() if report.alternatives is None else report.alternatives
+    found = [*map(as_alternative, report.baselines), *others]
     rows = [
         [
-            one.action,
+            one.action or one.name,
             f"{one.gain:+.3f}{one.text_of_error()}",
             f"{one.nlpd:.4g}",
             f"{one.rmse:.4g}",
-            f"{one.seconds:.1f} s",
+            f"{one.seconds:.1f} s" if one.seconds else "",
         ]
-        for one in found
+        for one in sorted(found, key=lambda one: -one.gain)
     ]
-    rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in found.skipped]
-    columns = ("model", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
-    return ReportTable("What else could be used", columns, rows, "alternatives")
+    rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in others.skipped]
+    if not rows:
+        return None
+    columns = ("rival", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
+    note = "Gains are those of picking it in place of the model; what is negative predicts worse."
+    return ReportTable("What else could be used", columns, rows, "rivals", note=note).shown()
 
 
 def calibration(report: ComparisonResult) -> Section | None:

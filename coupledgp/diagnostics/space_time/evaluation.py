@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of
+from coupledgp.diagnostics.rivals.contest import Contest, Entry, seconds_of
+from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
+from coupledgp.diagnostics.scoring.alternatives import Skipped
+from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
-from coupledgp.diagnostics.space_time.rivals import Rival, chosen_rivals, rival_law
+from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.progress import silent
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import draw_seed
 
@@ -29,13 +34,15 @@ def evaluate_space_time(
     *,
     splits: Splits = 3,
     plan: SplitPlan | None = None,
-    rivals: str | Sequence[str] | Mapping[str, Rival] = "all",
+    rivals: Any = "all",
+    budget: float | str | None = None,
     random_state: Any = 0,
 ) -> SpaceTimeEvaluation:
     """Hide readings, predict them by a model and by simpler means, and score all of them.
 
     In each split the model is fitted anew to what is left, hyperparameters included, and so are
-    the rivals. Scores are of observations, in the units of the readings.
+    the rivals. Scores are of observations, in the units of the readings. A rival that fails or does
+    not fit into the budget is named in `skipped`.
 
     Parameters
     ----------
@@ -50,8 +57,13 @@ def evaluate_space_time(
         What is hidden; by default a tenth of the sensors altogether, and of the others a twentieth
         of the readings, a gap of six hours in half of them, and the last hour (`SplitPlan`).
     rivals
-        `"all"`, names of `SPACE_TIME_RIVALS`, or functions of `SensorReadings` by name that return
-        means and standard deviations (p, n) or None for the latter.
+        `"all"`, the name of one of `SPACE_TIME_RIVALS`, a rival of your own, or a list of any of
+        these; or rivals of your own by name. One of your own is a function of `SensorReadings`, or
+        an object with a `name` and `fit(readings)`. It returns means, or means and standard
+        deviations of observations (p, n), a fitted estimator, or a function of readings that does.
+        Of means alone the law is empirical. An unfitted estimator is a rival, too.
+    budget
+        Processor seconds of the rivals in each split, or a text such as `"90s"`; None: no limit.
     random_state
         Seed of the splits and the empirical laws of rivals.
 
@@ -63,16 +75,41 @@ def evaluate_space_time(
     readings = readings_of(model, data, times, values)
     seed = draw_seed(random_state)
     drawn = drawn_splits(readings, splits, plan, seed)
-    makers = _makers(model, chosen_rivals(rivals), seed)
+    known = [Rival.of(function, name) for name, function in SPACE_TIME_RIVALS.items()]
+    others = chosen_rivals(rivals, known, rival_of)
+    limit = np.inf if budget is None else seconds_of(budget)
     rows: list[ScoreRow] = []
     costs: list[ModelCost] = []
+    skipped: list[Skipped] = []
     for number, split in enumerate(drawn):
-        for name, make in makers.items():
-            start = time.process_time()
-            law = make(readings, split)
-            costs.append(ModelCost(number, name, time.process_time() - start))
-            rows += score_rows(number, name, law, readings, split)
-    return SpaceTimeEvaluation(tuple(rows), tuple(costs), len(drawn))
+        start, own, entries = time.process_time(), None, []
+        if model is not None:
+            rival = rival_of(model)
+            own = rival_law(rival, readings, split, seed)
+            entries = [Entry(rival, own, time.process_time() - start)]
+        law = partial(_law, readings, split, seed)
+        found, without = Contest(limit, silent, time.process_time).run(others, law)
+        skipped += without
+        for one in [*entries, *found]:
+            name = one.rival.name
+            costs.append(ModelCost(number, name, one.seconds))
+            rows += score_rows(number, name, one.found, readings, split, own)
+    told = tuple(dict.fromkeys(skipped))
+    return SpaceTimeEvaluation(tuple(rows), tuple(costs), len(drawn), told)
+
+
+def rival_of(given: Any, name: str = "") -> Rival:
+    """A rival as of `Rival.of`; a clone of an unfitted estimator is fitted to readings."""
+    if hasattr(given, "get_params"):
+        name = name or type(given).__name__
+        return Rival(name, lambda readings, seconds: fitted_to(given, readings))
+    return Rival.of(given, name)
+
+
+def _law(
+    readings: SensorReadings, split: SpaceTimeSplit, seed: int, rival: Rival, seconds: float
+) -> SpaceTimeLaw:
+    return rival_law(rival, readings, split, seed, seconds)
 
 
 def drawn_splits(
@@ -93,18 +130,3 @@ def drawn_splits(
     for split in found:
         split.check(readings)
     return found
-
-
-def _makers(
-    model: Any, rivals: dict[str, Rival], seed: int
-) -> dict[str, Callable[[SensorReadings, SpaceTimeSplit], SpaceTimeLaw]]:
-    """Functions that give the laws of the model and of the rivals, by name."""
-
-    def of_rival(rival: Rival) -> Callable[[SensorReadings, SpaceTimeSplit], SpaceTimeLaw]:
-        return lambda readings, split: rival_law(rival, readings, split, seed)
-
-    def of_model(readings: SensorReadings, split: SpaceTimeSplit) -> SpaceTimeLaw:
-        return law_of(fitted_to(model, readings.without(split.hidden)), readings)
-
-    own = {} if model is None else {type(model).__name__: of_model}
-    return own | {name: of_rival(rival) for name, rival in rivals.items()}

@@ -42,6 +42,8 @@ class KindScore:
         Share of cells inside the central interval, by its nominal level; empty without a law.
     ahead : int or None
         Steps between the last observed time and the cell, for a forecast.
+    gain, gain_error : float or None
+        Mean paired decrease of the NLPD from the model's, nats per cell, and its standard error.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class KindScore:
     nlpd: float | None = None
     coverage: Mapping[float, float] = field(default_factory=dict)
     ahead: int | None = None
+    gain: float | None = None
+    gain_error: float | None = None
 
 
 @dataclass(frozen=True)

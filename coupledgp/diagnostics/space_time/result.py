@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
@@ -41,11 +42,14 @@ class SpaceTimeEvaluation:
         Scores of each split, model, kind and group.
     costs : tuple of ModelCost
     n_splits : int
+    skipped : tuple of Skipped
+        Rivals without scores, and why.
     """
 
     rows: tuple[ScoreRow, ...] = field(repr=False)
     costs: tuple[ModelCost, ...] = field(repr=False)
     n_splits: int
+    skipped: tuple[Skipped, ...] = ()
 
     @property
     def models(self) -> list[str]:
@@ -68,8 +72,9 @@ class SpaceTimeEvaluation:
         Returns
         -------
         list of dict
-            `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores, and
-            `rmse_error`: standard error of the RMSE over splits, NaN for one split.
+            `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores,
+            `rmse_error`: standard error of the RMSE over splits, NaN for one split, and `gain` with
+            `gain_error` as of `ScoreRow`, None without a model.
         """
         return [
             _mean_of(rows) for key, rows in _grouped(self.rows) if group is None or key[2] == group
@@ -159,4 +164,9 @@ def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
     means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in SCORED}
     errors = [row.rmse for row in rows]
     spread = float(np.std(errors, ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else float("nan")
-    return first | {"n": sum(row.n for row in rows)} | means | {"rmse_error": spread}
+    gains = [row.gain for row in rows if row.gain is not None]
+    known = [row.gain_error for row in rows if row.gain_error is not None]
+    gain = float(np.mean(gains)) if len(gains) == len(rows) else None
+    error = float(np.linalg.norm(known)) / len(rows) if len(known) == len(rows) else None
+    found = first | {"n": sum(row.n for row in rows)} | means | {"rmse_error": spread}
+    return found | {"gain": gain, "gain_error": error}

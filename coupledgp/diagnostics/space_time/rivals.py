@@ -17,10 +17,13 @@ earlier times, and errors are pooled by kind and by steps ahead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from coupledgp.diagnostics.rivals.rival import Rival, fitted_to
+from coupledgp.diagnostics.space_time.models import law_of
 from coupledgp.diagnostics.space_time.per_step import graph_gp_per_step
 from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
@@ -34,22 +37,22 @@ from coupledgp.diagnostics.space_time.simple import (
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.diagnostics.space_time.time_alone import gp_in_time
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, as_rng
 
-# Laws (p, n): means and, where a rival has them, standard deviations of observations. A mean is NaN
-# where a rival says nothing.
-Rival = Callable[[SensorReadings], tuple[FloatArray, FloatArray | None]]
 # How often a split is laid over other readings for an empirical law, and errors that tell one.
 N_LAID, FEWEST_ERRORS = 4, 10
 
 
-def _point(function: Callable[[SensorReadings], FloatArray]) -> Rival:
+def _point(
+    function: Callable[[SensorReadings], FloatArray],
+) -> Callable[[SensorReadings], tuple[FloatArray, None]]:
     """A rival without a law."""
     return lambda readings: (function(readings), None)
 
 
-SPACE_TIME_RIVALS: dict[str, Rival] = {
+# Functions of readings that give means and, where they have them, standard deviations of
+# observations (p, n). A mean is NaN where a rival says nothing.
+SPACE_TIME_RIVALS: dict[str, Callable[[SensorReadings], tuple[FloatArray, FloatArray | None]]] = {
     "linear in time": _point(linear_in_time),
     "last value": _point(last_value),
     "nearest sensor": _point(nearest_sensor),
@@ -60,45 +63,60 @@ SPACE_TIME_RIVALS: dict[str, Rival] = {
 }
 
 
-def chosen_rivals(rivals: str | Sequence[str] | Mapping[str, Rival]) -> dict[str, Rival]:
-    """Rivals by name: `"all"`, some names, or functions of one's own by name.
+def rival_law(
+    rival: Any, readings: SensorReadings, split: SpaceTimeSplit, seed: int, seconds: float = np.inf
+) -> SpaceTimeLaw:
+    """Law of a rival that is given the readings which a split leaves.
+
+    Parameters
+    ----------
+    rival
+        A `Rival`, or what `Rival.of` takes. Fitted to readings it is a law (p, n) of the sensors at
+        the times, means with or without standard deviations, a fitted estimator of space and time,
+        or a function of readings that gives one of these.
+    readings, split
+        All readings, and what is hidden of them.
+    seed
+        Seed of the empirical law of a rival that gives means only.
+    seconds
+        Time that the rival has for a fit.
 
     Raises
     ------
     InvalidInputError
-        A name is unknown, or something is no function.
+        Its law has another shape than the readings.
     """
-    if isinstance(rivals, Mapping):
-        for name, function in rivals.items():
-            if not callable(function):
-                raise InvalidInputError(
-                    f"rivals: expected a function of SensorReadings for {name!r}, got {function!r}"
-                )
-        return dict(rivals)
-    if isinstance(rivals, str) and rivals == "all":
-        return dict(SPACE_TIME_RIVALS)
-    names = [rivals] if isinstance(rivals, str) else list(rivals)
-    return {
-        name: SPACE_TIME_RIVALS[check_choice(name, SPACE_TIME_RIVALS, "rivals")] for name in names
-    }
+    one, given = Rival.of(rival), readings.without(split.hidden)
+    law = _given_law(one, given, seconds)
+    if isinstance(law, SpaceTimeLaw):
+        return law
+    return SpaceTimeLaw(law, _empirical_std(one, given, split, seed, seconds))
 
 
-def rival_law(
-    rival: Rival, readings: SensorReadings, split: SpaceTimeSplit, seed: int
-) -> SpaceTimeLaw:
-    """Law of a rival that is given the readings which a split leaves."""
-    given = readings.without(split.hidden)
-    mean, std = rival(given)
-    if std is None:
-        std = _empirical_std(rival, given, split, seed)
-    return SpaceTimeLaw(mean, std)
+def _given_law(rival: Rival, given: SensorReadings, seconds: float) -> SpaceTimeLaw | FloatArray:
+    """Law of a rival fitted to readings, or means (p, n) where it has no more."""
+    found = fitted_to(rival, given, seconds).law
+    found = found(given) if callable(found) else found
+    if hasattr(found, "predict"):
+        found = law_of(found, given)
+    if isinstance(found, SpaceTimeLaw):
+        return found
+    parts = found if isinstance(found, tuple) else (found, None)
+    mean, std = (None if part is None else np.asarray(part, dtype=np.float64) for part in parts)
+    for name, part in (("means", mean), ("standard deviations", std)):
+        if part is not None and part.shape != given.values.shape:
+            raise InvalidInputError(
+                f"expected {name} of shape {given.values.shape}, got {part.shape}"
+            )
+    assert mean is not None
+    return mean if std is None else SpaceTimeLaw(mean, std)
 
 
 def _empirical_std(
-    rival: Rival, given: SensorReadings, split: SpaceTimeSplit, seed: int
+    rival: Rival, given: SensorReadings, split: SpaceTimeSplit, seed: int, seconds: float
 ) -> FloatArray:
     """Root mean squared errors (p, n) where readings are hidden, by kind and by steps ahead."""
-    errors, kinds, ahead = _errors(rival, given, split, seed)
+    errors, kinds, ahead = _errors(rival, given, split, seed, seconds)
     std = np.full(given.values.shape, _root_mean_square(errors))
     for kind in range(len(split.kinds)):
         own = kinds == kind
@@ -114,7 +132,7 @@ def _empirical_std(
 
 
 def _errors(
-    rival: Rival, given: SensorReadings, split: SpaceTimeSplit, seed: int
+    rival: Rival, given: SensorReadings, split: SpaceTimeSplit, seed: int, seconds: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Errors of readings that are hidden for a trial, their kinds, and steps ahead."""
     rng = as_rng(seed)
@@ -122,7 +140,8 @@ def _errors(
     for number in range(N_LAID):
         laid, later = _laid_elsewhere(split, number, rng)
         kind = np.where(later, -1, laid.kind)
-        mean, _ = rival(given.without(laid.hidden | later))
+        law = _given_law(rival, given.without(laid.hidden | later), seconds)
+        mean = law.mean if isinstance(law, SpaceTimeLaw) else law
         known = given.seen & (kind >= 0) & np.isfinite(mean)
         ahead = np.broadcast_to(laid.ahead, kind.shape)
         found.append((given.values[known] - mean[known], kind[known], ahead[known]))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
-from coupledgp.diagnostics.scoring.score_table import PointScore, paired_scores
-from coupledgp.diagnostics.scoring.scores import coverage_points, inside_levels
+from coupledgp.diagnostics.scoring.score_table import NLPD, PointScore, paired_scores
+from coupledgp.diagnostics.scoring.scores import coverage_points, inside_levels, paired_difference
 from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.gp.transforms import TargetTransform
@@ -85,6 +85,10 @@ class ScoreRow:
         Nats per reading.
     coverage_95 : float
         Share of readings in the central 95 % intervals.
+    gain, gain_error : float or None
+        Mean paired decrease of the NLPD from that of the model that is evaluated, nats per reading,
+        and its standard error over sensors; None without such a model, and the error for a single
+        sensor.
     """
 
     split: int
@@ -99,6 +103,8 @@ class ScoreRow:
     crps: float
     coverage_95: float
     bias: float
+    gain: float | None = None
+    gain_error: float | None = None
 
 
 def score_values(y: FloatArray, laws: PointLaws) -> dict[str, Any]:
@@ -108,10 +114,28 @@ def score_values(y: FloatArray, laws: PointLaws) -> dict[str, Any]:
     return {"n": int(y.size), **found}
 
 
+def gain_over(
+    own: SpaceTimeLaw, law: SpaceTimeLaw, readings: SensorReadings, cells: BoolArray
+) -> dict[str, float | None]:
+    """Mean decrease of the NLPD from one law to another at cells (p, n), with its error."""
+    targets = readings.values[cells, None]
+    before, after = (one.at(cells).losses(NLPD, targets) for one in (own, law))
+    found = paired_difference(before, after, np.nonzero(cells)[0])
+    return {"gain": found.mean, "gain_error": found.standard_error}
+
+
 def score_rows(
-    number: int, model: str, law: SpaceTimeLaw, readings: SensorReadings, split: SpaceTimeSplit
+    number: int,
+    model: str,
+    law: SpaceTimeLaw,
+    readings: SensorReadings,
+    split: SpaceTimeSplit,
+    own: SpaceTimeLaw | None = None,
 ) -> list[ScoreRow]:
-    """Scores of a model on a split; kinds and groups in which it predicts nothing have none."""
+    """Scores of a model on a split; kinds and groups in which it predicts nothing have none.
+
+    `own` is the law of the model that is evaluated, from which others differ.
+    """
     known = readings.seen & (split.kind >= 0) & np.isfinite(law.mean)
     rows = []
     for kind in split.kinds:
@@ -120,6 +144,8 @@ def score_rows(
             cells = here & columns
             if cells.any():
                 values = score_values(readings.values[cells], law.at(cells))
+                if own is not None and own is not law:
+                    values |= gain_over(own, law, readings, cells)
                 rows.append(ScoreRow(number, model, kind, group, value, **values))
     return rows
 

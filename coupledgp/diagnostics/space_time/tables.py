@@ -58,16 +58,22 @@ def score_table(report: SpaceTimePage) -> ReportTable | None:
         return None
     unit = f", {report.unit}" if report.unit else ""
     heads = ("hidden values", "predicted by", "values", f"RMSE{unit}", f"MAE{unit}",
-             f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %")  # fmt: skip
-    return ReportTable("All scores by kind of hidden value", heads, rows, "scores", folded=True)
+             f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %", "gain in NLPD, nats")  # fmt: skip
+    title = "All scores by kind of hidden value"
+    return ReportTable(title, heads, rows, "scores", folded=True).shown()
 
 
 def _score_row(one: KindScore, report: SpaceTimePage) -> Row:
     return (
         kind_words(one, report.axis), rival_words(one.model), str(one.n), cell(one.rmse),
         cell(one.mae), cell(one.crps), cell(one.nlpd), _covered(one.coverage, 0.5),
-        _covered(one.coverage, 0.95),
+        _covered(one.coverage, 0.95), _gain(one),
     )  # fmt: skip
+
+
+def _gain(one: KindScore) -> str:
+    error = "" if one.gain_error is None else f" ± {one.gain_error:.2g}"
+    return "" if one.gain is None else f"{one.gain:+.3f}{error}"
 
 
 def _covered(coverage: Mapping[float, float], level: float) -> str:

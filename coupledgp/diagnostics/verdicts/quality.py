@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.chance import clear_gap
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
@@ -187,6 +188,14 @@ def _gains(one: BesideBaseline) -> bool:
 def name_of(one: BesideBaseline) -> str:
     """Name of a baseline in a sentence."""
     return NAMES.get(one.name, one.name)
+
+
+def as_alternative(one: BesideBaseline) -> Alternative:
+    """A baseline as one of the models that could be picked instead; it takes no time."""
+    nlpd = one.differences["nlpd"]
+    return Alternative(
+        name_of(one), "", nlpd["mean"] or 0.0, nlpd["standard_error"], one.rmse, one.nlpd, 0.0
+    )
 
 
 def gap_text(gap: dict[str, float | None]) -> str:

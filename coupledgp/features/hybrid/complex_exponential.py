@@ -164,7 +164,7 @@ def exponents(
     frequencies
         Frequencies (m, d).
     real, imag
-        Real and imaginary part of z (..., n, d). One of them may be None, which means zero.
+        Real and imaginary part of z (..., n, d). Either part may be None, which means zero.
     norm
         Squared norms of the inputs (..., n, 1) for the Gaussian kernel, None for the softmax
         kernel.

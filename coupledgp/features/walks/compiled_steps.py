@@ -1,9 +1,9 @@
 """The compiled laws of steps, which move the walkers of many start nodes side by side.
 
 They agree bit for bit with the laws of `couplings.walkers.steps`. A step has two parts: every
-walker chooses an edge, and then all of them load what is at its end (`arrive`), so that the loads
+walker chooses an edge, and then all walkers load the node at its end (`arrive`), so that the loads
 wait for memory together. Independent walkers choose by `choose_apart`; walkers that a law joins
-choose row by row, after `group` has found those that stand together: `SYSTEMATIC` ones by a
+choose row by row, after `group` has gathered the walkers of each node: `SYSTEMATIC` ones by a
 `quantile` of the edge weights, `REPELLING` ones by `repel`.
 
 An array that a law or a graph does not need is None: running sums of weights on an unweighted

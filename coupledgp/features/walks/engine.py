@@ -8,9 +8,9 @@ an unweighted graph, as in the papers). Its load then telescopes,
 so the engine only counts the walkers of node i that are at node j at step t. Every random number is
 a function of (seed, node, walker, step), see `coupledgp.ground.counter`. The rows that a thread
 walks at a time step together, so that their loads from memory overlap; `compiled_steps` moves the
-walkers, `columns` sorts and counts their visits, and `store` keeps what is left in the order of the
-rows. `reference` does the work of all in plain Python, bit for bit the same. The machine code of
-this file contains parts from the other files, and numba does not see a change there:
+walkers, `columns` sorts and counts their visits, and `store` keeps the result in the order of the
+rows. `reference` walks in plain Python, with the same result bit for bit. The machine code of this
+file contains parts from the other files, and numba does not see a change there:
 `tests/stale_code.py`.
 """
 
@@ -78,7 +78,8 @@ def _count_codes(rows, lengths, indptr, n_codes):  # type: ignore[no-untyped-def
 def _line_up(first, last, rows, lengths, indptr, walkers, until, width, height):  # type: ignore[no-untyped-def]
     """List the walkers of some rows, longest walks first; return the length of the longest walk.
 
-    `until[t]` becomes the number of walkers that make step t, all of them for step 0.
+    `until[t]` becomes the number of walkers that make step t; `until[0]` is the number of all
+    walkers.
     """
     longest = np.int64(0)
     for r in range(first, last):
@@ -113,7 +114,7 @@ def _walk_apart(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, targets, node_bits, edge_bits,
     walkers, shifts, bits, row_keys, keys, until, codes, width, height, step_bits, ends,
 ):  # fmt: skip
-    """Walk independent walkers; those that move at a step come first in the list of all."""
+    """Walk independent walkers; at each step the moving walkers come first in their list."""
     word, row, to, along = walkers[AT], walkers[ROW], walkers[TO], walkers[ALONG]
     together = keys.size
     within = (np.int64(1) << node_bits) - 1

@@ -243,7 +243,7 @@ class Scalable(Protocol):
 
 
 def series_at_scales(kernel: Scalable, plan: HopPlan, factors: Sequence[float]) -> FloatArray:
-    """The series walked at several scales of a kernel, for a length law that is to serve them all.
+    """The walked series at several scales of a kernel, for one length law for all scales.
 
     A law that is matched to one scale is ruinous at a larger one, whose walks it makes too short,
     and costs little at a smaller one. So a kernel whose scale is still to be moved takes the mean

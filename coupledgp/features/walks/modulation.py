@@ -39,7 +39,8 @@ ModulationLike: TypeAlias = ArrayLike | HasModulation
 def n_terms_for(modulation: ModulationLike, tolerance: float = SERIES_TOLERANCE) -> int:
     """The least number n of terms with `tail(n) <= tolerance * tail(0)`, at most `max_terms`.
 
-    Of an array (n_terms,) all coefficients are taken. `tail_of` bounds the part that is neglected.
+    For an array (n_terms,) it is the number of all coefficients. `tail_of` bounds the part that is
+    neglected.
     """
     if not isinstance(modulation, HasModulation):
         return check_vector(modulation, "modulation").size

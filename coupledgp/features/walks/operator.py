@@ -105,7 +105,7 @@ class WalkFeatures(LinearOperator):
         return sparse.csr_array(found) if isinstance(found, np.ndarray) else found
 
     def _scaled_rows(self, positions: Any) -> sparse.csr_array | FloatArray:
-        """Rows of Phi with the scales of their nodes."""
+        """Rows of Phi (p, n_nodes) with the scales of their nodes."""
         chosen = self._chosen(positions)
         found = self._rows(chosen)
         if self._scale is None:
@@ -120,7 +120,7 @@ class WalkFeatures(LinearOperator):
         return V if self._scale is None else self._scale[:, None] * V
 
     def _rows(self, chosen: Any) -> sparse.csr_array | FloatArray:
-        """Rows without scales, sparse if each has nonzeros only in a neighbourhood of its node.
+        """Rows (p, n_nodes) without scales, sparse if each is nonzero only near its node.
 
         A hop is a product of sparse rows with `W~` as long as they are sparse: the cost of few rows
         of a large graph grows with the nodes within `n_hops` steps of their walkers, not with the
@@ -138,7 +138,7 @@ class WalkFeatures(LinearOperator):
         return rows
 
     def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
-        """Sparse rows after as many hops as leave them sparse, and the number of hops left."""
+        """Rows in sparse form after as many hops as keep it sparse, and the number of hops left."""
         limit = DENSE_SHARE * chosen.size * self.shape[1]
         matrix, hops = self.walks.graph.normalized_adjacency, self.head.size
         current = self._walked[chosen]
@@ -223,7 +223,7 @@ class WalkFeatures(LinearOperator):
         return self._rmatmat(np.asarray(v).reshape(-1, 1))[:, 0]
 
     def _spread(self, values: FloatArray) -> FloatArray:
-        """Values of the rows, added up at their nodes."""
+        """Values (len(nodes), k) of the rows, added up at their nodes (n_nodes, k)."""
         if not self.plan.nodes:
             return np.empty(0)
         rows = np.arange(self.shape[0])

@@ -101,8 +101,8 @@ class Walks:
         Parameters
         ----------
         f
-            Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Those beyond
-            `max_length` are neglected; `truncation` gives the size of that part.
+            Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Coefficients
+            beyond `max_length` are neglected; `truncation` gives the size of that part.
 
         Returns
         -------
@@ -222,7 +222,7 @@ def sample_walk_features(
     graph
         The graph.
     modulation
-        Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Those beyond
+        Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Coefficients beyond
         `max_length` are neglected.
     n_walks, p_halt, coupling, length_law, max_length, nodes, generator, memory_limit
         As in `sample_walks`.

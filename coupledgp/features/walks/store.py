@@ -2,7 +2,7 @@
 
 Blocks of rows are worked on at once and finish in any order. Each takes its place when the blocks
 before it have taken theirs, and is copied there at once: nothing is held twice but one block for
-each thread. The arrays have room for what is expected at most. Memory that is never written to is
+each thread. The arrays have room for the largest expected size. Memory that is never written to is
 never given by the system, and the room that is left over goes back at the end.
 """
 
@@ -78,7 +78,7 @@ class Store:
     def add(
         self, first: int, sizes: Sequence[IntArray], values: Sequence[Sequence[NDArray[Any]]]
     ) -> None:
-        """Add rows from `first` on once all before them are there.
+        """Add rows from `first` on as soon as all earlier rows are there.
 
         Parameters
         ----------

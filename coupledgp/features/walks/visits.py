@@ -77,13 +77,13 @@ class Visits(NamedTuple):
 
     @property
     def steps(self) -> NDArray[np.uint16]:
-        """Steps of the distinct visits."""
+        """Steps (v,) of the distinct visits."""
         steps = self.entries >> self.form.count_bits & (1 << self.form.step_bits) - 1
         return steps.astype(np.uint16)
 
     @property
     def counts(self) -> NDArray[np.uint32]:
-        """Numbers of walkers of the distinct visits."""
+        """Numbers (v,) of walkers of the distinct visits."""
         counts = self.entries & (1 << self.form.count_bits) - 1
         return counts.astype(np.uint32) + np.uint32(1)
 

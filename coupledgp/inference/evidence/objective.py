@@ -17,8 +17,9 @@ class Objective(ABC, Generic[Point]):
     """Minus the log posterior density of hyperparameters, up to a constant and a positive factor.
 
     A point is a set of hyperparameters as its domain states them, for example a kernel; variables
-    (q,) are the free ones as an optimiser moves them, most of them logarithms. Scales whose best
-    values are known in closed form given the others are profiled out, or start at these values.
+    (q,) are the free hyperparameters as an optimiser moves them, mostly logarithms. Scales whose
+    best values are known in closed form given the others are profiled out, or start at these
+    values.
 
     Attributes
     ----------

@@ -139,11 +139,11 @@ class LadderProblem(EvidenceProblem):
 
     @abstractmethod
     def at(self, lengthscale: FloatArray) -> PredictiveEvidence:
-        """See the base class; the evidence also predicts other rows."""
+        """Return the evidence at lengthscales (d,), which also predicts other rows."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> LadderProblem:
-        """See the base class; a part has parts again."""
+        """Return the problem of some rows, given by their numbers (b,); it has parts again."""
 
     @property
     def most_rows(self) -> int:
@@ -209,7 +209,7 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         return self._solve(outputscale, noise)[0]
 
     def error(self, outputscale: float, noise: float) -> float:
-        """See the base class: `|x' dG x| / 2 v + k |tr((G + lam I)^-1 dG)| / 2`."""
+        """Estimated error of the evidence: `|x' dG x| / 2 v + k |tr((G + lam I)^-1 dG)| / 2`."""
         _, factor, solved = self._solve(outputscale, noise)
         eps = ENTRY_ROUNDINGS * torch.finfo(self.gram.dtype).eps
         squares = solved.square()
@@ -270,12 +270,12 @@ class SpectralEvidence:
     log_noise: float = 0.0
 
     def quadratic(self, lam: FloatArray | float) -> FloatArray:
-        """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, for each entry of `lam`."""
+        """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, at `lam` of any shape."""
         lam = np.asarray(lam, dtype=np.float64)
         return (self.energies / (self.eigenvalues + lam[..., None])).sum(-1) + self.remainder / lam
 
     def log_determinant(self, lam: FloatArray | float) -> FloatArray:
-        """`logdet(Phi Phi' + lam I)` for each entry of `lam`."""
+        """`logdet(Phi Phi' + lam I)` at `lam` of any shape."""
         lam = np.asarray(lam, dtype=np.float64)
         logs = np.log(self.eigenvalues + lam[..., None]).sum(-1)
         return logs + (self.n_rows - self.eigenvalues.size) * np.log(lam) + self.log_noise
@@ -289,7 +289,7 @@ class SpectralEvidence:
         )
 
     def best_outputscale(self, lam: FloatArray | float) -> FloatArray:
-        """`argmax_v` of the evidence at fixed `lam = s / v`: `quad(lam) / (n k)`."""
+        """`argmax_v` of the evidence at fixed `lam = s / v`, of any shape: `quad(lam) / (n k)`."""
         return self.quadratic(lam) / (self.n_rows * self.n_outputs)
 
 

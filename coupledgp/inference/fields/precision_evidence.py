@@ -63,13 +63,13 @@ class FieldScales(NamedTuple):
     Attributes
     ----------
     kappa : float
-        Per unit of length.
+        kappa of the kernel, per unit of length.
     noise : float
         Ratio g of the variances of noise and field.
     features : float
         Ratio r of the variances of features and field.
     lengthscale : float
-        Of the features.
+        Lengthscale of the features.
     """
 
     kappa: float

@@ -41,7 +41,7 @@ class PrecisionPosterior:
     noise
         Noise variances (n,), over the amplitude.
     columns
-        B (n, q), features of each observation; the constant mean is one of them.
+        B (n, q), features of each observation; the constant mean is one of these.
     penalties
         D (q,), prior precisions of their weights; zeros stand for a flat prior.
 
@@ -111,7 +111,7 @@ class PrecisionPosterior:
 
     @cached_property
     def lower(self) -> FloatArray:
-        """Entries of `L^-1` in the lower triangle of the pattern."""
+        """Entries (e,) of `L^-1` in the lower triangle of the pattern."""
         return self.factor.selected()[0]
 
     @cached_property

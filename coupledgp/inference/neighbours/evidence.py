@@ -114,7 +114,7 @@ class BatchEvidence(LocalObjective):
     neighbours : Neighbours
         The rows of the batch and their neighbours.
     inputs, targets, noise : Tensor (u, d), (u, k) and (u,)
-        Of the rows that occur.
+        Inputs, targets and relative noise of the u rows that occur.
     n_counted, n_total : float
         Observations of the batch and of the whole table, each as often as it counts: the priors
         weigh on the likelihood of the whole.

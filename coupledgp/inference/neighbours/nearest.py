@@ -53,7 +53,7 @@ def nearest_outside(rows: FloatArray, groups: list[Places], k: int) -> list[Plac
     groups
         Places of the rows of each group, which do not overlap.
     k
-        Number of neighbours; `MISSING` stands for those that there are not.
+        Number of neighbours; `MISSING` fills rows with fewer neighbours.
     """
     found = [np.full((group.size, k), MISSING, dtype=np.int64) for group in groups]
     if k == 0:
@@ -119,7 +119,7 @@ def first_block(k: int) -> int:
 
 
 def earlier_by_trees(rows: FloatArray, wanted: Places, k: int) -> Places:
-    """`nearest_earlier` with trees, whatever the number of rows and columns."""
+    """`nearest_earlier`, (w, k), by trees for any number of rows and columns."""
     found = np.full((len(wanted), k), MISSING, dtype=np.int64)
     if k and len(wanted):
         _earlier_by_trees(rows, wanted, found)

@@ -79,7 +79,7 @@ class Structure:
         return shapes
 
     def start(self) -> FloatArray:
-        """The vector from which a search starts."""
+        """The vector (q,) from which a search starts."""
         values: dict[str, FloatArray] = {
             name: np.array(math.log(value)) for name, value in START.items()
         }
@@ -91,7 +91,7 @@ class Structure:
         return self.pack(values)
 
     def pack(self, values: dict[str, FloatArray]) -> FloatArray:
-        """The vector of logarithms, and of frequencies, that are given by name."""
+        """The vector (q,) of logarithms, and of frequencies, from values by name."""
         parts = [np.broadcast_to(values[name], shape) for name, shape in self.shapes.items()]
         return np.concatenate([part.ravel() for part in parts])
 
@@ -128,7 +128,7 @@ class Structure:
         }
 
     def log_prior(self, named: dict[str, Tensor]) -> Tensor:
-        """Log prior density of hyperparameters, up to a constant; frequencies are standard normal.
+        """Log prior density () of hyperparameters, up to a constant; N(0, 1) for frequencies.
 
         A Gaussian kernel's frequencies are so by their spectral density.
         """
@@ -162,7 +162,7 @@ class LocalScales(NamedTuple):
     Attributes
     ----------
     log_lengthscale, log_outputscale, log_noise : Tensor (d,), () and ()
-        Of the local part and the noise; without a local part the first two are zero.
+        Logarithms for the local part and the noise; without a local part the first two are zero.
     feature_lengthscale : Tensor (d,) or None
     feature_outputscale : Tensor ()
     trend : Tensor ()

@@ -66,7 +66,7 @@ class SolvePrior(GraphPrior):
 
     @cached_property
     def _diagonal(self) -> FloatArray:
-        """`K_ii` of all nodes, from the inverse of `I + s L~ + t I` to the power p - 1 of t."""
+        """`K_ii` (n_nodes,), from the inverse of `I + s L~ + t I` to the power p - 1 of t."""
         pattern, p = power_pattern(self.graph, 1), self.power
         slope = np.ones(self.graph.n_nodes)
         factor = BlockFactor(pattern.nodes, pattern.entries(self.scale), slope, p)

@@ -49,10 +49,11 @@ class SpectralMeasures:
     y_eigenvalues, y_weights : FloatArray (r,)
         Measure of the targets: eigenvalues or Ritz values, and weights.
     trace_eigenvalues, trace_weights : FloatArray (n_probes, steps)
-        Measure of the trace. Each row alone is an unbiased estimate of it; an exact one has one
-        row.
+        Measure of the trace. Each row alone is an unbiased estimate of the trace; an exact measure
+        has one row.
     n_outputs : int
-        Number of independent outputs; the measure of the targets is the sum of theirs.
+        Number of independent outputs; the measure of the targets is the sum of the outputs'
+        measures.
     """
 
     y_eigenvalues: FloatArray
@@ -224,7 +225,7 @@ class DenseEvidence:
         )
 
     def gradient(self, scales: Scales) -> FloatArray:
-        """See the base class; exactly, from the eigendecomposition."""
+        """`d log evidence / dtheta` (n_parameters,), exactly, from the eigendecomposition."""
         inverse = 1.0 / (scales.outputscale * self._values + scales.noise)
         alpha = self._vectors @ (inverse[:, None] * self._rotated)
         n_outputs = self.measures.n_outputs
@@ -307,7 +308,7 @@ class IterativeEvidence:
             return finite(self._prior.product(self._nodes, self._nodes, V))
 
     def gradient(self, scales: Scales) -> FloatArray:
-        """See the base class; the trace by random probes."""
+        """`d log evidence / dtheta` (n_parameters,), with the trace by random probes."""
         v, s = scales.outputscale, scales.noise
         solved = solve_columns(
             lambda V: v * self._product(V) + s * V,

@@ -34,7 +34,7 @@ from coupledgp.random import FloatArray, IntArray
 # Sweeps that continue targets to hidden nodes. The evidence is right after any number of them; a
 # smooth continuation loses fewer digits.
 FILL_STEPS = 200
-# Error of functions of `W~` per noise ratio: what the noise hides, with a margin.
+# Error of functions of `W~` per noise ratio that the noise hides, with a margin.
 TOLERANCE_PER_RATIO = 1e-6
 # Error of the mean diagonal of a kernel, of which the noise is a multiple.
 SCALE_TOLERANCE = 1e-8
@@ -81,7 +81,7 @@ class ExactKernelEvidence(ABC):
     graph : Graph
         The graph.
     moments : GraphMoments or None
-        Functions of `W~` on the nodes in use, where the evidence is made of them.
+        Blocks of functions of `W~` on the nodes in use; None where the evidence does not need them.
     n_targets, n_outputs : int
         Shape (n, k) of the targets.
     n_refused : int
@@ -247,7 +247,7 @@ def _slope(kernel: GraphKernel, k: int, x: FloatArray) -> FloatArray:
 
 
 def inverse_of(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`r / (g + r)`: r times Phi, from 0 to 1."""
+    """`r / (g(x) + r)`, r times Phi, from 0 to 1, at eigenvalues x of any shape."""
     return ratio / (kernel.spectral(x) + ratio)
 
 
@@ -261,7 +261,7 @@ def _by_noise(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
 
 
 def _log(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`log(1 + g / r)`."""
+    """`log(1 + g(x) / r)` at eigenvalues x of any shape."""
     return np.log1p(kernel.spectral(x) / ratio)
 
 

@@ -47,7 +47,7 @@ class Forecast(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a fit, for `explain()`; the seconds that it took do not tell two steps apart.
+    """A step of a fit, for `explain()`; steps are equal whatever seconds they took.
 
     Attributes
     ----------

@@ -53,10 +53,11 @@ class ComponentGroups:
 def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     """Groups of the components of a graph for observations at nodes (n,).
 
-    A component with `LEAST_OWN` observed nodes is a group of its own, the `MOST_OWN` of them that
-    have most. All other components are grouped by size: nodes alone, up to 4 nodes, up to 16, and
-    so on. Such a group is fitted if it has `LEAST_OWN` observed nodes in components with two of
-    them or more, as a node alone tells nothing of a kernel. None: one group has all observations.
+    A component with `LEAST_OWN` observed nodes is a group of its own, for at most `MOST_OWN`
+    components, those with most observed nodes. All other components are grouped by size: single
+    nodes, up to 4 nodes, up to 16, and so on. Such a group is fitted if it has `LEAST_OWN` observed
+    nodes in components with two observed nodes or more, as one node alone does not inform a kernel.
+    None: one group has all observations.
     """
     count, member = graph.components()
     seen = np.unique(nodes)
@@ -69,8 +70,8 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     label = np.array([((int(n) - 1).bit_length() + 1) // 2 for n in size])
     label[own] = label.max() + 1 + np.arange(own.size)
     observed = np.bincount(label, n_seen)
-    telling = np.bincount(label, np.where(n_seen > 1, n_seen, 0))
-    fitted = np.flatnonzero(telling >= LEAST_OWN)
+    usable = np.bincount(label, np.where(n_seen > 1, n_seen, 0))
+    fitted = np.flatnonzero(usable >= LEAST_OWN)
     if not fitted.size:
         fitted = np.array([np.argmax(np.where(np.arange(observed.size) > 0, observed, 0))])
     fitted = fitted[np.argsort(-observed[fitted], kind="stable")]
@@ -96,20 +97,20 @@ def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
     ----------
     member, places
         Numbers (n,) of the component, and of the place, of each observation. Components with fewer
-        than `LEAST_OWN` observed places say little of a kernel, and much that is wrong where their
-        values are unlike those of the others.
+        than `LEAST_OWN` observed places determine a kernel badly, and mislead the fit where their
+        values differ from those of other components.
     """
     _, first = np.unique(places, return_index=True)
-    telling = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
-    return telling if telling.any() else np.ones(member.size, dtype=bool)
+    usable = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
+    return usable if usable.any() else np.ones(member.size, dtype=bool)
 
 
-def warn_of_small(telling: BoolArray, member: IntArray, name: str) -> None:
-    """Warn of components, (n,) of observations, that hyperparameters are not found from."""
-    if not telling.all():
+def warn_of_small(usable: BoolArray, member: IntArray, name: str) -> None:
+    """Warn of components whose observations (n,) do not enter the hyperparameters."""
+    if not usable.all():
         warnings.warn(
-            f"{name}: {np.unique(member[~telling]).size} components have fewer than {LEAST_OWN} "
-            f"observed places each, {np.count_nonzero(~telling)} of {telling.size} in all; kernel, "
+            f"{name}: {np.unique(member[~usable]).size} components have fewer than {LEAST_OWN} "
+            f"observed places each, {np.count_nonzero(~usable)} of {usable.size} in all; kernel, "
             "mean and scale there are those of the others, with which they share nothing",
             stacklevel=3,
         )

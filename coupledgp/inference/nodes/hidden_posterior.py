@@ -65,17 +65,17 @@ class HiddenPosterior(GraphPosterior):
         super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
 
     def solve(self, B: FloatArray) -> FloatArray:
-        """See the base class: `Phi X / s` for values X that continue B so that it is zero at H."""
+        """`(v K + s I)^-1 B = Phi X / s` for values X that continue B so that it is zero at H."""
         image = self._smoothed[1] if B is self._Y else self._filled(self._spread(B))[1]
         return image[self.nodes] / self.noise
 
     def mean(self, nodes: IntArray) -> FloatArray:
-        """See the base class: `X - Phi X`."""
+        """Means (p, n_outputs) of f: `X - Phi X`."""
         X, image = self._smoothed
         return X[nodes] - image[nodes]
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; variances of hidden nodes follow from the factor alone."""
+        """Variance (p,) of f at nodes; at hidden nodes from the factor alone."""
         places = self._place[nodes]
         variance = np.empty(nodes.size)
         variance[places >= 0] = self._hidden_variances[places[places >= 0]]
@@ -194,7 +194,7 @@ class HiddenPosterior(GraphPosterior):
 
 
 def _smooth(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`g / (g + r)`."""
+    """`g(x) / (g(x) + r)` at eigenvalues x of any shape."""
     g = kernel.spectral(x)
     return g / (g + ratio)
 

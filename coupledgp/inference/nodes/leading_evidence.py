@@ -56,8 +56,8 @@ def pairs_needed(
     ratio
         Noise ratio.
     tolerance
-        Error relative to the kernel's maximum, below which it and its slopes count as constant;
-        what the noise hides if None.
+        Error relative to the kernel's maximum, below which kernel and slopes count as constant;
+        None: the error that the noise hides.
     """
     if tolerance is None:
         tolerance = hidden_by_noise(ratio)
@@ -74,7 +74,7 @@ def pairs_needed(
 
 
 class _PairValues(NamedTuple):
-    """A kernel and its slopes on the pairs in use and beyond them.
+    """A kernel and its slopes on the pairs in use, and on all further eigenvalues.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class LeadingEvidence(ExactKernelEvidence):
     graph, nodes, Y
         The graph, node numbers (n,), which may repeat, centred targets (n, n_outputs).
     pairs
-        Leading eigenpairs of the graph; those of `leading_of` if None.
+        Leading eigenpairs of the graph; None: the pairs of `leading_of`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class LeadingEvidence(ExactKernelEvidence):
         kernel, ratio
             The kernel, and the noise ratio.
         tolerance
-            Error of the kernel relative to its maximum; what the noise hides if None.
+            Error of the kernel relative to its maximum; None: the error that the noise hides.
         """
         if tolerance is None:
             tolerance = hidden_by_noise(ratio)
@@ -160,7 +160,7 @@ class LeadingEvidence(ExactKernelEvidence):
         return traces
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence at a kernel and `ratio = noise / outputscale`, by eigenpairs.
 
         Raises
         ------

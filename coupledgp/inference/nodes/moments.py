@@ -2,8 +2,8 @@
 
 A fit needs the same block at other parameters again and again. On a small graph all eigenvectors
 are known; on a large one the Chebyshev moments `V' T_k(W~) V` are computed once, up to the degree
-that some function has needed, and every function is a sum of them: no product with `W~` is made
-twice. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
+that some function has needed, and every function is a sum of these moments: no product with `W~` is
+made twice. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class SpectralMoments(GraphMoments):
 class ChebyshevMoments(GraphMoments):
     """Blocks from Chebyshev moments, which are extended when a function needs a higher degree.
 
-    Traces are means over random sign vectors z, the same for every function, with
-    `z' T_2k z = 2 |T_k z|^2 - |z|^2`; those of `T_0, T_1, T_2` are exact.
+    Traces are means over random sign vectors z, the same for every function, with `z' T_2k z = 2
+    |T_k z|^2 - |z|^2`; the traces of `T_0, T_1, T_2` are exact.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class ChebyshevMoments(GraphMoments):
         return Traces(values, widened_error(rest))
 
     def _first_traces(self) -> FloatArray:
-        """`tr T_0, tr T_1, tr T_2`."""
+        """`tr T_0, tr T_1, tr T_2` of `W~`, (3,)."""
         matrix, n = self._graph.normalized_adjacency, self._graph.n_nodes
         return np.array([n, matrix.diagonal().sum(), 2.0 * (matrix.data**2).sum() - n])
 
@@ -248,7 +248,7 @@ class ChebyshevColumns:
         self._step = 0
 
     def advance(self) -> FloatArray:
-        """The next `T_k(W~) V`."""
+        """The next `T_k(W~) V`, (n_nodes, p)."""
         current = self._next
         if self._last is None:
             following = fused_product(self._graph, current)

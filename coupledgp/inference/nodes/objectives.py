@@ -44,7 +44,7 @@ class FixedHyperparameters:
     kernel : bool
         Whether the parameters of the kernel are kept.
     outputscale, noise : float or None
-        Values that are kept, normalised; None for those that are searched for.
+        Values that are kept, normalised; None for each one that is searched for.
     unit : float
         Mean square of the normalised targets.
     """
@@ -125,7 +125,7 @@ class ExactKernelObjective(VectorObjective):
         return kernel if self.ratio is not None else [*kernel, 4 * STEP]
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class; one run does not leave `steps` about its start."""
+        """Box of the free variables in a run, within `steps` of its start."""
         return [
             (max(low, float(t) - step), min(high, float(t) + step))
             for t, step, (low, high) in zip(start, self.steps, self.bounds, strict=True)
@@ -232,7 +232,7 @@ class RoundObjective(VectorObjective):
         self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class; within a factor `REACH` of the start."""
+        """Box of the parameters in a run, within a factor `REACH` of its start."""
         reach = np.log(REACH)
         bounds = self.prior.kernel.bounds_on(self.prior.graph)
         return [

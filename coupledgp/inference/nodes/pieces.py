@@ -127,7 +127,7 @@ def piece_sizes(n_nodes: int, n_observed: int) -> PieceSizes:
     size = int(np.clip(PIECE_OBSERVATIONS / share, PIECE_NODES, MOST_PIECE_NODES))
     size = min(size, n_nodes)
     one = PieceSizes(1, size, share * size)
-    # Families are told apart the better the more pieces there are, so that cheap ones are many.
+    # More pieces separate families better, so that cheap pieces are many.
     wanted = max(ENOUGH / max(share * size, 1.0), CHEAP_SECONDS / one.forecast().seconds)
     number = int(np.clip(np.ceil(wanted), N_PIECES, MOST_PIECES))
     return one._replace(n_pieces=min(number, -(-n_nodes // size)))
@@ -155,7 +155,7 @@ class PiecesEvidence(ExactKernelEvidence):
     graph
         The whole graph.
     pieces
-        Parts of it.
+        Pieces of this graph.
     nodes, Y
         Observed node numbers (n,), centred targets (n, n_outputs). Observations outside of the
         pieces are left out, and those in several pieces count in the first.

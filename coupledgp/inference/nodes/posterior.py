@@ -99,7 +99,7 @@ class GraphPosterior(ABC):
         return 0.5 * (covariance + covariance.T)
 
     def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        """Covariance of f between two lists of nodes times V (len(into), k): a solve a column."""
+        """Covariance of f at nodes (p,) and (q,) times V (q, k), shape (p, k): a solve a column."""
         own = self.prior.product(out, into, V)
         there = self.outputscale * self.prior.product(self.nodes, into, V)
         explained = self.prior.product(out, self.nodes, self.explain(there))
@@ -195,7 +195,7 @@ class DensePosterior(GraphPosterior):
         return solved
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
+        """Variance (p,) of f at nodes; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
         if nodes.size <= BLOCK:
             return super().variance(nodes, report)
         report(f"variances of {nodes.size} nodes")

@@ -95,7 +95,7 @@ def precision_work(graph: Graph, power: int) -> PrecisionWork:
     """Forecast the work with `(I + s L~)^power` before the power or a factor is formed.
 
     Walks of `power` steps bound the entries of the power; a factor of `I + s L~` itself bounds
-    that of the power from below. Expanders, whose factors fill in, are told by their wide levels:
+    that of the power from below. Expanders, whose factors fill in, are known by their wide levels:
     to put them in order would take longer than anything else. The rest is put in order, and the
     entries of the power's factor are counted.
 
@@ -311,7 +311,7 @@ def power_pattern(graph: Graph, power: int) -> PowerPattern:
 
 
 def _entries(pattern: sparse.csr_array, matrix: sparse.csr_array) -> FloatArray:
-    """Values of a matrix at the entries of a pattern that holds it, row by row."""
+    """Values (e,) of a matrix at the entries of a pattern that contains it, row by row."""
     matrix.sort_indices()
     if matrix.nnz == pattern.nnz:
         return np.asarray(matrix.data)

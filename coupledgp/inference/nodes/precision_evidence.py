@@ -94,7 +94,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         return power_pattern(self.graph, self.power)
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence at a kernel and `ratio = noise / outputscale`, by sparse factors.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         return field, float(np.vdot(residuals, residuals)) / ratio
 
     def traces(self, kernel: GraphKernel) -> FloatArray:
-        """Estimate of `tr D K D` and its slopes, by a few random sign vectors."""
+        """Estimate (1 + n_parameters,) of `tr D K D` and its slopes, by a few random signs."""
         root = self._root(self._scale(kernel))
         means = np.append(root.mean, root.mean_slope * scale_slopes(kernel))
         return self.graph.n_nodes * means

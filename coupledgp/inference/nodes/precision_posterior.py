@@ -57,14 +57,14 @@ class PrecisionNodePosterior(GraphPosterior):
         super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
 
     def solve(self, B: FloatArray) -> FloatArray:
-        """See the base class; the residuals of the mean of observations B, over the noise."""
+        """`(v K + s I)^-1 B`: B (n, k) minus its posterior mean, over the noise."""
         return (B - self._smoothed(B)[self.nodes]) / self.noise
 
     def mean(self, nodes: IntArray) -> FloatArray:
         return self._mean[nodes]
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; all variances come from one pass."""
+        """Variance (p,) of f at nodes; all variances come from one pass."""
         return self._variances[nodes]
 
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
@@ -92,7 +92,7 @@ class PrecisionNodePosterior(GraphPosterior):
         report: Progress = silent,
         error: float = 0.0,
     ) -> FloatArray:
-        """See the base class; a prior draw minus its mean given noisy observations of the draw."""
+        """Draws (p, n_samples) of f minus its mean: prior draws less their conditional mean."""
         unique, places = np.unique(np.concatenate([nodes, self.nodes]), return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
         for block in self._blocks(n_samples):

@@ -1,7 +1,7 @@
 """Priors over the nodes of a graph: products with a kernel, exact or walked, and draws.
 
 All are of unit output scale. Nodes are given by number; `K[a, b]` is the kernel between two lists
-of them.
+of nodes.
 """
 
 from __future__ import annotations

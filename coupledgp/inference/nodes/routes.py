@@ -53,7 +53,7 @@ READ_RATE = 4e9
 # Part of a kernel beyond its eigenpairs, as a share of the noise, that a search does not see: the
 # evidence changes by less than a nat.
 UNSEEN = 1e-4
-# Number of eigenpairs, as a multiple of those that a kernel needs at first, and the most of them.
+# Number of eigenpairs, as a multiple of the number that a kernel needs at first, and its limit.
 MORE_PAIRS, MOST_PAIRS = 1.3, 1500
 # Seconds for an entry of a factor while its blocks are found.
 ENTRY_SECONDS = 3e-8
@@ -65,7 +65,7 @@ class EvidenceRoute(NamedTuple):
     Attributes
     ----------
     name, reason : str
-        Short name, and what it works on.
+        Short name, and the matrices that it works on.
     setup, each : Forecast
         Cost of the preparations, and of one evaluation with its gradient.
     make : function
@@ -202,7 +202,7 @@ class CoveredEvidence(LeadingEvidence):
     """Evidence from eigenpairs, which refuses kernels that need more eigenpairs."""
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence, for kernels that are constant beyond the pairs.
 
         Raises
         ------

@@ -13,11 +13,11 @@ from coupledgp.random import FloatArray, IntArray
 class Downdated:
     """Diagonal of `M + D - M[:, A] (M + D)[A, A]^-1 M[A, :]` as members are added to A.
 
-    Of a covariance M of f and noise variances D it is the variance of a new observation given those
-    at A, at places of A too; of a precision M, with `D = 0`, the precision when A is left out. A
-    pivoted Cholesky factor is kept by rows, and a row is extended when its entry is asked for,
-    `O(|A|)` operations for each member added since: what a greedy search with bounds does not look
-    at costs nothing. A member takes one column of M.
+    For a covariance M of f and noise variances D it is the variance of a new observation given the
+    observations at A, at places of A too. For a precision M, with `D = 0`, it is the precision when
+    A is left out. A pivoted Cholesky factor is stored by rows. A row is extended when its entry is
+    requested, by `O(|A|)` operations for each member added since, so that entries which a greedy
+    search with bounds skips cost nothing. A member takes one column of M.
 
     Parameters
     ----------

@@ -16,14 +16,14 @@ from coupledgp.random import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Places for the next sensors, in the order in which a greedy search took them.
+    """Places for the next sensors, in the order of a greedy search.
 
     Attributes
     ----------
     nodes : array or list (k,)
         The places: labels of nodes, or their numbers.
     gains : FloatArray (k,)
-        What each adds to those before it, in `unit`.
+        Gain of each place given the places before it, in `unit`.
     criterion, unit : str
         The criterion, and the unit of gains.
     variance : FloatArray (k + 1,)

@@ -66,11 +66,11 @@ class LaplaceObjective(VectorObjective):
         return replace(self.likelihood, **own) if names else self.likelihood  # type: ignore[type-var]
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class; variables are logarithms."""
+        """Box of the variables in a run, which are logarithms."""
         return [(value - REACH, value + REACH) for value in start]
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; it has no value where the mode is not found."""
+        """The objective at variables (q,), and its gradient (q,); none where no mode is found."""
         at = torch.tensor(variables, requires_grad=True)
         own, others = at[: self.n_variables], at[self.n_variables :]
         with torch.no_grad():

@@ -50,7 +50,7 @@ class DenseSites(SitePrior):
         self.covariance = covariance
 
     def conditioned(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        """See the base class: `K (b - W^1/2 B^-1 W^1/2 K b)`, `B = I + W^1/2 K W^1/2`.
+        """Posterior means `K (b - W^1/2 B^-1 W^1/2 K b)` and `log |B|`, `B = I + W^1/2 K W^1/2`.
 
         (Rasmussen and Williams 2006, algorithm 3.1.)
         """
@@ -61,7 +61,7 @@ class DenseSites(SitePrior):
         return (shift - root * solved) @ self.covariance, _log_determinants(factor)
 
     def moved(self, curvature: Tensor, shift: Tensor) -> Tensor:
-        """See the base class: `K (I + H K)^-1 b`."""
+        """`(K^-1 + H)^-1 b = K (I + H K)^-1 b` (k, n), for curvatures H (k, n)."""
         matrix = _with_one(curvature[:, :, None] * self.covariance)
         return torch.linalg.solve(matrix, shift[..., None])[..., 0] @ self.covariance
 
@@ -79,7 +79,7 @@ class FeatureSites(SitePrior):
         self.features = features
 
     def conditioned(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        """See the base class: `Phi A^-1 Phi' b`, and `|A| = |B|` for `A = I + Phi' W Phi`."""
+        """Posterior means `Phi A^-1 Phi' b` (k, n) and `log |A|` (k,), `A = I + Phi' W Phi`."""
         factor = batch_cholesky(self._matrices(precision), "I + Phi' W Phi")
         weights = _solved(factor, shift @ self.features)
         return weights @ self.features.T, _log_determinants(factor)

@@ -29,7 +29,7 @@ class Basis:
     values : FloatArray (r,)
         l, not negative.
     roots : FloatArray (p,)
-        Square roots of D, the relative variance of what only one sensor sees.
+        Square roots of D, the relative variances of noise and own terms of the sensors.
     lost : float
         Share of the trace of the covariance that lies beyond the kept eigenvectors.
     """

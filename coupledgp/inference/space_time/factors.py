@@ -5,8 +5,8 @@ nonnegative whatever is rounded; no difference of covariances is taken. Bierman'
 observation and Thornton's step in time: Bierman (1977), Factorization methods for discrete
 sequential estimation, chapters 5 and 6.
 
-Series stand side by side in the last axis, `LANES` of them, over which the innermost loops go: one
-instruction of the processor treats several. States, d of them, come before.
+`LANES` series stand side by side in the last axis, over which the innermost loops go: one
+instruction of the processor treats several. The axis of the d states comes before it.
 """
 
 from __future__ import annotations

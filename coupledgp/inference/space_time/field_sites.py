@@ -61,7 +61,7 @@ class FieldSites(Sites):
 
     @property
     def theta(self) -> FloatArray:
-        """Logarithms of the range and the lengthscale, and the logit of the share, as there are."""
+        """Logarithm of range or lengthscale (1,), or both and the logit of the share (3,)."""
         surface, position, share = self.kernel.surface, self.kernel.position, self.kernel.share
         lengths = [
             *([] if surface is None else [surface.range_]),

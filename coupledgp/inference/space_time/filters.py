@@ -38,12 +38,12 @@ MOST_TASKS = 16
 class SeriesFilter:
     """q independent series on one time axis, of covariances `A_i`, by Kalman filters.
 
-    `A_i = l_i sum_graph v_c k_c + sum_node v_c k_c + s I`. Where nothing is seen, rows and columns
-    of `A_i` are left out, and what `solve` returns is zero. Gains do not depend on values: they are
-    computed when they are first needed, for different eigenvalues only, and kept up to the time
-    from which they no longer change by more than 1e-14 of them. The covariance of the states is
-    kept as factors `U D U'`, which lose no digits where the noise is a millionth of the variance,
-    or a lengthscale a million steps. Results are the same bits for any number of threads.
+    `A_i = l_i sum_graph v_c k_c + sum_node v_c k_c + s I`. At times without observations, rows and
+    columns of `A_i` are left out, and `solve` returns zeros. Gains do not depend on values. They
+    are computed at their first use, for different eigenvalues only, and stored up to the time from
+    which their relative change is at most 1e-14. The covariance of the states is kept as factors `U
+    D U'`, which lose no digits where the noise is a millionth of the variance, or a lengthscale a
+    million steps. Results are the same bits for any number of threads.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SeriesFilter:
     times
         Rising times (n,).
     seen
-        Whether anything is observed at each time (n,); None: at all of them.
+        Whether anything is observed at each time (n,); None: at all times.
 
     Raises
     ------
@@ -130,7 +130,8 @@ class SeriesFilter:
     def variances(self) -> FloatArray:
         """Variances (2, q, n) given complete data at the times with observations.
 
-        Of the sum of the graph's terms, `l_i sum_graph v_c k_c` a priori, and of that of all terms.
+        The first is of the sum of the graph's terms, `l_i sum_graph v_c k_c` a priori, the second
+        of the sum of all terms.
         """
         is_graph = np.array([term.where == "graph" for term in self.terms])
         return self._variances(np.stack([is_graph, np.ones_like(is_graph)]), 1)
@@ -302,7 +303,7 @@ class SeriesFilter:
         return np.asarray(scales @ self._space(moving).outputs)
 
     def _split(self, which: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Numbers of the terms that are not constant, and of those that are, in order."""
+        """Numbers of the moving terms, and of the constant terms, in order."""
         bad = [c for c in which if not 0 <= c < len(self.terms)]
         if bad:
             raise InvalidInputError(

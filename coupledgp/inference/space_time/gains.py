@@ -33,7 +33,7 @@ class Dynamics:
     noise : float
         s.
     seen : BoolArray (n,)
-        Whether anything is observed at each time; at one of them or more.
+        Whether anything is observed at each time; true at one time or more.
     """
 
     space: StateSpace

@@ -1,11 +1,11 @@
 """Variances of the unknown cells of space-time data.
 
-The variance of a cell is that given all that lies outside its run, the diagonal of the inverse B of
-the run's block of A^-1, and that of its mean given the cells outside, `d - B w` for a draw d of all
-unknown cells and its product w. The second part is estimated from draws, with a relative error of
-`sqrt(2 / m)` for m of them. Where that leaves more than `LEAST_ERROR` of a standard deviation, some
-cells are solved for, `e_i' ((A^-1)_QQ)^-1 e_i`, and correct those between them. Few cells have the
-inverse itself.
+The variance of a cell is a sum of two parts. The first is its variance given all cells outside its
+run: the diagonal of the inverse B of the run's block of A^-1. The second is the variance of its
+mean given the cells outside, which is `d - B w` for a draw d of all unknown cells and its product
+w. The second part is estimated from m draws, with a relative error of `sqrt(2 / m)`. Where that
+leaves more than `LEAST_ERROR` of a standard deviation, some cells are solved for, `e_i'
+((A^-1)_QQ)^-1 e_i`, and correct the cells between them. Few cells have the inverse itself.
 """
 
 from __future__ import annotations

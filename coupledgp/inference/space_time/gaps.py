@@ -127,8 +127,8 @@ class CompleteSystem:
     def diagonal(self) -> FloatArray:
         """Diagonal (p, n) of A^-1; zero at times at which no sensor reports.
 
-        That of a series lies between the inverse of its variance and that of the noise, beyond
-        which rounding may lead where the noise is small.
+        The diagonal of a series is clipped to lie between the inverse of its variance and the
+        inverse of the noise, since rounding may lead outside where the noise is small.
         """
         s, terms = self.series.noise, self.series.terms
         graph, node = (
@@ -226,7 +226,7 @@ class GapSystem:
     unknown
         Mask (p, n) of Q; false at times at which no sensor reports.
     precision
-        Inverse extra noise E^-1 (c,) of the cells of Q in rising order; None: zeros, all of them
+        Inverse extra noise E^-1 (c,) of the cells of Q in rising order; None: zeros, all cells of Q
         are gaps.
     """
 
@@ -355,7 +355,7 @@ class GapSystem:
     ) -> tuple[FloatArray, FloatArray]:
         """Draws d (m, c) of `N(0, ((A^-1)_QQ + E^-1)^-1)`, and their products w (m, c).
 
-        These are the deviations of the unknown cells from their means given what is observed; w is
+        These are the deviations of the unknown cells from their means given the observations; w is
         drawn from `N(0, (A^-1)_QQ + E^-1)` and d solved for.
         """
         if not self.size:
@@ -368,7 +368,7 @@ class GapSystem:
     def log_determinant(self, n_probes: int, n_steps: int, seed: int) -> tuple[float, float]:
         """log|(A^-1)_QQ + E^-1| and its standard error, zero where a dense matrix is used.
 
-        Of more than `DENSE_GAPS` cells it is estimated from random vectors by quadrature (Ubaru,
+        For more than `DENSE_GAPS` cells it is estimated from random vectors by quadrature (Ubaru,
         Chen and Saad 2017), after a division by the diagonal on both sides.
         """
         if not self.size:

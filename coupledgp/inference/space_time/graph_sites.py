@@ -24,7 +24,7 @@ from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray
 
-# Bytes for which nobody asks what is free: that takes longer than to compute them.
+# Bytes below which free memory is not checked: a check takes longer than the computation.
 FREE_BYTES = 2.0**22
 # Relative error of covariances, of the mean variance, where no other one is asked for.
 SITE_TOLERANCE = 1e-8
@@ -51,7 +51,7 @@ class _GraphMoments:
 
     @cached_property
     def mean_squares(self) -> FloatArray:
-        """`sum_i s_i^2 U_ik^2 / N` of every eigenvector, whose sum with g is the mean variance."""
+        """`sum_i s_i^2 U_ik^2 / N` (n_nodes,), which times g adds up to the mean variance."""
         vectors, scale = dense_spectrum(self.graph).vectors, self.graph.node_scale
         weights = np.ones(self.graph.n_nodes) if scale is None else scale**2
         return np.asarray(weights @ vectors**2) / self.graph.n_nodes
@@ -171,7 +171,7 @@ class GraphSites(Sites):
         return found[:, places[:, None], places[None, :]]
 
     def _plain_gram(self, nodes: IntArray) -> FloatArray:
-        """`K[nodes, nodes]` of distinct nodes."""
+        """`K[nodes, nodes]` (p, p) of distinct nodes."""
         shared = self._shared
         if not shared.is_spectral:
             found = self._moment_gram(nodes)
@@ -181,7 +181,7 @@ class GraphSites(Sites):
         return 0.5 * (found + found.T)
 
     def _moment_gram(self, nodes: IntArray) -> FloatArray | None:
-        """`K[nodes, nodes]` by moments; None if it needs too many of them."""
+        """`K[nodes, nodes]` (p, p) by moments; None if it needs too many of them."""
         try:
             series = expanded([self.kernel.spectral], [self._series_tolerance])
         except NumericalError:

@@ -22,7 +22,7 @@ class Lanes:
     numbers : IntArray (q,)
         Number of each series' kind.
     groups : IntArray (G, LANES)
-        Kind of each lane of each group. Each kind is in one group, in one lane of it or more.
+        Kind of each lane of each group. Each kind is in one group, in one or several of its lanes.
     """
 
     numbers: IntArray

@@ -66,7 +66,8 @@ class Spectra:
         node = expected_periodogram(time_covariance(terms, "node", lags))
         self.node = node + parameters.noise
         self.counts = np.full(self.graph.size, 2.0)
-        # What does not change over time is the same draw in both halves: it tells of no other one.
+        # Terms that are constant over time are the same draw in both halves, which predicts no
+        # other draw.
         self.counts[0] = 0.0
         if self.n % 2 == 0:
             self.counts[-1] = 1.0

@@ -31,7 +31,7 @@ class SensorsLeftOut:
     Attributes
     ----------
     mean, variance : FloatArray (p, n)
-        Of an observation, noise included; NaN where sensor i has none.
+        Moments of an observation, noise included; NaN where sensor i has none.
     """
 
     mean: FloatArray
@@ -101,7 +101,7 @@ def _means(posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray)
         out[own, rows] = np.where(seen, inverses.apply(rows, R[own, rows]), 0.0)
         return out
 
-    # z is what is to be subtracted from the data of the cells, with zeros as data in row i.
+    # z is subtracted from the data of the cells, with zeros as data in row i.
     data = np.repeat(posterior.values[None], m, axis=0)
     data[own, rows] = 0.0
     right = np.where(unknown, system.solve(data), 0.0)

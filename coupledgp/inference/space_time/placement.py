@@ -5,10 +5,11 @@ stationary series, for which frequencies w are independent,
 
     cov(y_A(w)) = S_g(w) K_AA + (S_n(w) + s) I = S_g(w) (K_AA + r(w) I) ,   r = (S_n + s) / S_g .
 
-So what a sensor adds is a weighted mean over frequencies of what it adds in a model without time
-whose noise ratio is `r(w)`. It is a smooth function of `log r`: frequencies are gathered into a few
-groups of like r. All ratios share the eigenvectors of K, so that a gain is a sum over eigenvectors:
-with `K_WW = U diag(l) U'` for W the sensors and V, and `K_SS = Q diag(d) Q'` for the sensors S,
+So the gain of a sensor is a weighted mean over frequencies of its gain in a model without time
+whose noise ratio is `r(w)`. The gain is a smooth function of `log r`: frequencies are gathered into
+a few groups of like r. All ratios share the eigenvectors of K, so that a gain is a sum over
+eigenvectors: with `K_WW = U diag(l) U'` for W the sensors and V, and `K_SS = Q diag(d) Q'` for the
+sensors S,
 
     Var_r(y_i | y_S) = K_ii + r - sum_j (K_iS q_j)^2 / (d_j + r) ,
     1 / Var_r(y_i | y_(W - i)) = sum_j U_ij^2 / (l_j + r) .
@@ -79,14 +80,14 @@ class PlacementSpectra:
         """Groups of frequencies of like ratio, each of the same share of the information."""
         share = self.weights / self.weights.sum()
         ratio = self.own / np.maximum(self.graph, self.own / MOST_RATIO)
-        told = share * np.log1p(1.0 / ratio)
+        information = share * np.log1p(1.0 / ratio)
         order = np.argsort(ratio)
-        place = np.cumsum(told[order]) - 0.5 * told[order]
-        number = np.minimum((place / told.sum() * n_groups).astype(np.int64), n_groups - 1)
+        place = np.cumsum(information[order]) - 0.5 * information[order]
+        number = np.minimum((place / information.sum() * n_groups).astype(np.int64), n_groups - 1)
         found = []
         for k in np.unique(number):
             rows = order[number == k]
-            mean = np.exp(np.average(np.log(ratio[rows]), weights=told[rows]))
+            mean = np.exp(np.average(np.log(ratio[rows]), weights=information[rows]))
             amplitude = float(share[rows] @ self.graph[rows])
             found.append(Group(float(mean), float(share[rows].sum()), amplitude))
         return found
@@ -262,12 +263,12 @@ class _Stationary:
         return Downdated(self._diagonal(r), partial(self._column, r), n_most, r)
 
     def _diagonal(self, ratio: float) -> FloatArray:
-        """`Var(y_i | y_S)` of all places over `S_g`, noise included."""
+        """`Var(y_i | y_S)` (p,) of all places over `S_g`, noise included."""
         explained = (self._turned**2 / (self._values + ratio)[:, None]).sum(axis=0)
         return np.maximum(np.diagonal(self._K) - explained, 0.0) + ratio
 
     def _column(self, ratio: float, j: int) -> FloatArray:
-        """Column j of the covariance of f given the sensors, over `S_g`."""
+        """Column j (p,) of the covariance of f given the sensors, over `S_g`."""
         scaled = self._turned[:, j] / (self._values + ratio)
         column: FloatArray = self._K[:, j] - self._turned.T @ scaled
         return column
@@ -279,6 +280,6 @@ class _Stationary:
 
 
 def _precision(values: FloatArray, vectors: FloatArray, ratio: float, j: int) -> FloatArray:
-    """Column j of `(K + r I)^-1`."""
+    """Column j (p,) of `(K + r I)^-1`."""
     column: FloatArray = vectors @ (vectors[j] / (values + ratio))
     return column

@@ -259,7 +259,7 @@ class SpaceTimePosterior:
     def gap_variances(self) -> FloatArray:
         """Variances (p, n) of f in gaps, NaN elsewhere.
 
-        Those of few gaps are exact, those of many nearly so, see `drawn_variances`.
+        Variances in few gaps are exact, in many gaps nearly so; see `drawn_variances`.
         """
         out = np.full(self.values.shape, np.nan)
         if not self.gaps.size:

@@ -35,7 +35,7 @@ def fill_records(
     regular
         First time from which on all steps are equal and something is always seen up to `stop`.
     total
-        Receives `sum_t log S_t` of each lane over what is seen.
+        Receives `sum_t log S_t` of each lane over the times with observations.
     """
     n_states = outputs.shape[0]
     upper, diagonal = np.zeros((n_states, n_states, LANES)), np.zeros((n_states, LANES))

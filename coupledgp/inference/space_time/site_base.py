@@ -17,7 +17,7 @@ class Sites(ABC):
     """Covariances K between sites under a kernel, divided by their mean variance over all sites.
 
     A site is the number of a node of a graph, or of a vertex of a mesh or network. Objects do not
-    change: `with_theta` gives a new one, which shares what was computed of the graph or operator.
+    change: `with_theta` returns a new one, which shares the results for the graph or operator.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Sites(ABC):
         return found
 
     def checked(self, sites: Any) -> IntArray:
-        """Site numbers (p,); those out of range are refused.
+        """Site numbers (p,); a number out of range is refused.
 
         Raises
         ------

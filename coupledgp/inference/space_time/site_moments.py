@@ -1,7 +1,7 @@
 """Blocks `f(W~)[T, T]` and mean diagonals of many functions f on large graphs, from one pass.
 
-Chebyshev moments `T_k(W~)[T, T]` are computed some columns at a time, so that what is alive at once
-does not grow with the number of sites T on graphs of millions of nodes.
+Chebyshev moments `T_k(W~)[T, T]` are computed some columns at a time, so that the memory does not
+grow with the number of sites T on graphs of millions of nodes.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class SiteMoments:
 class VarianceMoments:
     """Mean diagonals `tr(S f(W~) S) / N` with the scales S of the nodes, from random signs z.
 
-    `z' S T_2k S z = 2 |T_k S z|^2 - |S z|^2` gives two moments a product; those of `T_0`, `T_1` and
-    `T_2` are exact. The signs are the same for every function, so that the mean diagonal is as
+    `z' S T_2k S z = 2 |T_k S z|^2 - |S z|^2` gives two moments a product; the means of `T_0`, `T_1`
+    and `T_2` are exact. The signs are the same for every function, so that the mean diagonal is as
     smooth in the parameters of a kernel as the kernel is. Hutchinson (1990).
 
     Parameters
@@ -193,7 +193,7 @@ class VarianceMoments:
         return values / n, widened_error(sampled) / n
 
     def _first(self) -> FloatArray:
-        """`tr S T_k S` of k = 0, 1, 2."""
+        """`tr S T_k S` of k = 0, 1, 2, (3,)."""
         matrix, squares = self._graph.normalized_adjacency, self._scale**2
         rows = np.repeat(np.arange(self._graph.n_nodes), np.diff(matrix.indptr))
         second = 2.0 * float(squares[rows] @ matrix.data**2) - squares.sum()

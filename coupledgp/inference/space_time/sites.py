@@ -35,8 +35,8 @@ def sites_of(
     ----------
     domain
         A `Graph` or networkx graph, whose sites are its nodes; a `LaplaceOperator` or a triangle
-        mesh, whose sites are the vertices of the operator (`operator.given_vertices` are those
-        that were given).
+        mesh, whose sites are the vertices of the operator (`operator.given_vertices` has the given
+        ones).
     kernel
         On a graph a graph kernel or its name. On an operator `"matern"` (Whittle-Matern, with a
         range in units of length), `"position"`, a kernel of fields, or a graph kernel or the name

@@ -18,12 +18,12 @@ def fill_variances(
 ) -> None:  # fmt: skip
     """Write variances (k, n, LANES) of `g'x` given the data, for g in `asked` (k, d, LANES).
 
-    The other arguments are those of `fill_records`. A place is a time at which the covariance of
-    the state is not stationary yet, r of them, or one from `stop` on.
-    `N <- h h'/S + L'N L`, `L = A (I - G h')`, `V_t = P_t - P_t N P_t`. Row `whole` of `asked` is h
-    (none if negative): `h'V h = s - s^2 (A^-1)_tt` is taken where s is less than `h'P h`, as its
-    error is a rounding of s and that of the other difference one of P. Factors of P are kept at
-    `size` places at once; those of earlier places are computed anew when they are needed.
+    The other arguments are those of `fill_records`. Places are the r times at which the covariance
+    of the state is not stationary yet, and the times from `stop` on. `N <- h h'/S + L'N L`, `L = A
+    (I - G h')`, `V_t = P_t - P_t N P_t`. Row `whole` of `asked` is h (none if negative): `h'V h = s
+    - s^2 (A^-1)_tt` is taken where s is less than `h'P h`, as its error is a rounding of s and the
+    error of the other difference a rounding of P. Factors of P are stored at `size` places at once;
+    factors at earlier places are computed anew when they are needed.
     """
     n_states, n_records = outputs.shape[0], records.shape[0]
     n_places = n_records + steps.size - stop

@@ -50,7 +50,7 @@ class Term:
 
 
 def checked_eigenvalues(eigenvalues: FloatArray) -> FloatArray:
-    """Return eigenvalues (q,) that are not negative, refusing those that are beyond rounding."""
+    """Return eigenvalues (q,) clipped at zero; those below zero beyond rounding are refused."""
     found = check_vector(eigenvalues, "eigenvalues")
     if found.min() < -ROUNDING * max(found.max(), 0.0):
         raise InvalidInputError(f"eigenvalues: expected numbers >= 0, got {found.min():g}")

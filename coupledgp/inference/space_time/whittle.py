@@ -56,7 +56,7 @@ class SpaceTimeParameters:
 
     @property
     def variables(self) -> FloatArray:
-        """All but the sensors' scales as logarithms."""
+        """Variables (q,): the logarithms of all hyperparameters except the sensors' scales."""
         parts = [self.theta]
         for term in self.terms:
             parts += [np.log([term.variance]), term.kernel.theta]
@@ -156,7 +156,7 @@ class Whittle:
         return value + RIDGE * float(away @ away), gradient
 
     def _slopes_of_term(self, term: Term, weights: FloatArray) -> FloatArray:
-        """Slopes in the logarithms of the variance and of the parameters of a time kernel."""
+        """Slopes (1 + n,) in the logarithm of the variance and in n parameters of a time kernel."""
         theta = term.kernel.theta
 
         def weighed(kernel: object) -> float:
@@ -178,7 +178,7 @@ class Whittle:
         inverse: FloatArray,
         graph: FloatArray,
     ) -> FloatArray:
-        """Slopes in theta: `dA = dK S_g` at each frequency."""
+        """Slopes (n_parameters,) in theta: `dA = dK S_g` at each frequency."""
         theta, roots = parameters.theta, parameters.roots
         weights = 0.5 * self.counts * graph
         solved = rotated * inverse

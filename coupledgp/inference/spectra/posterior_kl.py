@@ -72,7 +72,8 @@ class Teacher:
     hyper
         Hyperparameters, shared with the spectrum that is fitted.
     device
-        Device of the tensors: that of the frequencies. Kernels are evaluated on the CPU.
+        Device of the tensors, which is the device of the frequencies. Kernels are evaluated on the
+        CPU.
     weights
         Relative noise and counts of the rows; None for rows that are all alike.
     """

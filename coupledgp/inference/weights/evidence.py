@@ -154,9 +154,9 @@ class ColumnsAtLengthscale(PredictiveEvidence):
     stream : FeatureStream
         Features with the factors of the rows.
     targets : FloatArray (n, k)
-        Normalised, with the factors of the rows.
+        Normalised targets, with the factors of the rows.
     equations : NormalEquations
-        Of features and normalised targets.
+        Normal equations of features and normalised targets.
     """
 
     stream: FeatureStream
@@ -220,7 +220,7 @@ class ColumnsAtLengthscale(PredictiveEvidence):
         return EvidenceGradient(value, by_lengthscale, by_outputscale, by_both - by_outputscale)
 
     def _lengthscale_gradient(self, weights: Tensor, inverse: Tensor, noise: float) -> FloatArray:
-        """Second pass: pull `alpha w' - k Phi A^-1` back to the inputs, chunk by chunk."""
+        """Gradient (d,): pull `alpha w' - k Phi A^-1` back to the inputs in a second pass."""
         feature_map = self.stream.feature_map
         gradient = torch.zeros(feature_map.dim, dtype=torch.float64, device=weights.device)
         chunks = feature_gradients(self.stream, self.targets, weights, inverse, noise)

@@ -172,7 +172,7 @@ def stream_moments(
     stream
         Features of the table.
     targets
-        Targets (n, k) in the memory of the CPU; each chunk of them moves to the offset's device.
+        Targets (n, k) in the memory of the CPU; each chunk moves to the offset's device.
     offset
         Shift of the targets (k,), see `Moments`.
     in_double

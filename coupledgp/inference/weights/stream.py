@@ -21,7 +21,7 @@ MAX_CHUNK_ROWS = 16384
 # added to.
 CACHE_BYTES = 2**23
 CACHE_ROWS = 2048
-# Columns of the blocks in which products are formed: fewer are slow, more compute what is known.
+# Columns of the blocks in which products are formed: fewer are slow, more repeat known entries.
 BLOCK_COLUMNS = (64, 256)
 
 
@@ -128,5 +128,5 @@ def add_gram(total: Tensor, features: Tensor) -> None:
 
 
 def fill_lower(total: Tensor) -> Tensor:
-    """Return the symmetric matrix with the upper triangle of `total`."""
+    """Return the symmetric matrix (M, M) with the upper triangle of `total` (M, M)."""
     return total.triu() + total.triu(1).T

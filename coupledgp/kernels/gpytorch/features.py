@@ -72,7 +72,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     With fewer features than rows, training and prediction factorise matrices of the number of
     features only. So do sums of such kernels, and products as long as the product of the numbers
     of their features is below the number of rows; for prediction with sums and products gpytorch
-    must be told so, by `gpytorch.settings.lazily_evaluate_kernels(False)`. BoTorch, once imported,
+    must be set so, by `gpytorch.settings.lazily_evaluate_kernels(False)`. BoTorch, once imported,
     makes gpytorch factorise everything of up to 4096 rows densely, in the whole process;
     `gpytorch.settings.fast_computations()` and `max_cholesky_size(800)` undo that.
     """
@@ -107,15 +107,15 @@ class FeatureKernel(gpytorch.kernels.Kernel):
             self._draw(known)
 
     def _known_dim(self, dim: int | None) -> int | None:
-        """Return the input dimension if an argument gives it; those that do have to agree."""
+        """Return the input dimension if an argument gives it; several arguments have to agree."""
         found = {} if dim is None else {"dim": check_positive_int(dim, "dim")}
         if self.active_dims is not None:
             found["active_dims"] = self.active_dims.numel()
         if self.ard_num_dims is not None:
             found["ard_num_dims"] = self.ard_num_dims
         if len(set(found.values())) > 1:
-            told = ", ".join(f"{name} says {value}" for name, value in found.items())
-            raise InvalidInputError(f"dim: expected one input dimension, got several: {told}")
+            stated = ", ".join(f"{name} says {value}" for name, value in found.items())
+            raise InvalidInputError(f"dim: expected one input dimension, got several: {stated}")
         return next(iter(found.values()), None)
 
     def _draw(self, dim: int) -> None:

@@ -139,7 +139,7 @@ class GraphKernel(Kernel):
 
 
 def deconvolve(alpha: FloatArray) -> FloatArray:
-    """`f` with `f * f = alpha`: `f_k = (alpha_k - sum_{0<j<k} f_j f_{k-j}) / (2 f_0)` (MATH 8)."""
+    """`f` (n,) with `f * f = alpha`, by `f_k = (alpha_k - sum_{0<j<k} f_j f_{k-j}) / (2 f_0)`."""
     if not alpha[0] > 0:
         raise InvalidInputError(f"alpha: expected alpha_0 > 0, got {alpha[0]}")
     f = np.zeros(alpha.size)
@@ -150,7 +150,7 @@ def deconvolve(alpha: FloatArray) -> FloatArray:
 
 
 def difference(h: FloatArray) -> FloatArray:
-    """Coefficients of `(1 - x) H(x)`: `h_k - h_{k-1}`."""
+    """Coefficients (n,) of `(1 - x) H(x)`: `h_k - h_{k-1}`."""
     out = h.copy()
     out[1:] -= h[:-1]
     return out

@@ -232,7 +232,7 @@ class RandomWalkKernel(GraphKernel):
         return (0.5 * self.steps / self.a * difference(lower))[None, :]
 
     def _binomial(self, power: float, n_terms: int) -> FloatArray:
-        """Coefficients of `((a - 1 + x) / a)^power`, by the ratio of one to the next."""
+        """Coefficients (n,) of `((a - 1 + x) / a)^power`, by the ratio of one to the next."""
         k = np.arange(1, n_terms)
         ratios = (power - k + 1.0) / (k * (self.a - 1.0))
         first = ((self.a - 1.0) / self.a) ** power
@@ -302,7 +302,8 @@ class LearnedKernel(GraphKernel):
     Parameters
     ----------
     coefficients
-        Coefficients f (n,) where a fit starts; those of the heat kernel with t = 2 if left out.
+        Coefficients f (n,) where a fit starts; None: the coefficients of the heat kernel with t =
+        2.
     n_terms
         Number of coefficients if none are given.
     strength

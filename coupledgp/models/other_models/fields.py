@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coupledgp.diagnostics.rivals.rival import Rival
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import reporter
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
@@ -17,9 +18,6 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
     parse_field_kernels,
 )
-from coupledgp.models.other_models.contest import Candidate, Scored
-from coupledgp.models.other_models.tables import scored
-from coupledgp.random import FloatArray
 from coupledgp.search.fields.routes import RouteSettings, fit_field
 
 # Seconds of a fit of one family on one core of a server of 2023: at least, for each product of
@@ -31,25 +29,20 @@ N_FREQUENCIES, COUPLING = 192, "auto"
 
 @dataclass(frozen=True, eq=False)
 class FieldTask:
-    """Observations of a field, and test places at which models are scored.
+    """Observations of a field.
 
     Attributes
     ----------
     process : GaussianProcess
         The process of the model: one of a field, or a mixture of such.
-    points : array (p, ...)
-    y : FloatArray (p, k)
-        Test places and targets.
     seed : int
         Seed of all alternatives.
     """
 
     process: GaussianProcess
-    points: Any
-    y: FloatArray
     seed: int
 
-    def candidates(self) -> list[Candidate]:
+    def rivals(self) -> list[Rival]:
         """Kernels along the surface or network, of position, and of both."""
         member = field_member(self.process)
         assert member is not None
@@ -72,22 +65,21 @@ class FieldTask:
         found["families mixed by evidence"] = ("kernel='auto'", families)
         return [self._of(name, *found[name], operator) for name in found]
 
-    def _of(self, name: str, text: str, families: list[FieldKernel], operator: Any) -> Candidate:
-        """Families of kernels as a candidate."""
-        data = self.process.data
-        n_places = int(place_numbers(data.points).max()) + 1
+    def _of(self, name: str, text: str, families: list[FieldKernel], operator: Any) -> Rival:
+        """Families of kernels as a rival."""
+        n_places = int(place_numbers(self.process.data.points).max()) + 1
         seconds = FIT_SECONDS + COLUMN_SECONDS * n_places * operator.n_vertices / 10
         seconds += CUBIC_SECONDS * min(n_places, 400) ** 3
         settings = RouteSettings("auto", N_FREQUENCIES, COUPLING, self.seed, True)
 
-        def score(limit: float) -> Scored | str:
+        def fit(given: Data, limit: float) -> GaussianProcess | str:
             with reporter("fit") as report:
-                found = fit_field(FieldCovariance(operator), families, data, settings, report)
+                found = fit_field(FieldCovariance(operator), families, given, settings, report)
             if str(found.process) == str(self.process):
                 return "it is the model itself"
-            return scored(found.process, self.points, self.y)
+            return found.process
 
-        return Candidate(f"kernel {name}", f"Use {text}.", len(families) * seconds, score)
+        return Rival(f"kernel {name}", fit, f"Use {text}.", len(families) * seconds)
 
 
 def field_member(process: GaussianProcess) -> FieldGP | PreciseFieldGP | None:

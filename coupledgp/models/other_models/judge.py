@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
+from coupledgp.diagnostics.rivals.contest import seconds_of as seconds_of
+from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals, laws_of_process
 from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.laws import check_targets, law_of
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.score_table import NLPD
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.verdicts.chance import shared_variances
@@ -18,14 +23,12 @@ from coupledgp.diagnostics.verdicts.gathering import correlations
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.nodes import NodeGP
-from coupledgp.gp.protocol import Data, GaussianProcess, Points
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import reporter
-from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models.node_estimator import NodeRegressor
-from coupledgp.models.other_models.contest import Candidate, Contest, Scored
 from coupledgp.models.other_models.fields import FieldTask, field_member
 from coupledgp.models.other_models.nodes import NodeTask
-from coupledgp.models.other_models.tables import TableTask, scored
+from coupledgp.models.other_models.tables import TableTask
 from coupledgp.models.tables import TableRegressor
 from coupledgp.random import FloatArray
 
@@ -43,6 +46,7 @@ def alternatives(
     *,
     budget: float | str = DEFAULT_BUDGET,
     positions: ArrayLike | None = None,
+    rivals: Any = "all",
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Alternatives:
@@ -67,6 +71,14 @@ def alternatives(
         longer than its forecast is ended at the next step of its search.
     positions
         Positions (n_nodes, d) of a graph's nodes: adds a model of them.
+    rivals
+        `"all"` of the above, the name of one, a rival of your own, or a list of any of these; or
+        rivals of your own by name. One of your own is a function of the training data, or an object
+        with a `name` and `fit(data)`, where `data.points` (n, ...) and `data.targets` (n, k) are
+        those of the model. It returns a fitted model of this package or one that `audit` takes, or
+        a function of the points (p, ...) that gives means, or means and standard deviations of
+        observations, (p,) or (p, k). Of means alone the error of five folds is the standard
+        deviation. Its `action` is the advice if it wins, its `seconds` the forecast of its time.
     random_state
         Seed of all alternatives and of the subset.
     progress
@@ -104,15 +116,15 @@ def alternatives(
     chosen = _subset(len(y), seed)
     places = None if positions is None else _checked_positions(positions)
     seconds = seconds_of(budget)
-    own = scored(inner, points[chosen], y[chosen])
-    transformed = asked.model is not model
-    candidates = _candidates(
-        model, inner, points[chosen], y[chosen], places, transformed, seed, seconds
-    )
-    shared = _shared(Subject(asked.model, points[chosen], inner))
+    points, y = points[chosen], y[chosen]
+    own = laws_of_process(inner, points).losses(NLPD, y).reshape(len(y), -1).mean(axis=1)
+    known = _rivals(model, inner, places, asked.model is not model, seed, seconds)
+    found = chosen_rivals(rivals, known)
+    shared = _shared(Subject(asked.model, points, inner))
+    held_out = HeldOut(inner.data, points, y, own, seed, shared)
     with reporter("alternatives", progress) as report:
         left = seconds - (time.perf_counter() - start)
-        return Contest(y[chosen], own.nlpd, left, report, shared).run(candidates)
+        return held_out.alternatives(found, Contest(left, report))
 
 
 def alternatives_of_predictions(
@@ -123,6 +135,7 @@ def alternatives_of_predictions(
     nlpd: FloatArray,
     *,
     budget: float | str = DEFAULT_BUDGET,
+    rivals: Any = "all",
     random_state: Any = 0,
     progress: bool | None = None,
 ) -> Alternatives:
@@ -136,31 +149,27 @@ def alternatives_of_predictions(
         Test rows (p, d) and targets (p,).
     nlpd
         Negative log predictive density (p,) of each test target, nats.
-    budget, random_state, progress
+    budget, rivals, random_state, progress
         As for `alternatives`.
     """
     seed, seconds = seed_from_random_state(random_state), seconds_of(budget)
     data = Data.of(X_train, y_train[:, None])
     chosen = _subset(len(y_test), seed)
-    task = TableTask(
-        data, Columns(X_train.shape[1]), X_test[chosen], y_test[chosen, None], None, False, seed,
-        seconds,
-    )  # fmt: skip
+    task = TableTask(data, Columns(X_train.shape[1]), None, False, seed, seconds)
+    found = chosen_rivals(rivals, task.rivals())
+    held_out = HeldOut(data, X_test[chosen], y_test[chosen, None], nlpd[chosen], seed)
     with reporter("alternatives", progress) as report:
-        contest = Contest(y_test[chosen, None], nlpd[chosen], seconds, report)
-        return contest.run(task.candidates())
+        return held_out.alternatives(found, Contest(seconds, report))
 
 
-def _candidates(
+def _rivals(
     model: Any,
     process: GaussianProcess,
-    points: Points,
-    y: FloatArray,
     positions: FloatArray | None,
     transformed: bool,
     seed: int,
     seconds: float,
-) -> list[Candidate]:
+) -> list[Rival]:
     """Alternatives of the kind of a process's points."""
     first = process.first
     if isinstance(first, NodeGP):
@@ -170,20 +179,18 @@ def _candidates(
                 f"positions: expected {n_nodes} rows, one for each node, got {len(positions)}"
             )
         base = model if isinstance(model, NodeRegressor) else None
-        return NodeTask(first, process.data, base, points, y, positions, seed, seconds).candidates()
+        return NodeTask(first, process.data, base, positions, seed, seconds).rivals()
     if positions is not None:
         raise InvalidInputError("positions: expected them for a model of a graph only")
     if field_member(process) is not None:
-        return FieldTask(process, points, y, seed).candidates()
+        return FieldTask(process, seed).rivals()
     table = model if isinstance(model, TableRegressor) else None
-    columns = Columns(points.shape[1]) if table is None else table.fitted_.columns
+    columns = Columns(process.data.points.shape[1]) if table is None else table.fitted_.columns
     assert columns is not None
-    return TableTask(
-        process.data, columns, points, y, table, transformed, seed, seconds
-    ).candidates()
+    return TableTask(process.data, columns, table, transformed, seed, seconds).rivals()
 
 
-def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
+def _shared(subject: Subject) -> Callable[[PointLaws, FloatArray], float]:
     """What errors that near points share add to the variance of a gain; nothing where unknown.
 
     It is what it would be if the model were true, or, if that is less, what it is where gains go
@@ -195,29 +202,21 @@ def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
     if isinstance(first, NodeGP):
         solved = not first.posterior.has_all_variances
         if solved and first.graph.n_nodes > MOST_NODES:
-            return lambda scored, gains: 0.0
+            return lambda laws, gains: 0.0
     try:
         law = law_of(subject, "model")
     except CoupledGPError:
-        return lambda scored, gains: 0.0
+        return lambda laws, gains: 0.0
     correlation = correlations(law.cov)
     between = np.abs(correlation).mean(axis=2)
     p = len(between)
     together = float(between.sum() - p) / p**2
 
-    def added(scored: Scored, gains: FloatArray) -> float:
-        if_true = shared_variances(law, correlation, scored.mean, scored.std)["nlpd"]
+    def added(laws: PointLaws, gains: FloatArray) -> float:
+        if_true = shared_variances(law, correlation, laws.mean, laws.std)["nlpd"]
         return min(if_true, together * float(gains.var(ddof=1)))
 
     return added
-
-
-def seconds_of(budget: float | str) -> float:
-    """Seconds of a budget, a number or a text such as `"90s"`."""
-    seconds = Budget.of(budget).seconds
-    if seconds is None:
-        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
-    return seconds
 
 
 def _checked_positions(positions: ArrayLike) -> FloatArray:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from coupledgp.diagnostics.rivals.rival import Rival, laws_of_process
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.nodes import NodeGP
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
 from coupledgp.kernels.graph.registry import parse_graph_kernel
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor
-from coupledgp.models.other_models.contest import Candidate, Scored
-from coupledgp.models.other_models.tables import TableTask, scored
-from coupledgp.random import FloatArray
+from coupledgp.models.other_models.tables import TableTask
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.protocol import with_parameters
 
 # Families of kernels that are compared.
@@ -30,7 +32,7 @@ FIT_SECONDS, NODE_SECONDS, CUBIC_SECONDS, SPECTRAL_NODES = 1.0, 2e-4, 3e-9, 1200
 
 @dataclass(frozen=True, eq=False)
 class NodeTask:
-    """Observed nodes of a graph, and test nodes at which models are scored.
+    """Observed nodes of a graph.
 
     Attributes
     ----------
@@ -40,9 +42,6 @@ class NodeTask:
         Observations of the model.
     model : NodeRegressor or None
         The model; None where only its process was given.
-    points : array (p,)
-    y : FloatArray (p, k)
-        Test nodes and targets.
     positions : FloatArray (n_nodes, d) or None
         Positions of the nodes, where they are known.
     seed : int
@@ -53,13 +52,11 @@ class NodeTask:
     process: NodeGP
     data: Data
     model: NodeRegressor | None
-    points: Any
-    y: FloatArray
     positions: FloatArray | None
     seed: int
     budget: float
 
-    def candidates(self) -> list[Candidate]:
+    def rivals(self) -> list[Rival]:
         """Other kernels of the same graph, other graphs, and models of positions."""
         return [*self._families(), *self._graphs(), *self._of_positions()]
 
@@ -81,7 +78,7 @@ class NodeTask:
             free |= {"fixed": None, "outputscale": None, "noise": None}
         return with_parameters(base, **(free | parameters))
 
-    def _families(self) -> list[Candidate]:
+    def _families(self) -> list[Rival]:
         own = type(self.process.hyperparameters.kernel)
         names = [name for name in FAMILIES if type(parse_graph_kernel(name)) is not own]
         return [
@@ -93,7 +90,7 @@ class NodeTask:
             for name in names
         ]
 
-    def _graphs(self) -> list[Candidate]:
+    def _graphs(self) -> list[Rival]:
         """The same model on the graph without weights, and with the combinatorial Laplacian."""
         graph = self.process.graph
         if graph.node_scale is not None:  # the graph of an operator
@@ -115,30 +112,31 @@ class NodeTask:
             kernel = "auto"
         return self._variant(graph=graph, kernel=kernel)
 
-    def _of_positions(self) -> list[Candidate]:
-        if self.positions is None:
+    def _of_positions(self) -> list[Rival]:
+        positions = self.positions
+        if positions is None:
             return []
-        data = self.data
-        rows = Data.of(self.positions[data.points], data.targets)
-        d = self.positions.shape[1]
-        task = TableTask(
-            rows, Columns(d), self.positions[self.points], self.y, None, False, self.seed,
-            self.budget,
-        )  # fmt: skip
+
+        def rows(data: Data) -> Data:
+            return Data.of(positions[data.points], data.targets)
+
+        def fit(data: Data, seconds: float) -> Callable[[IntArray], PointLaws]:
+            process = mixture.fit(rows(data), seconds)
+            return lambda nodes: laws_of_process(process, positions[nodes])
+
+        columns = Columns(positions.shape[1])
+        mixture = TableTask(rows(self.data), columns, None, False, self.seed, self.budget).mixture()
         action = "Use the positions in place of the graph: GPRegressor on them."
-        return [
-            Candidate("positions", action, one.seconds, one.score)
-            for one in task.candidates()
-            if one.name == "mixture"
-        ]
+        return [Rival("positions", fit, action, mixture.seconds)]
 
-    def _of(self, name: str, action: str, model: Any) -> Candidate:
-        def score(seconds: float) -> Scored:
+    def _of(self, name: str, action: str, model: Any) -> Rival:
+        def fit(data: Data, seconds: float) -> GaussianProcess:
             # The other half is for predictions, whose cost the fit does not forecast.
-            timed = with_parameters(model, budget=max(seconds / 2, 1e-3))
-            return scored(timed.fit_data(self.process.data)[0], self.points, self.y)
+            process: GaussianProcess
+            process, _ = with_parameters(model, budget=max(seconds / 2, 1e-3)).fit_data(data)
+            return process
 
-        return Candidate(name, action, self._seconds, score)
+        return Rival(name, fit, action, self._seconds)
 
 
 def unweighted(graph: Graph) -> Graph:

@@ -5,25 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from coupledgp.diagnostics.scoring.scores import point_nlpd
+from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity
-from coupledgp.ground.progress import reporter
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.local import LocalGPRegressor
-from coupledgp.models.other_models import boosting
-from coupledgp.models.other_models.contest import Candidate, Scored
+from coupledgp.models.other_models.boosting import boosting
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import chosen_transforms
-from coupledgp.random import FloatArray
 from coupledgp.selection.member_plans import Size
 from coupledgp.selection.protocol import is_auto, with_parameters
 
@@ -38,7 +33,7 @@ EXACT_ROWS = 1000
 
 @dataclass(frozen=True, eq=False)
 class TableTask:
-    """A table, and test points at which models of it are scored.
+    """A table to which models are fitted.
 
     Attributes
     ----------
@@ -46,9 +41,6 @@ class TableTask:
         Training rows (n, d) and targets (n, k), as the model was given them.
     columns : Columns
         Columns of the table.
-    points : FloatArray (p, d)
-    y : FloatArray (p, k)
-        Test points and targets.
     model : TableRegressor or None
         The model; None for one of another package.
     transformed : bool
@@ -61,14 +53,12 @@ class TableTask:
 
     data: Data
     columns: Columns
-    points: FloatArray
-    y: FloatArray
     model: TableRegressor | None
     transformed: bool
     seed: int
     budget: float
 
-    def candidates(self) -> list[Candidate]:
+    def rivals(self) -> list[Rival]:
         """Models that differ from the model in one respect, and those of other kinds."""
         found = [*self._kernels(), *self._fits(), *self._transforms()]
         if not isinstance(self.model, LocalGPRegressor):
@@ -81,21 +71,14 @@ class TableTask:
                 )
             )
         if not isinstance(self.model, GPRegressor):
-            action = "Mix kernels, local parts, features and a trend by their density: "
-            mixture = self._mixture()
-            found.append(
-                self._of("mixture", f"{action}GPRegressor().", mixture, self._forecast(mixture))
-            )
-        found.append(
-            Candidate(
-                "gradient boosting",
-                "Use boosted trees: scikit-learn's HistGradientBoostingRegressor, with the error "
-                "of cross-validation as standard deviation.",
-                boosting.forecast(self._size.n_rows, self._size.dim, self.y.shape[1]),
-                lambda seconds: boosting.boosted(self.data, self.points, self.y, self.seed),
-            )
-        )
-        return found
+            found.append(self.mixture())
+        return [*found, boosting(self.data, self.seed)]
+
+    def mixture(self) -> Rival:
+        """The mixture of kernels, local parts, features and a trend."""
+        model = self._mixture()
+        action = "Mix kernels, local parts, features and a trend by their density: GPRegressor()."
+        return self._of("mixture", action, model, self._forecast(model))
 
     @property
     def _size(self) -> Size:
@@ -133,7 +116,7 @@ class TableTask:
                 own["coupling"] = self.model.default_coupling
         return with_parameters(self.model, **(own | parameters))
 
-    def _kernels(self) -> list[Candidate]:
+    def _kernels(self) -> list[Rival]:
         """The same method with rougher and smoother kernels, where it has one kernel."""
         own = self._kernel()
         if own is None:
@@ -168,7 +151,7 @@ class TableTask:
         free = {} if kept else {"lengthscale": None, "outputscale": None, "noise": None}
         return {"optimizer": getattr(self.model, "optimizer", None) or "lbfgs", **free}
 
-    def _fits(self) -> list[Candidate]:
+    def _fits(self) -> list[Rival]:
         """The same kernel with fitted hyperparameters, where those of the model were given."""
         if self._kernel() is None or getattr(self.model, "optimizer", "lbfgs") is not None:
             return []
@@ -176,7 +159,7 @@ class TableTask:
         action = "Fit the hyperparameters: optimizer='lbfgs'."
         return [self._of("fitted hyperparameters", action, model, self._forecast(model))]
 
-    def _transforms(self) -> list[Candidate]:
+    def _transforms(self) -> list[Rival]:
         """The same model of transformed targets, where they are not transformed yet."""
         if self.transformed or (self.data.weights is not None and self.data.weights.level):
             return []
@@ -186,38 +169,22 @@ class TableTask:
         if self.model is None:
             action = f"Transform the targets: {text}."
 
-        def score(seconds: float) -> Scored | str:
+        def fit(data: Data, seconds: float) -> FittedRival | str:
             asking = with_parameters(base, target_transform="auto")
-            transforms = chosen_transforms(asking, self.data, self.columns)
+            transforms = chosen_transforms(asking, data, self.columns)
             if all(one == Identity() for one in transforms):
                 return "no transform has more evidence than none"
-            inner, _ = base.fit_data(transformed_data(self.data, transforms), self.columns)
-            found = self.scored(TransformedGP.of(inner, transforms, self.data))
+            inner, _ = base.fit_data(transformed_data(data, transforms), self.columns)
             names = short_numbers(", ".join(str(one) for one in transforms))
-            return found._replace(detail=f" It takes {names}.")
+            return FittedRival(TransformedGP.of(inner, transforms, data), f" It takes {names}.")
 
-        return [Candidate("transformed targets", action, 1.5 * self._forecast(base), score)]
+        return [Rival("transformed targets", fit, action, 1.5 * self._forecast(base))]
 
-    def _of(self, name: str, action: str, model: Any, seconds: float) -> Candidate:
-        """An estimator as a candidate."""
+    def _of(self, name: str, action: str, model: Any, seconds: float) -> Rival:
+        """An estimator as a rival."""
 
-        def score(limit: float) -> Scored:
-            return self.scored(model.fit_data(self.data, self.columns)[0])
+        def fit(data: Data, limit: float) -> GaussianProcess:
+            process: GaussianProcess = model.fit_data(data, self.columns)[0]
+            return process
 
-        return Candidate(name, action, seconds, score)
-
-    def scored(self, process: GaussianProcess) -> Scored:
-        """Scores of a process at the test points."""
-        return scored(process, self.points, self.y)
-
-
-def scored(process: GaussianProcess, points: Any, y: FloatArray) -> Scored:
-    """Scores of a process at points (p, ...) with targets (p, k)."""
-    with reporter("predict") as report:
-        report("predictions")
-        mean, variance = process.law(points, "variance", report=report)
-        assert variance is not None
-        std = np.sqrt(variance)
-        if process.is_gaussian:
-            return Scored(mean, std, point_nlpd(y, mean, std).mean(axis=1))
-        return Scored(mean, std, -process.log_density(points, y, report=report) / y.shape[1])
+        return Rival(name, fit, action, seconds)

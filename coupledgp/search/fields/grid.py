@@ -144,11 +144,11 @@ class FieldGrid:
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Systematic draws from all candidates, `MAX_MEMBERS` for each family on average."""
         grids = [self.candidates(family, report) for family in families]
-        told, logs = [], []
+        compared, logs = [], []
         for family, (members, n_candidates) in zip(families, grids, strict=True):
             values = np.array([member.log_evidence for member in members])
             log_mean = float(logsumexp(values) - np.log(n_candidates))
-            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
+            compared.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
             logs.append(values - np.log(n_candidates))
         chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
         n_draws = MAX_MEMBERS * len(families)
@@ -159,19 +159,19 @@ class FieldGrid:
             replace(everyone[j], weight=float(count / n_draws))
             for j, count in zip(places[order], counts[order], strict=True)
         ]
-        return kept, _with_weights(told)
+        return kept, _with_weights(compared)
 
     def best(
         self, families: Sequence[FieldKernel], report: Progress = silent
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Candidates of greatest evidence of each family, mixed by it."""
         kept: list[tuple[float, FieldCandidate]] = []
-        told: list[FamilyEvidence] = []
+        compared: list[FamilyEvidence] = []
         for family in families:
             members, n_candidates = self.candidates(family, report)
             values = np.array([member.log_evidence for member in members])
             log_mean = float(logsumexp(values) - np.log(n_candidates))
-            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
+            compared.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
             shares = np.exp(values - logsumexp(values))
             order = np.argsort(-shares)[:MAX_MEMBERS]
             order = order[shares[order] >= LEAST_SHARE * shares[order[0]]]
@@ -182,7 +182,7 @@ class FieldGrid:
         mixed = [member for member in mixed if member.weight >= LEAST_WEIGHT]
         rest = sum(member.weight for member in mixed)
         mixed = [replace(member, weight=member.weight / rest) for member in mixed]
-        return sorted(mixed, key=lambda member: -member.weight), _with_weights(told)
+        return sorted(mixed, key=lambda member: -member.weight), _with_weights(compared)
 
     def candidates(
         self, family: FieldKernel, report: Progress = silent
@@ -285,7 +285,7 @@ class FieldGrid:
         return scales
 
 
-def _with_weights(told: Sequence[FamilyEvidence]) -> list[FamilyEvidence]:
+def _with_weights(compared: Sequence[FamilyEvidence]) -> list[FamilyEvidence]:
     """Families with their shares of the evidence."""
-    mean = logsumexp([family.log_evidence for family in told])
-    return [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in told]
+    mean = logsumexp([family.log_evidence for family in compared])
+    return [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in compared]

@@ -67,7 +67,7 @@ class FieldSelection:
         return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
 
     def explain(self) -> str:
-        """Tell the families, the members and the reason, a line each."""
+        """The families, the members and the reason, a line each."""
         lines = [self.reason]
         lines += [
             f"{family.name}: weight {family.weight:.3f}, log evidence {family.log_evidence:.2f} "
@@ -111,11 +111,11 @@ def fit_fields(
     targets = units.normalized(data.targets)
     n_places = int(place_numbers(data.points).max()) + 1
     if n_places < FEWEST or are_constant(data.targets):
-        members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
+        members, compared = [_default(families[0], covariance)], list[FamilyEvidence]()
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:
         grid = FieldGrid(covariance, data.points, targets)
-        members, told = (grid.compare if averages else grid.best)(families, report)
+        members, compared = (grid.compare if averages else grid.best)(families, report)
         reason = (
             "families by evidence with equal prior mass, in each the kernels of greatest evidence"
         )
@@ -126,7 +126,7 @@ def fit_fields(
     mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
     fitted = [_given(covariance, member, mean_variance, data, units, normalize)
               for member in members]  # fmt: skip
-    selection = FieldSelection(tuple(told), tuple(members), reason)
+    selection = FieldSelection(tuple(compared), tuple(members), reason)
     if len(fitted) == 1:
         return fitted[0], selection
     weights: FloatArray = np.array([member.weight for member in members])

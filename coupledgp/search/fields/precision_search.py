@@ -54,7 +54,7 @@ class SearchSettings(NamedTuple):
         `log kappa -> (log r, its derivative)`: the ratio of features and field for a share that is
         kept; None: free.
     max_iterations : int
-        Of L-BFGS.
+        Largest number of iterations of L-BFGS.
     """
 
     smoothness: float
@@ -112,7 +112,7 @@ class PrecisionObjective(Objective[FieldPoint]):
     Parameters
     ----------
     settings
-        What is free and what is given.
+        Free and given hyperparameters.
     evidence
         The model.
     """
@@ -122,7 +122,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         self.size = evidence.targets.size
 
     def variables(self, point: FieldPoint) -> FloatArray:
-        """The free variables of the scales, within their bounds."""
+        """The free variables (q,) of the scales, within their bounds."""
         box = self.box(point)
         return np.clip(np.array(point.scales[: len(box)]), *np.transpose(box))
 
@@ -137,7 +137,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         return -found.log_evidence / self.size
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; `FAILED` where a matrix is not positive definite."""
+        """The objective and its gradient (q,); `FAILED` where a matrix is not positive definite."""
         scales, slope = self._tied(FieldScales(*variables))
         try:
             found = self.evidence.at(scales, True)
@@ -165,7 +165,7 @@ class PrecisionSearch:
     ----------
     settings : SearchSettings
     search : Search
-        What runs it.
+        Runs of the optimiser.
     """
 
     settings: SearchSettings
@@ -200,7 +200,7 @@ class PrecisionSearch:
         Raises
         ------
         NumericalError
-            None of them has a positive definite matrix.
+            No point of the grid has a positive definite matrix.
         """
         grid = [
             plain.scales._replace(features=0.0, lengthscale=float(np.log(scale)))

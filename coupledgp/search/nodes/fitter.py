@@ -41,7 +41,7 @@ class NodeSearch(NamedTuple):
     converged : bool
         Whether the last round left the hyperparameters where they were.
     steps : tuple of Step
-        What was done, with forecasts and seconds.
+        Steps of the fit, with forecasts and seconds.
     """
 
     n_rounds: int = 0
@@ -326,7 +326,7 @@ class NodeFitter:
         return forecast.seconds <= seconds
 
     def _known_scales(self, found: FittedKernel) -> Scales | None:
-        """Scales by which the accuracy of the prior is chosen: those found, or those given."""
+        """Scales that set the accuracy of the prior: the found scales, or else the given ones."""
         if found.point is not None:
             return found.point.scales
         outputscale, noise = self._kept("outputscale"), self._kept("noise")

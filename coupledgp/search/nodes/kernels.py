@@ -73,13 +73,13 @@ class FoundKernel(NamedTuple):
     point : EvaluatedKernel
         Best kernel and scales.
     is_whole : bool
-        Whether its evidence is that of all observations.
+        Whether its evidence is of all observations.
     n_rounds, n_evaluations : int
         Effort of the search.
     converged : bool
         Whether it ended by a tolerance, not by the budget.
     family : int or None
-        Number of the kernel among those that were given; None: another one took their place.
+        Number of the kernel among the given ones; None: another kernel took their place.
     """
 
     point: EvaluatedKernel
@@ -96,7 +96,7 @@ class FamilyFit(NamedTuple):
     Attributes
     ----------
     family : int or None
-        Its number among those that were given.
+        Its number among the given families.
     point : EvaluatedKernel
         Its best kernel and scales there.
     n_evaluations : int
@@ -151,7 +151,7 @@ class NodeSearcher:
     minimise : Minimiser
         The optimiser.
     steps : list of Step
-        What was done so far, for `explain()`.
+        Steps so far, for `explain()`.
     """
 
     data: NodeObservations
@@ -339,7 +339,7 @@ class NodeSearcher:
         """Go on from the best kernels of the part with all observations.
 
         The second result is the name of a way that refused kernels which the search led to. Where
-        it refused all of them the first is the best of the part.
+        it refused all kernels, the first result is the best kernel of the part.
         """
         start = time.perf_counter()
         forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))

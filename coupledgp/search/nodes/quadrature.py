@@ -160,7 +160,7 @@ class KernelPosterior:
         self.n_evaluations = 0
 
     def average(self, n_draws: int, report: Progress = silent) -> KernelAverage:
-        """Draws of equal mass; those at one node are one draw of greater weight."""
+        """Draws of equal mass; draws at one node are one draw of greater weight."""
         boxes = [self._ranges(kernel) for kernel in self.families]
         nodes = []
         for number, (kernel, box) in enumerate(zip(self.families, boxes, strict=True)):

@@ -221,7 +221,7 @@ class WalkRounds(Rounds[FloatArray]):
         return self.max_rounds + 1
 
     def objective(self, theta: FloatArray) -> RoundObjective:
-        """The objective near parameters (n_parameters,), with walks drawn for them."""
+        """The objective near parameters (n_parameters,), with walks drawn for these parameters."""
         prior = self.make_prior(self.start.with_theta(theta))
         return RoundObjective(prior, self.make_evidence, *self.kept)
 
@@ -231,7 +231,7 @@ class WalkRounds(Rounds[FloatArray]):
         Raises
         ------
         NumericalError
-            None of them has a finite evidence.
+            No starting point has a finite evidence.
         """
         starts = list(dict.fromkeys(kernels))
         value = np.inf
@@ -250,7 +250,7 @@ class WalkRounds(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; settled where no parameter has moved much."""
+        """Go on for one round; it has settled where no parameter has moved much."""
         objective = self.objective(before.point)
         search.improved(objective, before.point, STOPPING)
         value, theta = objective.best

@@ -52,7 +52,7 @@ class SpaceTimeModel:
     Attributes
     ----------
     time_kernels : tuple of TimeKernel
-        Candidates for the kernel of what moves; the one of greatest evidence is taken.
+        Candidates for the kernel of the part that moves; the one of greatest evidence is taken.
     periods : tuple of float
         Periods of cycles, in the unit of the axis.
     n_harmonics : int
@@ -179,12 +179,12 @@ def learned(
     fit: SearchResult[SpaceTimeParameters],
     report: Progress,
 ) -> tuple[Sites, SearchResult[SpaceTimeParameters]]:
-    """Sites whose sensors have a covariance that is learned, and the fit at them.
+    """Sites with a learned covariance of the sensors, and the fit at these sites.
 
-    The other hyperparameters are kept: found anew they would suit the fastest part of what the
-    sensors share, and forecasts and hidden sensors would have worse laws. Sites and fit are as they
-    were where the steps are not alike or the kernel's covariance predicts one half of the times
-    from the other as well.
+    The other hyperparameters do not change: found anew they would suit the fastest part that
+    sensors share, and forecasts and hidden sensors would have worse laws. The arguments are
+    returned if the steps are not alike, or if the kernel's covariance predicts one half of the
+    times from the other as well.
     """
     data = rows.normalized(units)
     last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)
@@ -221,7 +221,7 @@ def searched(
 ) -> SearchResult[SpaceTimeParameters]:
     """Hyperparameters of greatest evidence.
 
-    They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the
+    They come from at most `MOST_SENSORS` informative sensors, fewer on large graphs, chosen by the
     seed, and the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are
     one.
     """
@@ -327,7 +327,7 @@ def _rejected(
 
 
 def rejectable_cells(observed: NDArray[Any], far: NDArray[Any]) -> NDArray[Any]:
-    """Cells (p, n) to leave out, without those of sensors that would lose every observation."""
+    """Cells (p, n) to leave out, except where a sensor would lose every observation."""
     alive = (observed & ~far).any(axis=1)
     return far & alive[:, None]
 

@@ -1,7 +1,7 @@
 """Fit of the hyperparameters of a space-time model: rounds of imputation and maximisation.
 
-By Fisher's identity the gradient of the evidence of what is observed is the mean, over draws of the
-gaps from their law, of the gradient of the evidence of complete data. Each round fits to a few
+By Fisher's identity the gradient of the evidence of the observations is a mean over draws of the
+gaps from their law: of the gradient of the evidence of complete data. Each round fits to a few
 draws of the gaps (`whittle`; on irregular axes `filter_evidence`), then draws them anew. The first
 round fills gaps along time.
 """
@@ -49,7 +49,7 @@ class SpaceTimeObjective(Objective[SpaceTimeParameters]):
         self.evidence, self.start, self.limits = evidence, start, limits
 
     def variables(self, point: SpaceTimeParameters) -> FloatArray:
-        """See the base class; within the bounds."""
+        """Variables (q,) of the parameters, clipped to their bounds."""
         return np.clip(point.variables, *np.array(self.limits).T)
 
     def point(self, variables: FloatArray) -> SpaceTimeParameters:

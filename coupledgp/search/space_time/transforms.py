@@ -29,8 +29,8 @@ MARGIN = 5.0
 class TransformSearch:
     """Evidence of values under transforms, with gaps filled along time.
 
-    What is filled counts as data, so that transforms are compared on the same values: evidence of z
-    and the slopes of the transform at all of them.
+    Filled values count as data, so that transforms are compared on the same values: by the evidence
+    of z and the slopes of the transform at all values.
 
     Parameters
     ----------

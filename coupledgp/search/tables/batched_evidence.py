@@ -32,7 +32,7 @@ from coupledgp.search.row_order import first_rows
 
 # Bytes of random rows in memory at once.
 SAMPLE_BYTES = 2**27
-# Rows that are kept for the whole search: those held out, and those a comparison is given.
+# Rows in memory for the whole search: held-out rows, and rows that a comparison is given.
 KEPT_ROWS = MAX_HELD_OUT + GIVEN_ROWS
 
 
@@ -83,14 +83,14 @@ class BatchedEvidence(LadderProblem):
         return min(largest_sample(self.stream.X.shape[1] + self.n_outputs), self.n_rows)
 
     def row_order(self, rng: np.random.Generator, size: int) -> IntArray:
-        """See the base class; the rows that every comparison needs are read and kept."""
+        """The first numbers (size,) of the rows in random order; the first rows are stored."""
         order = first_rows(rng, self.n_rows, size)
         rows = np.sort(order[:KEPT_ROWS])
         self._kept = rows, self.passes.take(rows)
         return order
 
     def at(self, lengthscale: FloatArray) -> BatchedAtLengthscale:
-        """See the base class; one pass over the table, made at the first evaluation."""
+        """Return the evidence at lengthscales (d,), by one pass over the table at its first use."""
         return BatchedAtLengthscale(self, lengthscale)
 
     def statistics(self, lengthscale: FloatArray) -> DataStatistics:
@@ -102,7 +102,7 @@ class BatchedEvidence(LadderProblem):
         return self._last[1]
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
-        """See the base class; another pass where the rows are not in memory."""
+        """Return the problem of some rows (b,); rows that are not in memory take another pass."""
         data = self._rows(rows)
         stream = replace(self.stream, X=data.points)
         targets = self.units.normalized(data.targets)

@@ -109,7 +109,7 @@ class LocalSearch:
         return replace(self, n_evaluations=self.n_evaluations + n_evaluations)
 
     def started(self, structure: Structure) -> FloatArray:
-        """A vector of another structure with the values that both have."""
+        """A vector (q,) of another structure, with the values of the parameters that both have."""
         start = structure.named(structure.start())
         found = self.structure.named(self.vector)
         values = {name: np.asarray(found.get(name, value)) for name, value in start.items()}
@@ -149,7 +149,7 @@ class LocalFitter:
         return len(self.rows)
 
     def batch(self, size: int, stage: int) -> NDArray[np.int64]:
-        """Places of the rows of a batch, in rising order."""
+        """Places (b,) of the rows of a batch, in rising order."""
         n_rows = self.n_rows
         if size >= n_rows:
             return np.arange(n_rows)
@@ -296,7 +296,7 @@ class Batches(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; the trials are a part of the first round."""
+        """Go on for one round; the trials are a part of the first round."""
         number, rows = before.n_rounds, self.rounds[before.n_rounds]
         left = rows.max_iterations - (0 if number else TRIAL_ITERATIONS)
         objective, stopping = self.objective(number, before.point), Stopping(left, VALUE_TOLERANCE)

@@ -1,7 +1,7 @@
 """Spectra fitted to the evidence, several from two trajectories, for a mixture of their posteriors.
 
 The evidence as a function of the frequencies overfits: its maximum predicts with variances that are
-too small. Three things keep the predictions honest, the last of them on its own.
+too small. Three measures keep the predictions honest; the last one suffices alone.
 
 1. Jitter: along one trajectory the evidence is that of frequencies moved by fresh noise, whose
    scale falls in stages, so that only optima wide enough to survive it are entered; the spectral
@@ -191,7 +191,7 @@ class Trajectory:
         return self.state(**dict(zip(names, found.best, strict=True)))
 
     def loss(self, jitter: float) -> Tensor:
-        """Minus the log evidence of one batch and the log prior, per target."""
+        """Minus the log evidence of one batch and the log prior, per target, a tensor ()."""
         frequencies = self.frequencies
         if jitter:
             noise = self.rng.standard_normal(tuple(frequencies.shape))

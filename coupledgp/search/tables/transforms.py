@@ -51,7 +51,7 @@ class ScoredTransform:
     log_evidence : float
         Log evidence of y, nats.
     lengthscale : FloatArray (d,)
-        Those of greatest evidence.
+        Lengthscales of greatest evidence.
     errors : FloatArray (n,)
         Squared errors of the mean of each y given the others, in units of y squared.
     """
@@ -182,7 +182,7 @@ class _Profile:
     def errors(self, transform: TargetTransform) -> FloatArray:
         """Squared errors (n,) of each y's mean given all other targets, at the same scales.
 
-        Of z they follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
+        Errors of z follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
         and its variance `1 / P_ii` (Rasmussen and Williams, 2006, section 5.4.2).
         """
         values, units, _ = self.problem.transformed(transform)
@@ -260,9 +260,10 @@ def fit_transforms(
 
 
 def candidates(targets: FloatArray) -> Sequence[TargetTransform]:
-    """Transforms that "auto" compares with none: those in whose domain all targets (n, 1) lie.
+    """Transforms that "auto" compares with no transform: all whose domain has all targets (n, 1).
 
-    Yeo and Johnson's, which keeps no lower end, is left out for positive targets near zero.
+    The transform of Yeo and Johnson has no lower end and is left out for positive targets near
+    zero.
     """
     every: list[TargetTransform] = [Log(), BoxCox(), Logit()]
     if targets.min() <= 0 or targets.mean() > FAR * targets.std():

@@ -194,7 +194,7 @@ def test_forms(model, tmp_path):
     assert len(found["worst_rows"]) == 20
     assert found["provenance"]["data"] == "six days"
     page = report.to_html(tmp_path / "r.html")
-    for text in ("By day", "rows left out", "the worst first", "Beside simple predictions"):
+    for text in ("By day", "rows left out", "the worst first", "What else could be used"):
         assert text in page
     assert "test points" not in page
     assert report.verdict().startswith("Left out: 120 rows, each from those of other groups")

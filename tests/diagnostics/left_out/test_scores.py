@@ -8,6 +8,7 @@ from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.measures import marginal_scores
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
 
 RNG = np.random.default_rng(9)
@@ -28,7 +29,7 @@ def test_losses_of_a_group_go_together():
     assert error_over_groups(losses, GROUPS) == pytest.approx(error_by_hand(losses), rel=1e-12)
     names = np.array(["d", "a", "c", "b"])[GROUPS]
     assert error_over_groups(losses, names) == pytest.approx(error_by_hand(losses), rel=1e-12)
-    found = marginal_scores(Y, MEAN, STD, "", None, GROUPS)
+    found = marginal_scores(Y, PointLaws(MEAN, STD), "", GROUPS)
     assert found["standard_errors"]["nlpd"] == pytest.approx(error_by_hand(losses), rel=1e-12)
     squares = (Y - MEAN)[:, 0] ** 2
     expected = error_by_hand(squares) / (2 * np.sqrt(squares.mean()))

@@ -10,14 +10,19 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
+from coupledgp.diagnostics.rivals.rival import Rival
+from coupledgp.diagnostics.scoring.alternatives import Skipped
+from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of
+from coupledgp.diagnostics.space_time.rivals import rival_law
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw, score_rows, score_values
 from coupledgp.diagnostics.space_time.sensors_out import leave_one_sensor_out
 from coupledgp.diagnostics.space_time.simple import nearest_sensor
 from coupledgp.diagnostics.space_time.splits import SplitPlan
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.transforms import Log
+from coupledgp.random import draw_seed
 from tests.diagnostics.space_time.cases import DenseSpaceTime, readings, road
 
 PLAN = SplitPlan(sensors=0.2, cells=0.1, gap=8.0, gap_sensors=0.5, horizon=3.0)
@@ -84,7 +89,8 @@ def test_the_same_seed_gives_the_same_scores(result):
     again = evaluate_space_time(
         None, data, splits=2, plan=PLAN, rivals=["linear in time", "nearest sensor"], random_state=3
     )
-    assert again.rows == tuple(row for row in result.rows if row.model != "DenseSpaceTime")
+    others = (row for row in result.rows if row.model != "DenseSpaceTime")
+    assert again.rows == tuple(replace(row, gain=None, gain_error=None) for row in others)
 
 
 def test_tables(result, tmp_path):
@@ -118,6 +124,81 @@ def test_rivals_of_ones_own_and_splits_of_ones_own():
     assert found.kinds == ["roadworks"]
 
 
+class Usual:
+    """The mean of each sensor, with its spread or without a law."""
+
+    name = "usual value"
+
+    def __init__(self, has_law):
+        self.has_law = has_law
+
+    def fit(self, given):
+        rows = given.values
+        mean = np.nanmean(np.where(given.seen.any(axis=1)[:, None], rows, 50.0), axis=1)
+        found = np.repeat(mean[:, None], given.times.size, axis=1)
+        return (found, np.full(found.shape, 9.0)) if self.has_law else lambda points: found
+
+
+@pytest.mark.parametrize("has_law", [True, False])
+def test_a_class_of_ones_own_beside_the_model(has_law):
+    data = readings(40)
+    model = DenseSpaceTime(data.domain)
+    split = PLAN.draw(data, 4)
+    found = evaluate_space_time(model, data, splits=split, rivals=["last value", Usual(has_law)])
+    assert found.models == ["DenseSpaceTime", "last value", "usual value"]
+    mean, std = rival_law(Usual(has_law), data, split, draw_seed(0))[:2]
+    assert (std[split.hidden] == 9.0).all() == has_law
+    here = split.of_kind("gap") & data.seen
+    y = data.values[here]
+    own = law_of(fitted_to(model, data.without(split.hidden)), data)
+    gap = point_nlpd(y, own.mean[here], own.std[here]) - point_nlpd(y, mean[here], std[here])
+    row = next(r for r in found.rows if (r.model, r.kind) == ("usual value", "gap"))
+    assert row.gain == pytest.approx(gap.mean())
+    assert row.gain < 0
+    assert row.gain_error == pytest.approx(error_over_groups(gap, np.nonzero(here)[0]))
+    assert next(r for r in found.rows if r.model == "DenseSpaceTime").gain is None
+    (told,) = (r for r in found.table("all") if (r["model"], r["kind"]) == ("usual value", "gap"))
+    assert (told["gain"], told["gain_error"]) == pytest.approx((row.gain, row.gain_error))
+
+
+def test_another_estimator_is_a_rival():
+    data = readings(30)
+    split = PLAN.draw(data, 4)
+    wrong = DenseSpaceTime(data.domain, lengthscale=0.2)
+    found = evaluate_space_time(
+        DenseSpaceTime(data.domain), data, splits=split,
+        rivals={"wrong": wrong, "fitted": lambda given: fitted_to(wrong, given)},
+    )  # fmt: skip
+    whole = {r["model"]: r for r in found.table("all") if r["kind"] == "gap"}
+    assert whole["wrong"]["rmse"] == whole["fitted"]["rmse"]
+    assert whole["wrong"]["gain"] == whole["fitted"]["gain"] < 0
+    alone = evaluate_space_time(wrong, data, splits=split, rivals=())
+    assert alone.score("DenseSpaceTime", "gap") == whole["wrong"]["rmse"]
+
+
+def test_rivals_that_fail_or_are_too_dear_are_named():
+    def broken(given):
+        raise NumericalError("singular")
+
+    data = readings(40)
+    dear = Rival("dear", broken, seconds=1e6)
+    found = evaluate_space_time(
+        None, data, splits=2, rivals=["last value", broken, dear], budget="60s"
+    )
+    assert found.models == ["last value"]
+    assert found.skipped[0] == Skipped("broken", "singular")
+    assert found.skipped[1].reason.startswith("forecast 1e+06 s")
+    assert {one.name for one in found.skipped} == {"broken", "dear"}
+
+
+def test_gains_of_several_splits_are_averaged(result):
+    key = ("nearest sensor", "gap")
+    rows = [r for r in result.rows if (r.model, r.kind) == key and r.group == "all"]
+    (told,) = (r for r in result.table("all") if (r["model"], r["kind"]) == key)
+    assert told["gain"] == pytest.approx(np.mean([r.gain for r in rows]))
+    assert told["gain_error"] == pytest.approx(np.hypot(*(r.gain_error for r in rows)) / 2)
+
+
 def test_leave_one_sensor_out_is_a_fit_without_it(tmp_path):
     data = readings(25)
     model = DenseSpaceTime(data.domain)
@@ -144,6 +225,12 @@ def test_leave_one_sensor_out_is_a_fit_without_it(tmp_path):
     [
         (lambda d: evaluate_space_time(DenseSpaceTime(), d.values), "model: expected an estimator"),
         (lambda d: evaluate_space_time(None, d, splits=0), "splits: expected an int >= 1"),
+        (lambda d: evaluate_space_time(None, d, rivals="last valu"), "did you mean 'last value'"),
+        (
+            lambda d: evaluate_space_time(None, d, rivals={"x": 3}),
+            "rivals: expected a function of the data.* got 3 for 'x'",
+        ),
+        (lambda d: evaluate_space_time(None, d, budget="soon"), "budget: expected seconds"),
         (lambda d: evaluate_space_time(None, d, splits=[3]), "splits: expected a number or"),
         (
             lambda d: leave_one_sensor_out(DenseSpaceTime(road()), d, sensors=[99]),

@@ -10,7 +10,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics.space_time import per_step, time_alone
 from coupledgp.diagnostics.space_time.covariances import sensor_covariance
 from coupledgp.diagnostics.space_time.readings import SensorReadings
-from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, chosen_rivals, rival_law
+from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
     linear_in_time,
@@ -161,11 +161,10 @@ def test_empirical_laws_are_as_wide_as_the_errors():
     )
 
 
-def test_choice_of_rivals():
-    assert list(chosen_rivals("all")) == list(SPACE_TIME_RIVALS)
-    assert list(chosen_rivals(["last value"])) == ["last value"]
-    assert chosen_rivals(()) == {}
-    with pytest.raises(InvalidInputError, match="did you mean 'last value'"):
-        chosen_rivals("last valu")
-    with pytest.raises(InvalidInputError, match="expected a function of SensorReadings for 'x'"):
-        chosen_rivals({"x": 3})
+def test_a_law_of_another_shape():
+    data = readings(20)
+    split = PLAN.draw(data, 0)
+    with pytest.raises(InvalidInputError, match=r"expected means of shape \(12, 20\), got \(3,\)"):
+        rival_law(lambda given: np.zeros(3), data, split, 0)
+    with pytest.raises(InvalidInputError, match="expected standard deviations of shape"):
+        rival_law(lambda given: (given.values, np.ones(2)), data, split, 0)

@@ -7,8 +7,9 @@ from scipy import linalg
 
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.inference.fields.covariance import SizedCache, SurfaceCovariance
+from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision_matrices import edge_noise, edge_precision
-from coupledgp.kernels.fields import WhittleMatern
+from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 
 KAPPA = 1.7
 
@@ -145,6 +146,18 @@ def check_draws(operator, kernel, n_samples=20_000):
     found = (draws @ draws.T / n_samples)[: len(expected), : len(expected)]
     scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     np.testing.assert_allclose(found / scale, expected / scale, atol=6 / np.sqrt(n_samples))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_parts_of_a_draw_have_their_shares_of_the_variance(share):
+    operator = surfaces()["box"]
+    covariance = FieldCovariance(operator)
+    kernel = FieldKernel(WhittleMatern(0.8, 2), PositionKernel("matern-5/2", 0.5), share)
+    places = operator.at_vertices(range(8)).points
+    draws = covariance.sample(kernel, places, 4_000, np.random.default_rng(4), 1_500)
+    expected = covariance.gram(kernel, places)
+    np.testing.assert_allclose(draws @ draws.T / 4_000, expected, atol=0.1)
+    np.testing.assert_allclose(covariance.variance(kernel, places), expected.diagonal())
 
 
 def test_scale_and_rotation_of_a_mesh_change_nothing():

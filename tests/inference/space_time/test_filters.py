@@ -427,9 +427,12 @@ def test_what_is_no_argument_is_refused(make, message):
         make()
 
 
-def test_rounding_below_zero_of_eigenvalues_counts_as_zero():
-    found = SeriesFilter(TERMS, 0.1, np.array([-1e-12, 1.0]), REGULAR)
-    np.testing.assert_array_equal(found.eigenvalues, [0.0, 1.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_rounding_below_zero_of_eigenvalues_counts_as_zero(scale):
+    found = SeriesFilter(TERMS, 0.1, scale * np.array([-1e-12, 1.0]), REGULAR)
+    np.testing.assert_array_equal(found.eigenvalues, [0.0, scale])
+    with pytest.raises(InvalidInputError, match="values: "):
+        SeriesFilter(TERMS, 0.1, scale * np.array([-1e-3, 1.0]), REGULAR)
 
 
 def test_gains_that_do_not_fit_are_refused(monkeypatch):

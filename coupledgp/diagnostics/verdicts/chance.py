@@ -17,6 +17,7 @@ difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,13 +36,26 @@ def widened(
     assert rival.std is not None
     shape = law.mean.shape
     mean, std = rival.mean.reshape(shape), rival.std.reshape(shape)
-    shared = shared_variances(law, correlation, mean, std)
-    found = {name: dict(gap) for name, gap in beside.differences.items()}
-    for name, variance in shared.items():
+    return replace(beside, differences=with_shared(beside.differences, law, correlation, mean, std))
+
+
+def with_shared(
+    differences: Mapping[str, dict[str, Any]],
+    law: Law,
+    correlation: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+) -> dict[str, dict[str, Any]]:
+    """Paired differences with standard errors that allow for what near points share.
+
+    Parameters are those of `shared_variances`.
+    """
+    found = {name: dict(gap) for name, gap in differences.items()}
+    for name, variance in shared_variances(law, correlation, mean, std).items():
         error = found.get(name, {}).get("standard_error")
         if error is not None:
             found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
-    return replace(beside, differences=found)
+    return found
 
 
 def shared_variances(

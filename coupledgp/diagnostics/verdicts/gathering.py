@@ -18,7 +18,7 @@ from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
+from coupledgp.diagnostics.verdicts.chance import widened, with_shared
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
@@ -77,12 +77,7 @@ def with_cost(
     """The evidence with what the reference would gain, of laws at the points that are scored."""
     if figures.differences is None:
         return evidence
-    shared = shared_variances(law, correlations(law.cov), exact.mean, exact.std)
-    found = {name: dict(gap) for name, gap in figures.differences.items()}
-    for name, variance in shared.items():
-        error = found[name]["standard_error"]
-        if error is not None:
-            found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
+    found = with_shared(figures.differences, law, correlations(law.cov), exact.mean, exact.std)
     ratio = None
     if figures.rmse is not None and figures.reference_rmse:
         ratio = figures.rmse / figures.reference_rmse

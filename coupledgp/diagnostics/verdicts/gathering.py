@@ -16,7 +16,7 @@ from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
-from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import widened, with_shared
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -190,11 +190,7 @@ def thirds(values: FloatArray) -> NDArray[Any]:
 
 def _chosen(n_points: int, n_outputs: int, seed: int) -> IntArray:
     """Numbers of at most `MAX_JUDGED` points, fewer of many outputs."""
-    most = max(MAX_JUDGED // n_outputs, 100)
-    if n_points <= most:
-        return np.arange(n_points)
-    rng = np.random.default_rng([seed, 7])
-    return np.sort(rng.choice(n_points, most, replace=False))
+    return some_rows(n_points, max(MAX_JUDGED // n_outputs, 100), [seed, 7])
 
 
 def _misfit(law: Law, y: FloatArray, seed: int) -> ResidualCorrelation | None:

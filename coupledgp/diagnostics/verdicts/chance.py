@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.random import FloatArray
 
 
@@ -89,6 +90,24 @@ def shared_variances(
 
 def _form(matrix: FloatArray, vector: FloatArray) -> float:
     return float(vector @ (matrix @ vector))
+
+
+class Gaining(Protocol):
+    """Something that could be picked, with its gain in nats per point and the standard error."""
+
+    @property
+    def gain(self) -> float:
+        """Mean paired decrease of the NLPD."""
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error of the gain; None for a single point."""
+
+
+def is_better(one: Gaining, n_errors: float) -> bool:
+    """Whether it is better by an amount that matters, and by more than some standard errors."""
+    error = one.standard_error
+    return error is not None and one.gain > max(n_errors * error, MATTERS)
 
 
 def clear_gap(gap: dict[str, Any], n_errors: float) -> bool:

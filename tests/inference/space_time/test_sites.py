@@ -255,9 +255,9 @@ def test_lengths_follow_the_unit():
         a, b = sites_of(near, kernel), sites_of(far, kernel)
         every = np.arange(4)
         np.testing.assert_allclose(a.gram(every), b.gram(every), rtol=1e-9)
-    assert sites_of(far, "matern").theta - sites_of(near, "matern").theta == pytest.approx(
-        np.log(1e3)
-    )
+    a, b = sites_of(near, "matern"), sites_of(far, "matern")
+    assert b.theta - a.theta == pytest.approx(np.log(1e3))
+    np.testing.assert_allclose(np.subtract(b.bounds(), a.bounds()), np.log(1e3))
 
 
 def test_every_domain_is_taken_and_others_are_named():

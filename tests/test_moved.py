@@ -47,3 +47,18 @@ def test_old_paths_work_before_anything_else_is_imported():
 def test_dir_shows_the_public_names_and_the_version():
     assert set(dir(coupledgp)) == {*coupledgp.__all__, "__version__"}
     assert set(dir(coupledgp.graphs)) == set(coupledgp.graphs.__all__)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("inference.fields.covariance", "Kept", "SizedCache"),
+        ("inference.fields.covariance", "Known", "ElementCovariance"),
+        ("inference.space_time.gains", "Shared", "Dynamics"),
+        ("inference.space_time.graph_sites", "_Shared", "_GraphMoments"),
+    ],
+)
+def test_parts_of_fitted_models_load_by_their_old_class_name(module, old, new):
+    path = f"coupledgp.{module}"
+    text = f"c{path}\n{old}\n.".encode()  # a pickle of the class itself
+    assert pickle.loads(text) is getattr(import_module(path), new)

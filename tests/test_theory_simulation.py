@@ -72,6 +72,15 @@ def test_inputs_carry_their_factor(seed):
         assert distance(found, theory.expected_mse(features, "orthogonal", 3, x, y)) < MAX_Z
 
 
+def test_errors_and_standard_errors_have_one_factor(seed):
+    x, y = np.array([0.3, -0.2, 0.4]), np.array([0.1, 0.5, -0.3])
+    found = theory.simulated_mse("laplace", "orthogonal", 3, x, y, generator=seed)
+    t = float(np.linalg.norm(x + y))
+    plain = theory.simulated_distance_mse("laplace", "orthogonal", 3, 3, t, generator=seed)
+    assert found.value / plain.value == pytest.approx(np.exp(-2 * (x @ x + y @ y)))
+    assert found.standard_error / found.value == pytest.approx(plain.standard_error / plain.value)
+
+
 @pytest.mark.parametrize("features", LENGTHS)
 @pytest.mark.parametrize(
     "coupling", ["halton", "sobol", "simplex-plus", "orthogonal+copula:[[-0.9]]"]
@@ -168,7 +177,7 @@ class Doubled(FeatureMap):
 
 
 def test_features_of_ones_own(seed):
-    x, y = [0.8, 0.1], [0.0, 0.2]
+    x, y = [0.8, 0.1], [-0.4, 0.2]
     found = theory.simulated_mse(Doubled, "orthogonal", 4, x, y, n_draws=300, generator=seed)
     assert distance(found, theory.expected_mse("fourier", "orthogonal", 4, x, y)) < MAX_Z
 

@@ -69,7 +69,7 @@ class PartwisePass(Pass[T | None], Generic[T]):
 
     @staticmethod
     def merge(one: Any, other: Any) -> Any:
-        """See the base class; by the method `merge` of the results."""
+        """See the base class; results merge by their own method, and None changes nothing."""
         if one is None or other is None:
             return one if other is None else other
         return one.merge(other)

@@ -8,13 +8,14 @@ another cell, the row is sent to that cell. The near rows that come back are the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coupledgp.dask.cluster import Cluster
-from coupledgp.dask.neighbours import Candidates, Queries, RankedPass, RankedRows
+from coupledgp.dask.neighbours import Asking, Candidates, RankedPass, RankedRows
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.tables import Box
@@ -133,6 +134,11 @@ class CellTable:
         low, high = (np.array([ranges[number][side] for number in there]) for side in (0, 1))
         return cls(cluster, tuple(cells[i] for i in there), early.before(n_early), low, high)
 
+    @cached_property
+    def early_everywhere(self) -> Any:
+        """A future of the early rows, for tasks."""
+        return self.cluster.shared(self.early)
+
     @property
     def box(self) -> Box:
         """Range of all inputs."""
@@ -144,43 +150,28 @@ class CellTable:
         shared = cluster.shared(prior)
         if prior.structure.spectrum is None:
             return self._total(cluster.map(_whitened_alone, self.cells, shared))
-        scale = prior.local_lengthscale
-        early = cluster.shared(self.early)
-        queries = cluster.map(_queries, self.cells, early, scale, k)
-        own = cluster.map(Candidates.of, self.cells, scale, queries)
-        boxes = self.low / scale, self.high / scale
-        across = cluster.map(_across, range(len(self.cells)), queries, own, *boxes)
-        counts = cluster.result(cluster.map(_counts, across))
-        parts = []
-        for number, reached in enumerate(counts):
-            halo = _Halo(self, number, queries[number], own[number], across[number])
-            parts.append(halo.sums(np.flatnonzero(reached).tolist(), early, scale, shared))
-        return self._total(parts)
+        scale, n_early = prior.local_lengthscale, len(self.early.ranks)
+        numbers, boxes = list(range(len(self.cells))), Box(self.low / scale, self.high / scale)
+        asking = cluster.map(Asking.of, self.cells, numbers, n_early, scale, k, boxes)
+        reached = cluster.result(cluster.map(Asking.reached, asking))
+        cells = zip(numbers, asking, reached, strict=True)
+        return self._total([self._with_halo(*cell, scale, shared) for cell in cells])
+
+    def _with_halo(
+        self, number: int, asking: Any, reached: list[int], scale: FloatArray, prior: Any
+    ) -> Any:
+        """A future of the sums over a cell's rows, for which near rows of other cells are found."""
+        cluster, there = self.cluster, [self.cells[other] for other in reached]
+        asked = [cluster.submit(Asking.of_cell, asking, other) for other in reached]
+        answers = cluster.map(Candidates.of, there, scale, asked)
+        near = cluster.submit(Asking.nearest, asking, reached, *answers)
+        halo = cluster.map(RankedRows.among, there, cluster.submit(np.unique, near))
+        known = self.cells[number], self.early_everywhere
+        return cluster.submit(_whitened, *known, scale, prior, near, *halo)
 
     def _total(self, parts: list[Any]) -> WhitenedSums:
         total: WhitenedSums = self.cluster.result(self.cluster.merged(parts, WhitenedSums.merge))
         return total
-
-
-@dataclass(frozen=True, eq=False)
-class _Halo:
-    """The tasks of a cell: ask cells within reach, get the near rows, whiten."""
-
-    table: CellTable
-    number: int
-    queries: Any
-    own: Any
-    across: Any
-
-    def sums(self, reached: list[int], early: Any, scale: FloatArray, prior: Any) -> Any:
-        """A future of the sums over the cell's rows."""
-        cluster, submit, cells = self.table.cluster, self.table.cluster.submit, self.table.cells
-        there = [cells[other] for other in reached]
-        asked = cluster.map(_asked, reached, self.queries, self.across)
-        answers = cluster.map(Candidates.of, there, scale, asked)
-        near = submit(_near, self.queries, self.own, self.across, reached, *answers)
-        halo = cluster.map(RankedRows.among, there, submit(np.unique, near))
-        return submit(_whitened, cells[self.number], early, scale, prior, self.queries, near, *halo)
 
 
 def _cut(rows: RankedRows, cut: DaskCells, scale: FloatArray) -> list[RankedRows]:
@@ -198,57 +189,17 @@ def _range(rows: RankedRows) -> tuple[FloatArray, FloatArray] | None:
     return rows.inputs.min(axis=0), rows.inputs.max(axis=0)
 
 
-def _queries(rows: RankedRows, early: RankedRows, scale: FloatArray, k: int) -> Queries:
-    """The rows of a cell that are in no early block."""
-    late = rows.take(np.arange(np.searchsorted(rows.ranks, len(early.ranks)), len(rows.ranks)))
-    return Queries(late.ranks, late.inputs / scale, k)
-
-
-def _across(
-    number: int, queries: Queries, own: Candidates, low: FloatArray, high: FloatArray
-) -> tuple[Places, ...]:
-    """For each cell the queries of this one that have candidates as far away as the cell is."""
-    reach, found = own.reach, []
-    for other in range(len(low)):
-        gaps = queries.inputs - np.clip(queries.inputs, low[other], high[other])
-        within = np.sqrt(np.square(gaps).sum(axis=1)) <= reach
-        found.append(np.flatnonzero(within & (other != number)))
-    return tuple(found)
-
-
-def _counts(across: tuple[Places, ...]) -> Places:
-    return np.array([places.size for places in across])
-
-
-def _asked(other: int, queries: Queries, across: tuple[Places, ...]) -> Queries:
-    return queries.take(across[other])
-
-
-def _near(
-    queries: Queries,
-    own: Candidates,
-    across: tuple[Places, ...],
-    reached: list[int],
-    *answers: Candidates,
-) -> Places:
-    """Ranks (q, k) of the near earlier rows of queries."""
-    for other, answer in zip(reached, answers, strict=True):
-        own = own.merge_at(across[other], answer)
-    return own.nearest(queries)
-
-
 def _whitened(
     rows: RankedRows,
     early: RankedRows,
     scale: FloatArray,
     prior: LocalPrior,
-    queries: Queries,
     near: Places,
     *halo: RankedRows,
 ) -> WhitenedSums:
-    """Sums over the rows of a cell."""
-    first = rows.ranks[: len(rows.ranks) - len(queries.ranks)]
-    places = earlier_by_trees(early.inputs / scale, first, queries.k)
+    """Sums over the rows of a cell, given near rows (q, k) of the last q of them."""
+    first = rows.ranks[: len(rows.ranks) - len(near)]
+    places = earlier_by_trees(early.inputs / scale, first, near.shape[1])
     known = RankedRows.joined(rows, early, *halo)
     both = np.concatenate([places, near])
     return _sums(known, prior, known.places(rows.ranks), known.places(both))

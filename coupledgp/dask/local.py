@@ -23,7 +23,6 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import random_order
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import reporter
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
@@ -156,16 +155,11 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
     Raises
     ------
     InvalidInputError
-        Targets are transformed, rows have weights, another device is asked for, or the data are
-        invalid.
+        Targets are transformed, rows have weights, or the data are invalid.
     """
     if model.target_transform is not None:
         raise InvalidInputError(
             f"target_transform: expected None on a cluster, got {model.target_transform!r}"
-        )
-    if parse_device(model.device) != CPU:
-        raise InvalidInputError(
-            f"device: expected None or 'cpu' for a local model on a cluster, got {model.device!r}"
         )
     model._check_parameters()
     with reporter("fit", model.progress) as report:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,13 +15,9 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters, LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
-    GaussianProcess,
-    Header,
     NormalizedProcess,
     Points,
-    Problem,
     Want,
 )
 from coupledgp.gp.units import Units
@@ -28,6 +25,16 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
+
+
+def _refusing(what: str) -> Callable[..., NoReturn]:
+    """A method that refuses what would need all rows on one machine."""
+
+    def method(self: ShardedLocalGP, *arguments: Any, **options: Any) -> NoReturn:
+        """See the base class; refused."""
+        raise self._refused(what)
+
+    return method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,33 +139,18 @@ class ShardedLocalGP(NormalizedProcess):
         """The process for tasks, to which near rows are given."""
         return replace(self, cells=None)
 
-    def exact(self) -> GaussianProcess:
-        """See the base class; refused."""
-        raise self._refused("its exact twin")
-
-    def exact_problem(self) -> Problem:
-        """See the base class; refused."""
-        raise self._refused("its exact twin")
-
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
         """See the base class; the data are on this machine."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return LocalGP.given(self.local_prior, data, units, self.normalize)
-
-    def updated(self, data: Data) -> GaussianProcess:
-        """See the base class; refused."""
-        raise self._refused("further rows")
-
-    def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:
-        """See the base class; refused."""
-        raise self._refused("another draw")
-
-    def state(self) -> tuple[Header, Arrays]:
-        """See the base class; refused, for a file would hold all rows."""
-        raise self._refused("a file of it")
 
     def _refused(self, what: str) -> CoupledGPError:
         return CoupledGPError(
             f"model: {what} would need all {self.n_rows} rows on this machine, and they are on the "
             "workers of a cluster; fit some of the rows with model.fit"
         )
+
+    exact = exact_problem = _refusing("its exact twin")
+    updated = _refusing("further rows")
+    redrawn = _refusing("another draw")
+    state = _refusing("a file of it")

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from coupledgp.batches.passes import PartwisePass, total_in_tree
+from coupledgp.gp.tables import Box
 from coupledgp.inference.neighbours.nearest import MISSING, Places, first_block
 from coupledgp.random import FloatArray
 
@@ -196,6 +197,55 @@ class Candidates:
         distances = np.hstack([distances, self.before.distances])
         best = np.argsort(distances, axis=1, kind="stable")[:, : queries.k]
         return np.take_along_axis(np.hstack([self.block.ranks, self.before.ranks]), best, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """The search for the near earlier rows of a cell's rows.
+
+    Attributes
+    ----------
+    queries : Queries
+        The rows of the cell that are in no early block, which all cells know.
+    own : Candidates
+        Their candidates in the cell.
+    across : tuple of NDArray
+        For each cell the places of the queries whose candidates are farther away than its box;
+        none for the cell itself.
+    """
+
+    queries: Queries
+    own: Candidates
+    across: tuple[Places, ...]
+
+    @classmethod
+    def of(
+        cls, rows: RankedRows, number: int, n_early: int, scale: FloatArray, k: int, boxes: Box
+    ) -> Asking:
+        """The search in the cell of a number, given boxes (c, d) in units of lengthscales (d,)."""
+        late = rows.take(np.flatnonzero(rows.ranks >= n_early))
+        queries = Queries(late.ranks, late.inputs / scale, k)
+        own, across = Candidates.of(rows, scale, queries), []
+        for other, ends in enumerate(zip(boxes.low, boxes.high, strict=True)):
+            gaps = queries.inputs - np.clip(queries.inputs, *ends)
+            within = np.sqrt(np.square(gaps).sum(axis=1)) <= own.reach
+            across.append(np.flatnonzero(within & (other != number)))
+        return cls(queries, own, tuple(across))
+
+    def reached(self) -> list[int]:
+        """Numbers of the cells that have to be asked."""
+        return [other for other, places in enumerate(self.across) if places.size]
+
+    def of_cell(self, other: int) -> Queries:
+        """The queries that another cell has to answer."""
+        return self.queries.take(self.across[other])
+
+    def nearest(self, reached: list[int], *answers: Candidates) -> Places:
+        """Ranks (q, k) of the near earlier rows, given the answers of the cells in reach."""
+        found = self.own
+        for other, answer in zip(reached, answers, strict=True):
+            found = found.merge_at(self.across[other], answer)
+        return found.nearest(self.queries)
 
 
 class RankedPass(PartwisePass[RankedRows]):

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from coupledgp.batches.passes import Pass
-from coupledgp.dask.neighbours import Candidates, Found, Queries, RankedRows
+from coupledgp.dask.neighbours import Asking, Candidates, Found, Queries, RankedRows
 from coupledgp.features import Walks
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.graphs import Graph
@@ -25,8 +25,8 @@ from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
 
 SIZED = (
-    Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, Moments, Pass, Queries,
-    RankedRows, Tensor, Walks,
+    Asking, Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, Moments, Pass,
+    Queries, RankedRows, Tensor, Walks,
 )  # fmt: skip
 
 

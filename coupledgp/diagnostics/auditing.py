@@ -16,7 +16,7 @@ from coupledgp.diagnostics.foreign.table import ForeignTable, tables
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.overlap import Overlap, counted
 from coupledgp.diagnostics.scoring.scores import point_nlpd
-from coupledgp.diagnostics.scoring.subject import process_of
+from coupledgp.diagnostics.scoring.subject import process_of, some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
@@ -111,7 +111,7 @@ def audit(
     stated, reason = _stated(predict, kernel, hyper, train, latent)
     overlap, rows = _rows(train, test, leave_out_overlap)
     limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
-    judged = _subset(rows, limit, chosen.seed)
+    judged = rows[some_rows(rows.size, limit, chosen.seed)]
     law, points = law_at_rows(predict, test, judged), test.take(judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
@@ -203,13 +203,6 @@ def _rows(train: ForeignTable, test: ForeignTable, leave_out: bool) -> tuple[Ove
             f"X_test: all {len(same)} test rows are training rows, none is left"
         )
     return replace(overlap, left_out=True), kept
-
-
-def _subset(rows: IntArray, limit: int, seed: int) -> IntArray:
-    """Numbers of the rows, or of `limit` random ones in order."""
-    if rows.size <= limit:
-        return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, limit, replace=False))
 
 
 def _name(predict: Any) -> str:

@@ -174,7 +174,7 @@ class _Sampler(
 
     @property
     def lengthscale_(self) -> FloatArray:
-        """Lengthscales (d,)."""
+        """Lengthscales (d,) of the columns."""
         return self.fitted_.lengthscale
 
     @property

@@ -37,12 +37,12 @@ class ColumnMoments:
 
     @property
     def mean(self) -> FloatArray:
-        """Means (d,)."""
+        """Means (d,) of the columns."""
         return self.long_mean.astype(np.float64)
 
     @property
     def variance(self) -> FloatArray:
-        """Variances (d,)."""
+        """Variances (d,) of the columns."""
         return self.long_variance.astype(np.float64)
 
     @classmethod

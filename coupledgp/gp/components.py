@@ -49,7 +49,7 @@ def rescaled(graph: Graph, scale: FloatArray) -> Graph:
     return Graph(csr, graph.labels, node_scale=own * scale, time_unit=graph.time_unit)
 
 
-def _given(part: PartGP, data: Data, units: Units) -> PartGP:
+def _prior_of(part: PartGP, data: Data, units: Units) -> PartGP:
     """The prior of a part given other data, in other units."""
     if isinstance(part, NodeGP):
         return part.given_data(data, units)
@@ -298,7 +298,7 @@ class ComponentsGP(GaussianProcess):
             units, first = part.units, part.first
             if renormalize and fitted.size and isinstance(first, NodeGP):
                 units = Units.of(data.targets[fitted], first.normalize)
-            parts.append(_given(part, data.take(own) if own.size else data, units))
+            parts.append(_prior_of(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 
     def updated(self, data: Data) -> ComponentsGP:

@@ -137,7 +137,7 @@ class ExactGraphTimeGP(ExactGP):
 
     @property
     def space_time_prior(self) -> SpaceTimePrior:
-        """The prior."""
+        """The prior of a function of sites and times."""
         prior = self.dense_prior
         assert isinstance(prior, SpaceTimePrior)
         return prior

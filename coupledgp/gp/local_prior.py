@@ -94,7 +94,7 @@ class LocalPrior:
 
     @cached_property
     def device_scales(self) -> LocalScales:
-        """The same on the device."""
+        """Hyperparameters of all columns, as tensors on the prior's device."""
         return moved(self.scales, self.device)
 
     @cached_property

@@ -30,7 +30,7 @@ from coupledgp.gp.protocol import (
     PredictiveLaw,
     Problem,
     Want,
-    kept,
+    training_data,
 )
 from coupledgp.gp.schema import Entries, check_shares, require_type
 from coupledgp.gp.state import ROW_WEIGHTS
@@ -129,7 +129,7 @@ class MixtureGP(GaussianProcess):
 
     @property
     def data(self) -> Data:
-        return kept(self.rows)
+        return training_data(self.rows)
 
     @property
     def noise(self) -> Likelihood:

@@ -487,7 +487,7 @@ class NodeGP(NormalizedProcess):
 
 
 def settings_from(entries: Entries) -> NodeSettings:
-    """The settings of a file."""
+    """Settings of a process on nodes, from the entries of a file."""
     name = "settings"
     return NodeSettings(
         entries.text(name, "solver", among=("auto", "dense", "iterative")),

@@ -659,7 +659,7 @@ def text(value: Any) -> str:
     return repr(value)
 
 
-def kept(data: Data | None) -> Data:
+def training_data(data: Data | None) -> Data:
     """Return the data; raise CoupledGPError if they are None, as for a file without rows."""
     if data is None:
         raise CoupledGPError(

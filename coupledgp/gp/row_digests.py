@@ -108,7 +108,7 @@ class RowDigests:
         return same_inputs, same_inputs if targets is None else np.isin(values, self.values)
 
     def arrays(self) -> Arrays:
-        """Arrays of a file."""
+        """Digests and salt as arrays of a file, by name."""
         name = VALUES if self.with_targets else INPUTS
         return {name: self.values.view(np.int64), SALT: np.frombuffer(self.salt, dtype=np.uint8)}
 

@@ -141,7 +141,7 @@ class Seen:
         return np.asarray(outside.any(axis=1))
 
     def arrays(self) -> Arrays:
-        """Arrays of a file."""
+        """Ranges and gaps as arrays of a file, by name."""
         return {f"seen.{name}": value for name, value in vars(self).items()}
 
     @classmethod

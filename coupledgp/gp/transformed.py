@@ -26,7 +26,7 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
     finite_answer,
-    kept,
+    training_data,
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
@@ -95,7 +95,7 @@ class TransformedGP(GaussianProcess):
 
     @property
     def data(self) -> Data:
-        return kept(self.rows)
+        return training_data(self.rows)
 
     @property
     def noise(self) -> Likelihood:

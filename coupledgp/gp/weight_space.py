@@ -26,7 +26,7 @@ from coupledgp.gp.protocol import (
     NormalizedProcess,
     Points,
     Want,
-    kept,
+    training_data,
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
@@ -292,7 +292,7 @@ class WeightSpaceGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        return kept(self.rows)
+        return training_data(self.rows)
 
     @property
     def hyperparameters(self) -> Hyperparameters:

@@ -1,4 +1,4 @@
-"""Two classes."""
+"""The likelihood of two classes."""
 
 from __future__ import annotations
 

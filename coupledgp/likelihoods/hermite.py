@@ -36,7 +36,7 @@ def _rule() -> tuple[FloatArray, FloatArray]:
 
 @cache
 def _fine_rule() -> tuple[FloatArray, FloatArray]:
-    """The same by the trapezoid rule, which a kink or a steep rise troubles less."""
+    """Nodes (q,) and matrix (q, N_TERMS) of the trapezoid rule, for kinks and steep rises."""
     nodes = np.linspace(-FINE_END, FINE_END, N_FINE)
     return _projection(nodes, np.exp(-0.5 * nodes**2))
 

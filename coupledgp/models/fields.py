@@ -222,7 +222,7 @@ class FieldGPRegressor(SensorPlacement):
 
     @property
     def operator_(self) -> LaplaceOperator:
-        """The operator."""
+        """The Laplace operator that the field is defined on."""
         return self._members[0].field_prior.operator
 
     @property

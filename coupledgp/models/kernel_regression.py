@@ -158,7 +158,7 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
 
     @property
     def lengthscale_(self) -> FloatArray:
-        """Lengthscales (d,)."""
+        """Lengthscales (d,) of the columns."""
         return self.fitted_.sums.scaled.lengthscale
 
 

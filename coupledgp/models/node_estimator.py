@@ -243,8 +243,8 @@ class NodeRegressor(NodeParameters, SensorPlacement):
                 kernels=self._candidates(searches),
                 searches=searches,
                 fixed=frozenset(self.fixed or ()),
-                outputscale=self._given("outputscale"),
-                noise=self._given("noise"),
+                outputscale=self._scale("outputscale"),
+                noise=self._scale("noise"),
                 data=data,
                 units=units,
                 normalize=self.normalize_y,
@@ -335,7 +335,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         as_hyperparameter_prior(self.hyperparameter_prior)
         Budget.of(self.budget)
 
-    def _given(self, name: str) -> float:
+    def _scale(self, name: str) -> float:
         """The given or default value of a scale."""
         given = getattr(self, name)
         return DEFAULT_SCALES[name] if given is None else check_positive(given, name)

@@ -103,7 +103,7 @@ class GPRegressor(TableRegressor):
         n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
-        return plan_members(size, self._wanted(), check_positive(self.budget, "budget"))
+        return plan_members(size, self._kinds(), check_positive(self.budget, "budget"))
 
     def _explained(self) -> list[str]:
         choice: Choice = self.choice_
@@ -152,7 +152,7 @@ class GPRegressor(TableRegressor):
         }
         return process, results
 
-    def _wanted(self) -> tuple[str, ...]:
+    def _kinds(self) -> tuple[str, ...]:
         names = (self.model,) if isinstance(self.model, str) else tuple(self.model)
         if names == ("auto",):
             return names

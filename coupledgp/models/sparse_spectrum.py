@@ -296,7 +296,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
             first = found.priors[0]
             average = self._averaged(problem, space, first.hyperparameters, rng, report)
         if average is None:
-            return self._given(found, data, units), self._results(found)
+            return self._process(found, data, units), self._results(found)
         members = [
             replace(first, hyperparameters=hyperparameters).given(data, units, self.normalize_y)
             for hyperparameters in average.hyperparameters
@@ -374,7 +374,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
             return fitter.to_posterior()
         return fitter.to_evidence()
 
-    def _given(self, found: FittedPriors, data: Data, units: Units) -> GaussianProcess:
+    def _process(self, found: FittedPriors, data: Data, units: Units) -> GaussianProcess:
         members = [prior.given(data, units, self.normalize_y) for prior in found.priors]
         return members[0] if len(members) == 1 else MixtureGP.of(members, found.weights, data)
 

@@ -68,7 +68,7 @@ class TableObjective(Objective[FloatArray]):
         return np.concatenate([point, [np.log(best[name]) for name in self.free_scales]])
 
     def point(self, variables: FloatArray) -> FloatArray:
-        """Theta (q,)."""
+        """Theta (q,) of a point."""
         return variables[: variables.size - len(self.free_scales)]
 
     def box(self, start: FloatArray) -> Box:

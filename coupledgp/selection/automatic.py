@@ -91,7 +91,7 @@ def fit_automatic(
     default = with_parameters(model, **_default_parameters(model, name))
     if _are_compared(candidate, default, name):
         other = default.fit(X, y, *weights)
-        prediction = _beside(fitted, other, name, seed)
+        prediction = _predicted(fitted, other, name, seed)
         chosen = replace(chosen, prediction=prediction)
         if prediction.is_worse:
             fitted, size = other, getattr(default, name)
@@ -118,7 +118,7 @@ def _are_compared(candidate: Any, default: Any, name: str) -> bool:
     return name == "n_frequencies" and not (same and coupling == other)
 
 
-def _beside(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
+def _predicted(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
     """Log densities of held-out rows under two fitted models, both given all other rows.
 
     A quarter of the rows is held out, at most 2048; hyperparameters are those of the fits.

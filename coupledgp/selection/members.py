@@ -259,7 +259,7 @@ class MemberSearch:
         targets = train.units.normalized(held.targets)
         densities, variances = [], []
         for prior in member.priors:
-            mean, variance = self._given(member, prior, train).latent_law(held.points, "variance")
+            mean, variance = self._process(member, prior, train).latent_law(held.points, "variance")
             assert variance is not None
             observed = (variance + prior.noise)[:, None]
             densities.append(gaussian_log_density(targets, mean, observed))
@@ -299,7 +299,7 @@ class MemberSearch:
 
         def given(k: int) -> list[tuple[int, list[LocalGP | ExactAdditiveGP]]]:
             self.report(f"posterior: {members[k].name}")
-            return [(k, [self._given(members[k], p, self.problem) for p in members[k].priors])]
+            return [(k, [self._process(members[k], p, self.problem) for p in members[k].priors])]
 
         posteriors = self._computed(partial(given, k) for k in weighty)
         kept = [k for k, _ in posteriors]
@@ -319,7 +319,7 @@ class MemberSearch:
             sum(member.n_evaluations for member in members),
         )  # fmt: skip
 
-    def _given(
+    def _process(
         self, member: FittedMember, prior: LocalPrior, problem: LocalProblem
     ) -> LocalGP | ExactAdditiveGP:
         if member.exact and problem is self.problem:

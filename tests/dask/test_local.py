@@ -136,9 +136,9 @@ def test_features_alone_and_what_is_refused(client, table, monkeypatch):
     before = own.process_
     with pytest.raises(InvalidInputError, match="sample_weight: expected None for a local model"):
         cgp.dask.fit(own, X, y, sample_weight=y**2, client=client)
-    monkeypatch.setattr(local, "parse_device", lambda device: torch.device("cuda"))
-    with pytest.raises(InvalidInputError, match=r"device: .* for a local model on a cluster"):
-        local.fit_local(model(), None)
+    monkeypatch.setattr(front, "parse_device", lambda device: torch.device("cuda"))
+    with pytest.raises(InvalidInputError, match="device: expected None on a cluster"):
+        cgp.dask.fit(model(), X, y, client=client)
     monkeypatch.undo()
     with pytest.raises(InvalidInputError, match="target_transform: expected None"):
         cgp.dask.fit(own.set_params(target_transform="log"), X, y, client=client)

@@ -126,6 +126,31 @@ def test_draws_at_many_places_follow_the_law(name, seed):
     np.testing.assert_allclose(found, spread[:, :, 0] / np.outer(std, std), atol=0.15)
 
 
+def test_a_fit_follows_the_unit_of_targets_that_are_taken_as_they_are():
+    seen, families = data(BOX, 25, 0, 1), parse_field_kernels(WhittleMatern(1.5, 2), 2, True)
+    larger = Data.of(seen.points, 1e3 * seen.targets)
+    plain, scaled = (
+        fit_fields(FieldCovariance(BOX), families, given, False, silent)[0]
+        for given in (seen, larger)
+    )
+    points = places(BOX, 7, 1)
+    one, other = (gp.law(points, "variance", latent=True) for gp in (plain, scaled))
+    np.testing.assert_allclose(other.mean, 1e3 * one.mean, rtol=1e-6)
+    np.testing.assert_allclose(other.spread, 1e6 * one.spread, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_draws_of_the_prior_have_its_covariance(name):
+    operator, kernel = KERNELS[name]
+    prior = FieldPrior(FieldCovariance(operator), FieldHyperparameters(kernel, 3.0, 0.1, 2.0))
+    points, n_samples = places(operator, 6, 4), 4000
+    draws = prior.sample(points, n_samples, np.random.default_rng(8))
+    expected = prior.covariance(points, points)
+    scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+    found = draws @ draws.T / n_samples
+    np.testing.assert_allclose(found / scale, expected / scale, atol=6 / np.sqrt(n_samples))
+
+
 def test_the_amplitude_is_the_mean_variance_over_the_surface():
     operator, kernel = KERNELS["surface"]
     variance = FieldCovariance(operator).variance(kernel, operator_vertices(operator))

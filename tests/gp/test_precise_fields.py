@@ -189,6 +189,20 @@ def bodies():
     return LaplaceOperator.from_trimesh(two, max_edge=0.6)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_noise_has_the_precision_of_the_field_as_covariance(name):
+    """Then `noise' C noise` has the number of vertices as mean, for the covariance C."""
+    operator, kernel = KERNELS[name]
+    n, n_samples = operator.n_vertices, 500
+    vertices = np.repeat(np.arange(n)[:, None], operator.dimension + 1, axis=1)
+    places = as_points(vertices, np.eye(operator.dimension + 1)[np.zeros(n, int)])
+    share = 1.0 if kernel.position is None else kernel.share
+    covariance = share * FieldCovariance(operator).surface.gram(kernel.surface, places)
+    noise = prior(name).noise_of_precision(n_samples, np.random.default_rng(6))
+    mean = np.einsum("is,ij,js->", noise, covariance, noise, optimize=True) / n_samples
+    assert mean == pytest.approx(n, abs=6 * np.sqrt(2 * n / n_samples))
+
+
 def test_a_body_without_observations_keeps_its_prior():
     operator, kernel = bodies(), FieldKernel(WhittleMatern(6.0, 2))
     _, part = operator.components()

@@ -222,6 +222,13 @@ class TestGraphs(ProcessContract):
         if request.param == "walks by solves":
             self.tolerance = 1e-4  # the solver's own tolerance is 1e-6 of the targets
 
+    def test_the_evidence_is_in_the_unit_of_the_targets(self):
+        data = self.process.data
+        larger = Data.of(data.points, 10 * data.targets)
+        scaled = self.process.conditioned(larger, renormalize=True)
+        expected = self.process.log_evidence - data.targets.size * np.log(10.0)
+        assert scaled.log_evidence == pytest.approx(expected, rel=1e-4)
+
 
 def test_the_mixture_is_one_of_several_members():
     process = process_of_table("mixture", 2)

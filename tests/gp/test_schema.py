@@ -6,6 +6,7 @@ import torch
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.schema import Entries, check_integer, check_number, check_shares
+from coupledgp.gp.state import positive_scale
 
 
 def entries(**arrays):
@@ -73,3 +74,13 @@ def test_shares_add_up_to_one(weights):
         check_shares(np.array(weights), "a")
     with pytest.raises(ModelFileError, match="sum is one"):
         check_shares(np.array([[0.4, 0.6], weights]), "a")
+
+
+@pytest.mark.parametrize("value", [0.0, -2.0, 1e-200, 1e200])
+def test_scales_are_above_zero_and_of_a_size_to_be_squared(value):
+    def read(number):
+        return positive_scale(Entries({"variances": {"noise": number}}, {}), "variances", "noise")
+
+    assert read(1.5) == 1.5
+    with pytest.raises(ModelFileError, match=r"variances\.noise"):
+        read(value)

@@ -1,8 +1,9 @@
-"""Units of targets: which spread is a scale, and which is rounding."""
+"""Units of targets: which spread is a scale, and which is rounding; moments of columns."""
 
 import numpy as np
 import pytest
 
+from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.units import CONSTANT_SCALE, Units, are_constant
 
 EPS = float(np.finfo(float).eps)
@@ -55,3 +56,18 @@ def test_there_and_back():
     draws = units.samples(np.ones((3, 2, 4)))
     np.testing.assert_allclose(draws, np.broadcast_to([[5.0], [-0.5]], (3, 2, 4)))
     assert units.log_jacobian(7) == pytest.approx(7 * np.log(2.0 * 0.5))
+
+
+def test_moments_of_columns_are_those_of_rows_as_often_as_they_count():
+    rng = np.random.default_rng(7)
+    values, counts = rng.normal(3.0, [0.5, 20.0], (40, 2)), rng.integers(1, 5, 40)
+    rows = np.repeat(values, counts, axis=0)
+    for found in (
+        ColumnMoments.of(values, counts.astype(float)),
+        ColumnMoments.of(rows),
+        ColumnMoments.of(rows[:9]).merge(ColumnMoments.of(rows[9:])),
+    ):
+        assert found.n_counted == len(rows)
+        np.testing.assert_allclose(found.mean, rows.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(found.variance, rows.var(axis=0), rtol=1e-12)
+        np.testing.assert_array_equal([found.low, found.high], [rows.min(axis=0), rows.max(axis=0)])

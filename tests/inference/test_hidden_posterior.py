@@ -141,6 +141,17 @@ def test_diagonals_by_poles_are_those_of_eigenvectors(name: str, kernel: GraphKe
         np.testing.assert_allclose(found, vectors**2 @ function(values), atol=1e-9)
 
 
+# The others have no factor, and take columns.
+@pytest.mark.parametrize("name", [n for n in GRAPHS if n not in ("complete", "bipartite")])
+def test_complex_poles_give_diagonals_without_columns(name: str) -> None:
+    graph, kernel = GRAPHS[name](), HeatKernel(3.0)
+    values, vectors = dense_spectrum(graph)
+    fit = rational_fit(kernel.spectral, 1e-10)
+    assert fit.poles.imag.any()
+    expected = vectors**2 @ kernel.spectral(values)
+    np.testing.assert_allclose(rational_diagonal(graph, fit), expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("time", [0.1, 3.0, 1e2, 1e4])
 def test_a_heat_kernel_takes_few_poles_whatever_its_time(time: float) -> None:
     kernel = HeatKernel(time)

@@ -194,7 +194,7 @@ def test_the_gain_is_the_mean_difference_of_log_densities(fitted):
     gains = np.subtract(*(
         m.conditioned_on(X[rest], Y[rest]).log_density(X[held], Y[held]) for m in (fitted, other)
     ))  # fmt: skip
-    found = auto_size._beside(fitted, other, "n_frequencies", 4)
+    found = auto_size._predicted(fitted, other, "n_frequencies", 4)
     assert found.gain == pytest.approx(gains.mean(), rel=1e-6)
     assert found.error == pytest.approx(gains.std(ddof=1) / np.sqrt(50), rel=1e-6)
 

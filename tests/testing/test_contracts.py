@@ -328,6 +328,10 @@ class TestBrokenParts:
             def root_gradient(self, x: np.ndarray) -> np.ndarray:
                 return 1.01 * super().root_gradient(x)
 
+        class WrongBelowZero(HeatKernel):
+            def root_gradient(self, x: np.ndarray) -> np.ndarray:
+                return np.where(x < 0, 1.01, 1.0) * super().root_gradient(x)
+
         class WrongSeries(HeatKernel):
             def modulation(self, n_terms: int) -> np.ndarray:
                 return 1.01 * super().modulation(n_terms)
@@ -356,6 +360,7 @@ class TestBrokenParts:
 
         for kernel, name in (
             (WrongSlope(2.0), "test_gradients"),
+            (WrongBelowZero(2.0), "test_gradients"),
             (WrongSeries(2.0), "test_series"),
             (WrongClass(2.0), "test_parameters_round_trip"),
             (WrongClass(2.0), "test_changes_keep_the_class"),

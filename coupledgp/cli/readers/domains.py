@@ -202,7 +202,7 @@ def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") 
 
 def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
     table = read_table(path)
-    check_columns(table, ["source", "target", *_given(options.length)], str(path))
+    check_columns(table, ["source", "target", *_listed(options.length)], str(path))
     _, length = measure(table.column_names, None, options.length)
     if length is None:
         return None
@@ -233,7 +233,7 @@ def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
     return SpatialDomain(**{**vars(domain), "edge_rows": (edge, turned)})
 
 
-def _given(name: str | None) -> list[str]:
+def _listed(name: str | None) -> list[str]:
     return [] if name is None else [name]
 
 

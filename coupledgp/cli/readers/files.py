@@ -25,7 +25,7 @@ SMALL = 2**26
 # Free bytes, of memory and of the disk, of which a pipe may take this share.
 PIPE_SHARE = 0.25
 
-_kept: dict[str, Path] = {}
+_copies: dict[str, Path] = {}
 _folder: list[str] = []
 
 
@@ -51,15 +51,15 @@ def on_disk(path: Path, whole: bool = True) -> Path:
     InvalidInputError
         It is a device, nobody writes into the pipe, or the content does not fit in memory.
     """
-    if str(path) in _kept:
-        return _kept[str(path)]
+    if str(path) in _copies:
+        return _copies[str(path)]
     try:
         found = path.stat()
     except ValueError:  # such as a null character
         raise InvalidInputError(f"{str(path)!r}: expected the name of a file") from None
     if stat.S_ISFIFO(found.st_mode):
-        _kept[str(path)] = _copied(path)
-        return _kept[str(path)]
+        _copies[str(path)] = _copied(path)
+        return _copies[str(path)]
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         raise InvalidInputError(f"{path}: expected a file or a pipe, got a device or a socket")
     path.open("rb").close()  # an error of the system names the file
@@ -67,9 +67,9 @@ def on_disk(path: Path, whole: bool = True) -> Path:
         check_memory(found.st_size, f"{path}: {found.st_size} bytes", "give a part of the file")
     if visible(str(path)) == str(path):
         return path
-    _kept[str(path)] = _own_folder() / f"file{_ending(path)}"  # libraries take names of UTF-8
-    _kept[str(path)].symlink_to(path.absolute())
-    return _kept[str(path)]
+    _copies[str(path)] = _own_folder() / f"file{_ending(path)}"  # libraries take names of UTF-8
+    _copies[str(path)].symlink_to(path.absolute())
+    return _copies[str(path)]
 
 
 def _ending(path: Path) -> str:
@@ -96,7 +96,7 @@ def about(*paths: Path | None) -> Iterator[None]:
         raise
     except CoupledGPError as error:
         text = str(error)
-        for name, copy in _kept.items():
+        for name, copy in _copies.items():
             text = text.replace(str(copy), name)
         if text.startswith("--") or any(name in text for name in names):
             raise type(error)(text) from error
@@ -109,7 +109,7 @@ def pipes_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        _kept.clear()
+        _copies.clear()
         while _folder:
             shutil.rmtree(_folder.pop(), ignore_errors=True)
 

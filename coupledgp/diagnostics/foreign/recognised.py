@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from coupledgp.diagnostics.foreign import gpytorch, others, sklearn
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
@@ -17,13 +18,7 @@ from coupledgp.random import FloatArray, IntArray
 
 def is_model(value: Any) -> bool:
     """Whether a value is a fitted model of a package that has an adapter."""
-    return process_of(value) is not None or any(
-        is_one(value)
-        for is_one in (
-            gpytorch.is_botorch, gpytorch.is_one, sklearn.is_one, others.is_gpflow,
-            others.is_gpboost,
-        )
-    )  # fmt: skip
+    return any(one.is_one(value) for one in ADAPTERS)
 
 
 def law_at_rows(predict: Any, test: ForeignTable, rows: IntArray) -> ForeignLaw:
@@ -46,17 +41,8 @@ def law_at_rows(predict: Any, test: ForeignTable, rows: IntArray) -> ForeignLaw:
 
 def law_of_model(predict: Any, X: FloatArray, given: Any) -> ForeignLaw:
     """Law of observations of a fitted model at test rows, X (p, d) or as they were given."""
-    if process_of(predict) is not None:
-        return _own_law(predict, given)
-    if gpytorch.is_botorch(predict):
-        return gpytorch.botorch_law(predict, X)
-    if gpytorch.is_one(predict):
-        return gpytorch.law(predict, X)
-    if sklearn.is_one(predict):
-        return sklearn.law(predict, given)
-    if others.is_gpflow(predict):
-        return others.gpflow_law(predict, X)
-    return others.gpboost_law(predict, X)
+    adapter = _adapter(predict)
+    return adapter.law(predict, given if adapter.takes_given else X)
 
 
 def kernel_of_model(model: Any, n_columns: int) -> StatedKernel:
@@ -67,15 +53,11 @@ def kernel_of_model(model: Any, n_columns: int) -> StatedKernel:
     InvalidInputError
         The model states none that can be read.
     """
-    if process_of(model) is not None:
-        return _own_kernel(model, n_columns)
-    if gpytorch.is_botorch(model) or gpytorch.is_one(model):
-        return gpytorch.kernel(model, n_columns)
-    if sklearn.is_one(model):
-        return sklearn.kernel(model, n_columns)
-    if others.is_gpflow(model):
-        return others.gpflow_kernel(model, n_columns)
-    return others.gpboost_kernel(model, n_columns)
+    return _adapter(model).kernel(model, n_columns)
+
+
+def _adapter(model: Any) -> Adapter:
+    return next(one for one in ADAPTERS if one.is_one(model))
 
 
 def _own_law(model: Any, X: Any) -> ForeignLaw:
@@ -104,3 +86,35 @@ def _own_kernel(model: Any, n_columns: int) -> StatedKernel:
         problem.spectrum, problem.lengthscale, problem.outputscale * scale**2,
         problem.noise * scale**2, float(problem.offset[0]), n_columns,
     )  # fmt: skip
+
+
+class Adapter(NamedTuple):
+    """How fitted models of a package are understood.
+
+    Attributes
+    ----------
+    is_one : callable
+        Whether a value is such a model.
+    law : callable
+        Law of observations of a model at rows (p, d).
+    kernel : callable
+        The kernel that a model of a number of columns states, in units of y.
+    takes_given : bool
+        Whether the law is of rows as they were given, or of numbers.
+    """
+
+    is_one: Callable[[Any], bool]
+    law: Callable[[Any, Any], ForeignLaw]
+    kernel: Callable[[Any, int], StatedKernel]
+    takes_given: bool = False
+
+
+# A model is of the first that it fits: one of BoTorch is one of gpytorch, too.
+ADAPTERS = (
+    Adapter(lambda model: process_of(model) is not None, _own_law, _own_kernel, takes_given=True),
+    Adapter(gpytorch.is_botorch, gpytorch.botorch_law, gpytorch.kernel),
+    Adapter(gpytorch.is_one, gpytorch.law, gpytorch.kernel),
+    Adapter(sklearn.is_one, sklearn.law, sklearn.kernel, takes_given=True),
+    Adapter(others.is_gpflow, others.gpflow_law, others.gpflow_kernel),
+    Adapter(others.is_gpboost, others.gpboost_law, others.gpboost_kernel),
+)

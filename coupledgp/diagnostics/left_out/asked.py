@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.left_out.columns import column_groups
 from coupledgp.diagnostics.rivals.observations import first_seen
-from coupledgp.diagnostics.scoring.subject import process_of
+from coupledgp.diagnostics.scoring.subject import process_of, some_rows
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
@@ -73,7 +73,7 @@ class LeftOutTask:
             numbers, names = named_groups(groups, len(data))
         if len(names) < 2:
             raise InvalidInputError(f"groups: expected two {kind} at least, got one")
-        return cls(process, numbers, names, _some(len(data), max_rows, seed), kind)
+        return cls(process, numbers, names, some_rows(len(data), max_rows, seed), kind)
 
     @property
     def data(self) -> Data:
@@ -143,9 +143,3 @@ def _by_place(
     first_part = process.first
     is_field = isinstance(first_part, FieldGP | PreciseFieldGP)
     return groups, firsts.astype(str), "places" if is_field else "rows"
-
-
-def _some(n_rows: int, max_rows: int, seed: int) -> IntArray:
-    if n_rows <= max_rows:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))

@@ -67,10 +67,16 @@ class BesideBaseline:
             other.name, rmse(targets, theirs.mean), nlpd(targets, theirs.mean, theirs.std), found
         )
 
+    @property
+    def gain(self) -> float:
+        """Mean paired decrease of the NLPD if it is picked, nats per point."""
+        return self.differences["nlpd"]["mean"] or 0.0
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error of the gain; None for a single point."""
+        return self.differences["nlpd"]["standard_error"]
+
     def advantage(self) -> float:
         """Standard errors by which the model's NLPD is smaller; negative where it is larger."""
-        gap = self.differences["nlpd"]
-        error = gap["standard_error"]
-        mean = gap["mean"]
-        assert mean is not None
-        return -mean / error if error else 0.0
+        return -self.gain / self.standard_error if self.standard_error else 0.0

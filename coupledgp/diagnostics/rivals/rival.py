@@ -167,10 +167,10 @@ def laws_at(fitted: Any, points: Points, n_outputs: int) -> PointLaws | FloatArr
         return found
     mean, std = found if isinstance(found, tuple) else (found, None)
     shape = (len(points), n_outputs)
-    mean = _of_shape(mean, shape, "means")
+    mean = of_shape(mean, shape, "means")
     if std is None:
         return mean
-    std = _of_shape(std, shape, "standard deviations")
+    std = of_shape(std, shape, "standard deviations")
     if not (std > 0).all():
         raise InvalidInputError(f"expected positive standard deviations, got {std.min():g}")
     return PointLaws(mean, std)
@@ -193,7 +193,7 @@ def _estimator_fitted(estimator: Any, data: Any) -> Any:
     return fitted if is_model(fitted) else fitted.predict
 
 
-def _of_shape(values: Any, shape: tuple[int, int], name: str) -> FloatArray:
+def of_shape(values: Any, shape: tuple[int, int], name: str) -> FloatArray:
     """Numbers (p, k), or (p,) of a single output, or one for each output or for all."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape == shape[:1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,6 +81,13 @@ class Subject:
             return process.remarks
         share = float(process.share_between(self.points).mean())
         return (*process.remarks, SHARE.format(share))
+
+
+def some_rows(n_rows: int, most: int, seed: int | Sequence[int]) -> IntArray:
+    """Numbers below n, or at most so many of them at random, ascending."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def process_of(model: Any) -> GaussianProcess | None:

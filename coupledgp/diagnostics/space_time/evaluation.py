@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +77,11 @@ def evaluate_space_time(
     known = [Rival.of(function, name) for name, function in SPACE_TIME_RIVALS.items()]
     others = chosen_rivals(rivals, known, rival_of)
     limit = np.inf if budget is None else seconds_of(budget)
+    contest = Contest(limit, silent, time.process_time)
+
+    def laws_on(split: SpaceTimeSplit) -> Callable[[Rival, float], SpaceTimeLaw]:
+        return lambda one, seconds: rival_law(one, readings, split, seed, seconds)
+
     rows: list[ScoreRow] = []
     costs: list[ModelCost] = []
     skipped: list[Skipped] = []
@@ -87,8 +91,7 @@ def evaluate_space_time(
             rival = rival_of(model)
             own = rival_law(rival, readings, split, seed)
             entries = [Entry(rival, own, time.process_time() - start)]
-        law = partial(_law, readings, split, seed)
-        found, without = Contest(limit, silent, time.process_time).run(others, law)
+        found, without = contest.run(others, laws_on(split))
         skipped += without
         for one in [*entries, *found]:
             name = one.rival.name
@@ -104,12 +107,6 @@ def rival_of(given: Any, name: str = "") -> Rival:
         name = name or type(given).__name__
         return Rival(name, lambda readings, seconds: fitted_to(given, readings))
     return Rival.of(given, name)
-
-
-def _law(
-    readings: SensorReadings, split: SpaceTimeSplit, seed: int, rival: Rival, seconds: float
-) -> SpaceTimeLaw:
-    return rival_law(rival, readings, split, seed, seconds)
 
 
 def drawn_splits(

@@ -14,6 +14,7 @@ from coupledgp.diagnostics.space_time.record import (
     OBSERVED,
     REJECTED,
 )
+from coupledgp.gp.back_transformed import mapped_back
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 
@@ -45,8 +46,10 @@ class MapReadings:
     @classmethod
     def of(cls, model: Any) -> MapReadings:
         """The values of a fitted `GraphTimeGPRegressor`, those that were added later included."""
-        rows, panel, labels = model.process_.rows, model.panel_, list(model.nodes_)
+        rows, panel, labels = model.grid_process_.rows, model.panel_, list(model.nodes_)
         values, rejected = np.array(rows.values), np.zeros(rows.values.shape, dtype=np.bool_)
+        if model.transform_ is not None:
+            values = mapped_back(model.transform_, values)
         far = model.outliers_
         if far.rejected and len(far.node):
             row = {label: k for k, label in enumerate(labels)}

@@ -1,17 +1,14 @@
-"""Scores, errors of sensors and terms of a model as a page tells them."""
+"""Scores and terms of a model as a page tells them."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from coupledgp.diagnostics.space_time.record import (
     AHEAD,
     MODEL_NAME,
     HourScore,
     KindScore,
-    SensorErrors,
     TermShare,
 )
 from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation
@@ -24,28 +21,6 @@ KERNEL_NAMES = {
     Constant: "constant", White: "white", Matern12: "matern-1/2", Matern32: "matern-3/2",
     Periodic: "periodic",
 }  # fmt: skip
-
-
-def sensor_errors(table: Any, labels: list[Any]) -> SensorErrors:
-    """Errors of the sensors in the order of the labels; NaN for those a table does not have."""
-    columns = _columns(table)
-    place = {label: k for k, label in enumerate(columns["node"])}
-    rows = np.array([place.get(label, -1) for label in labels])
-    known = rows >= 0
-    found = {
-        name: np.where(known, np.asarray(columns[name], dtype=np.float64)[rows], np.nan)
-        for name in ("rmse", "mae", "bias", "coverage_95")
-    }
-    return SensorErrors(n=np.where(known, np.asarray(columns["n"])[rows], 0), **found)
-
-
-def _columns(table: Any) -> Any:
-    """Columns by name: of a table of sensors, a data frame, or a mapping."""
-    if hasattr(table, "sensors"):
-        names = ("node", "n", "rmse", "mae", "bias", "coverage_95")
-        return {name: [getattr(one, name) for one in table.sensors] for name in names}
-    columns = getattr(table, "columns", table)
-    return columns if isinstance(columns, dict) else table
 
 
 def page_scores(

@@ -128,10 +128,21 @@ class SensorErrors:
     coverage_95: FloatArray
 
     @classmethod
-    def of(cls, table: Any) -> SensorErrors:
-        """Read a data frame, or a mapping of names to columns, in the order of the sensors."""
-        columns = {name: np.asarray(table[name]) for name in cls.__dataclass_fields__}
-        return cls(**columns)
+    def of(cls, table: Any, labels: Sequence[Any] | None = None) -> SensorErrors:
+        """Read a `SensorTable`, a data frame, or a mapping of names to columns.
+
+        Sensors are in the order of the table, or of the labels (p,), which its column `node` has;
+        errors of those that it lacks are NaN.
+        """
+        columns = getattr(table, "columns", table)
+        columns = columns if isinstance(columns, Mapping) else table
+        found = {name: np.asarray(columns[name]) for name in cls.__dataclass_fields__}
+        if labels is None:
+            return cls(**found)
+        place = {label: k for k, label in enumerate(columns["node"])}
+        rows = np.array([place.get(label, -1) for label in labels])
+        errors = {name: np.where(rows < 0, np.nan, one[rows]) for name, one in found.items()}
+        return cls(**errors | {"n": np.where(rows < 0, 0, found["n"][rows])})
 
     def typical(self) -> float:
         """Median over the sensors of their RMSE."""

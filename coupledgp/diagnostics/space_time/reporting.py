@@ -13,12 +13,12 @@ from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
 from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
 from coupledgp.diagnostics.space_time.page_scores import (
     page_scores,
-    sensor_errors,
     term_shares,
 )
 from coupledgp.diagnostics.space_time.places import MapSites
 from coupledgp.diagnostics.space_time.record import (
     GapCount,
+    SensorErrors,
     SensorSeries,
 )
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
@@ -111,7 +111,7 @@ def space_time_report(
         gaps=GapCount.of(readings.values, int(readings.rejected.sum())), edges=places.edges,
         positions=places.positions, crs=places.crs or crs, faces=places.faces,
         is_network=places.is_network,
-        left_out=None if table is None else sensor_errors(table, readings.labels), scores=scores,
+        left_out=None if table is None else SensorErrors.of(table, readings.labels), scores=scores,
         hours=hours, terms=term_shares(model),
         unit=(model.panel_.name or "") if unit is None else unit,
         title=title, facts=_facts(model, readings, evaluation), notes=(*places.notes, *notes),

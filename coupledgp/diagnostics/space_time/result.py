@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -13,6 +11,7 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow
+from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice
@@ -118,11 +117,7 @@ class SpaceTimeEvaluation:
     def to_csv(self, path: str | os.PathLike[str], *, by_split: bool = False) -> None:
         """Write the table of `to_dataframe` as CSV."""
         rows = [asdict(row) for row in self.rows] if by_split else self.table()
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_text(path, text.getvalue())
+        write_text(path, csv_of((list(rows[0]), [[*row.values()] for row in rows])))
 
     def to_markdown(self, group: str = ALL) -> str:
         """The table of a group as Markdown, kind by kind, the least RMSE first."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.rivals.rival import Rival, fitted_to
+from coupledgp.diagnostics.rivals.rival import Rival, fitted_to, of_shape
 from coupledgp.diagnostics.space_time.models import law_of
 from coupledgp.diagnostics.space_time.per_step import graph_gp_per_step
 from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
@@ -36,7 +36,6 @@ from coupledgp.diagnostics.space_time.simple import (
 )
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.diagnostics.space_time.time_alone import gp_in_time
-from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, as_rng
 
 # How often a split is laid over other readings for an empirical law, and errors that tell one.
@@ -101,15 +100,10 @@ def _given_law(rival: Rival, given: SensorReadings, seconds: float) -> SpaceTime
         found = law_of(found, given)
     if isinstance(found, SpaceTimeLaw):
         return found
-    parts = found if isinstance(found, tuple) else (found, None)
-    mean, std = (None if part is None else np.asarray(part, dtype=np.float64) for part in parts)
-    for name, part in (("means", mean), ("standard deviations", std)):
-        if part is not None and part.shape != given.values.shape:
-            raise InvalidInputError(
-                f"expected {name} of shape {given.values.shape}, got {part.shape}"
-            )
-    assert mean is not None
-    return mean if std is None else SpaceTimeLaw(mean, std)
+    mean, std = found if isinstance(found, tuple) else (found, None)
+    shape = given.values.shape
+    mean = of_shape(mean, shape, "means")
+    return mean if std is None else SpaceTimeLaw(mean, of_shape(std, shape, "deviations"))
 
 
 def _empirical_std(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
+from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.gp.back_transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.output import write_text
@@ -100,11 +99,8 @@ class SensorTable:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the table as CSV, one row a sensor."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
-        write_text(path, text.getvalue())
+        rows = [[*row] for row in zip(*self.columns.values(), strict=True)]
+        write_text(path, csv_of((list(self.columns), rows)))
 
     def __len__(self) -> int:
         """Number of sensors."""

@@ -85,9 +85,8 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if not lost:
         return []
-    best = max(lost, key=lambda one: one.differences["nlpd"]["mean"] or 0.0)
-    gap = best.differences["nlpd"]
-    gain, error, basis = float(gap["mean"] or 0.0), gap["standard_error"], "measured"
+    best = max(lost, key=lambda one: one.gain)
+    gain, error, basis = best.gain, best.standard_error, "measured"
     if gain <= 0 and rmse is not None:  # it is the RMSE that is worse: the nats of its square
         gain, error, basis = float(np.log(rmse / max(best.rmse, 1e-6 * rmse))), None, "estimated"
     reason = BASELINE_ACTIONS.get(best.name, "look for what it uses and the model does not")

@@ -17,14 +17,16 @@ difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.random import FloatArray
 
 
@@ -35,13 +37,26 @@ def widened(
     assert rival.std is not None
     shape = law.mean.shape
     mean, std = rival.mean.reshape(shape), rival.std.reshape(shape)
-    shared = shared_variances(law, correlation, mean, std)
-    found = {name: dict(gap) for name, gap in beside.differences.items()}
-    for name, variance in shared.items():
+    return replace(beside, differences=with_shared(beside.differences, law, correlation, mean, std))
+
+
+def with_shared(
+    differences: Mapping[str, dict[str, Any]],
+    law: Law,
+    correlation: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+) -> dict[str, dict[str, Any]]:
+    """Paired differences with standard errors that allow for what near points share.
+
+    Parameters are those of `shared_variances`.
+    """
+    found = {name: dict(gap) for name, gap in differences.items()}
+    for name, variance in shared_variances(law, correlation, mean, std).items():
         error = found.get(name, {}).get("standard_error")
         if error is not None:
             found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
-    return replace(beside, differences=found)
+    return found
 
 
 def shared_variances(
@@ -75,6 +90,24 @@ def shared_variances(
 
 def _form(matrix: FloatArray, vector: FloatArray) -> float:
     return float(vector @ (matrix @ vector))
+
+
+class Gaining(Protocol):
+    """Something that could be picked, with its gain in nats per point and the standard error."""
+
+    @property
+    def gain(self) -> float:
+        """Mean paired decrease of the NLPD."""
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error of the gain; None for a single point."""
+
+
+def is_better(one: Gaining, n_errors: float) -> bool:
+    """Whether it is better by an amount that matters, and by more than some standard errors."""
+    error = one.standard_error
+    return error is not None and one.gain > max(n_errors * error, MATTERS)
 
 
 def clear_gap(gap: dict[str, Any], n_errors: float) -> bool:

@@ -9,10 +9,10 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import clear_gap
+from coupledgp.diagnostics.verdicts.chance import is_better
 from coupledgp.diagnostics.verdicts.closing import Closing
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, TOLD
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, TOLD
 from coupledgp.diagnostics.verdicts.variations import Variation
 
 
@@ -61,22 +61,13 @@ class Evidence:
     @property
     def better_alternatives(self) -> list[Alternative]:
         """Other models that are better beyond chance, by an amount that matters."""
-        return [
-            one
-            for one in self.alternatives or ()
-            if clear_gap({"mean": one.gain, "standard_error": one.standard_error}, LOST)
-            and one.gain > MATTERS
-        ]
+        return [one for one in self.alternatives or () if is_better(one, LOST)]
 
     @property
     def better_variations(self) -> list[Variation]:
         """Nearby kernels that are better by evidence and at the test points."""
         return [
-            one
-            for one in self.variations
-            if one.evidence_gain > EVIDENCE
-            and one.gain > MATTERS
-            and clear_gap({"mean": one.gain, "standard_error": one.standard_error}, TOLD)
+            one for one in self.variations if one.evidence_gain > EVIDENCE and is_better(one, TOLD)
         ]
 
     def to_dict(self) -> dict[str, Any]:

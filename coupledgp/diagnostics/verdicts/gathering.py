@@ -16,9 +16,9 @@ from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
-from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
+from coupledgp.diagnostics.verdicts.chance import widened, with_shared
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
@@ -77,12 +77,7 @@ def with_cost(
     """The evidence with what the reference would gain, of laws at the points that are scored."""
     if figures.differences is None:
         return evidence
-    shared = shared_variances(law, correlations(law.cov), exact.mean, exact.std)
-    found = {name: dict(gap) for name, gap in figures.differences.items()}
-    for name, variance in shared.items():
-        error = found[name]["standard_error"]
-        if error is not None:
-            found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
+    found = with_shared(figures.differences, law, correlations(law.cov), exact.mean, exact.std)
     ratio = None
     if figures.rmse is not None and figures.reference_rmse:
         ratio = figures.rmse / figures.reference_rmse
@@ -195,11 +190,7 @@ def thirds(values: FloatArray) -> NDArray[Any]:
 
 def _chosen(n_points: int, n_outputs: int, seed: int) -> IntArray:
     """Numbers of at most `MAX_JUDGED` points, fewer of many outputs."""
-    most = max(MAX_JUDGED // n_outputs, 100)
-    if n_points <= most:
-        return np.arange(n_points)
-    rng = np.random.default_rng([seed, 7])
-    return np.sort(rng.choice(n_points, most, replace=False))
+    return some_rows(n_points, max(MAX_JUDGED // n_outputs, 100), [seed, 7])
 
 
 def _misfit(law: Law, y: FloatArray, seed: int) -> ResidualCorrelation | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
-from coupledgp.diagnostics.verdicts.chance import clear_gap
+from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
 from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict
@@ -32,7 +32,7 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     """
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if lost:
-        return _lost(max(lost, key=lambda one: one.differences["nlpd"]["mean"] or 0.0), rmse)
+        return _lost(max(lost, key=lambda one: one.gain), rmse)
     best = _strongest_alternative(evidence)
     if best is not None:
         return best
@@ -48,18 +48,15 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
 
 def loses(one: BesideBaseline, rmse: float | None) -> bool:
     """Whether a baseline is better, beyond chance and by an amount that matters."""
-    nlpd = one.differences["nlpd"]
-    if clear_gap(nlpd, LOST) and (nlpd["mean"] or 0.0) > MATTERS:
+    if is_better(one, LOST):
         return True
     larger = rmse is not None and rmse > WORSE_RMSE * one.rmse
     return larger and clear_gap(one.differences["squared_error"], LOST)
 
 
 def _lost(one: BesideBaseline, rmse: float | None) -> Verdict:
-    nlpd = one.differences["nlpd"]
-    mean, error = nlpd["mean"], nlpd["standard_error"]
-    by_density = clear_gap(nlpd, LOST) and (mean or 0.0) > MATTERS
-    amount = f"{gap_text(nlpd)} nats per point" if by_density else f"RMSE {rmse:.3g}"
+    by_density = is_better(one, LOST)
+    amount = f"{gap_text(one)} nats per point" if by_density else f"RMSE {rmse:.3g}"
     against = "" if by_density else f" against {one.rmse:.3g}"
     return Verdict(
         QUALITY,
@@ -67,8 +64,8 @@ def _lost(one: BesideBaseline, rmse: float | None) -> Verdict:
         f"{name_of(one).capitalize()} predicts better than this model: {amount}{against}.",
         f"A baseline is better by more than {LOST} standard errors, and by {MATTERS} nats per "
         f"point or one per cent of the RMSE.",
-        mean if by_density else rmse,
-        error if by_density else None,
+        one.gain if by_density else rmse,
+        one.standard_error if by_density else None,
         "nats per point" if by_density else "units of y",
     )
 
@@ -81,8 +78,7 @@ def _strongest_alternative(evidence: Evidence) -> Verdict | None:
     best = max(clear, key=lambda one: one.gain)
     return _beaten(
         best,
-        f"Another model predicts better: {best.name}, by {best.gain:.3g} (standard error "
-        f"{best.standard_error:.1g}) nats per point.",
+        f"Another model predicts better: {best.name}, by {gap_text(best)} nats per point.",
         f"Of {len(evidence.alternatives or ())} other models one is better beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
@@ -97,7 +93,7 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
     return _beaten(
         best,
         f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
-        f"smaller by {best.gain:.3g} (standard error {best.standard_error:.1g}) nats per point, "
+        f"smaller by {gap_text(best)} nats per point, "
         f"the log evidence of {best.n_rows} rows higher by {best.evidence_gain:.3g}.",
         f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
         f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
@@ -129,24 +125,22 @@ def _misfit(evidence: Evidence) -> Verdict:
 def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
     """The verdict on a model that no rival beats."""
     mean = next((one for one in baselines if one.name == "mean"), baselines[0])
-    gap = mean.differences["nlpd"]
-    if gap["standard_error"] is None or gap["mean"] is None:
+    if mean.standard_error is None:
         return Verdict(
             QUALITY, "grey", "One point does not say whether it is good.", "One test point."
         )
     if not _gains(mean):
         return _no_better(mean)
-    least = max(baselines, key=lambda one: one.differences["nlpd"]["mean"] or 0.0)
-    nearest = least.differences["nlpd"]
+    least = max(baselines, key=lambda one: one.gain)
     if _gains(least):
         sentence = (
             f"It predicts better than every simple baseline; than the best of them, "
-            f"{name_of(least)}, by {gap_text(nearest)} nats per point."
+            f"{name_of(least)}, by {gap_text(least)} nats per point."
         )
     else:
         sentence = (
-            f"It predicts better than {name_of(mean)}, by {gap_text(gap)} nats per point, and "
-            f"{name_of(least)} does as well as it: {gap_text(nearest)} nats per point between them."
+            f"It predicts better than {name_of(mean)}, by {gap_text(mean)} nats per point, and "
+            f"{name_of(least)} does as well as it: {gap_text(least)} nats per point between them."
         )
     return Verdict(
         QUALITY,
@@ -154,14 +148,13 @@ def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
         sentence,
         f"No baseline is better, and it is better than the mean by more than {TOLD} standard "
         f"errors. {NO_SIGN}",
-        -(nearest["mean"] or 0.0),
-        nearest["standard_error"],
+        -least.gain,
+        least.standard_error,
     )
 
 
 def _no_better(mean: BesideBaseline) -> Verdict:
-    gap = mean.differences["nlpd"]
-    most = -(gap["mean"] or 0.0) + TOLD * (gap["standard_error"] or 0.0)
+    most = TOLD * (mean.standard_error or 0.0) - mean.gain
     sure = most < 2 * MATTERS
     return Verdict(
         QUALITY,
@@ -171,18 +164,17 @@ def _no_better(mean: BesideBaseline) -> Verdict:
             if sure
             else f"The test points do not tell whether it predicts better than {name_of(mean)}: "
         )
-        + f"{gap_text(gap)} nats per point between them.",
+        + f"{gap_text(mean)} nats per point between them.",
         f"Its advantage over the mean is below {2 * MATTERS} nats per point with its error "
         "(amber), or not known to be above zero (grey).",
-        -(gap["mean"] or 0.0),
-        gap["standard_error"],
+        -mean.gain,
+        mean.standard_error,
     )
 
 
 def _gains(one: BesideBaseline) -> bool:
-    gap = one.differences["nlpd"]
-    reverse = {"mean": -(gap["mean"] or 0.0), "standard_error": gap["standard_error"]}
-    return clear_gap(reverse, TOLD)
+    """Whether the model is clearly better than a baseline."""
+    return one.standard_error is not None and -one.gain > TOLD * one.standard_error
 
 
 def name_of(one: BesideBaseline) -> str:
@@ -192,14 +184,10 @@ def name_of(one: BesideBaseline) -> str:
 
 def as_alternative(one: BesideBaseline) -> Alternative:
     """A baseline as one of the models that could be picked instead; it takes no time."""
-    nlpd = one.differences["nlpd"]
-    return Alternative(
-        name_of(one), "", nlpd["mean"] or 0.0, nlpd["standard_error"], one.rmse, one.nlpd, 0.0
-    )
+    return Alternative(name_of(one), "", one.gain, one.standard_error, one.rmse, one.nlpd, 0.0)
 
 
-def gap_text(gap: dict[str, float | None]) -> str:
-    """Amount of a paired difference with its standard error."""
-    error = gap["standard_error"]
-    spread = "" if error is None else f" (standard error {error:.1g})"
-    return f"{abs(gap['mean'] or 0.0):.3g}{spread}"
+def gap_text(one: Gaining) -> str:
+    """Amount of a gain, or of a loss, with its standard error."""
+    spread = "" if one.standard_error is None else f" (standard error {one.standard_error:.1g})"
+    return f"{abs(one.gain):.3g}{spread}"

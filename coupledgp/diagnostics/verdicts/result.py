@@ -26,24 +26,7 @@ def _none() -> None:
 class ComparisonResult:
     """Figures of a comparison, also as attributes: `report.kl_per_point`; see `Figures`.
 
-    Attributes
-    ----------
-    figures : Figures
-    predictions : Predictions
-    model : str
-        Text of the estimator.
-    reference : str or None
-        Text of the reference, if there is one.
-    accuracy : Accuracy
-        Method of the computation, and bounds and standard errors of the figures.
-    kernel_errors : KernelErrors or None
-        Errors of the kernel between pairs of test points, for a picture.
-    remarks : tuple of str
-        Sentences that a reader needs beside single figures.
-    overlap : Overlap or None
-        How many test rows are training rows; None where none were looked for.
-    evidence : Evidence or None
-        What the targets say of the model; None without targets.
+    `PosteriorReport` lists its attributes.
     """
 
     figures: Figures

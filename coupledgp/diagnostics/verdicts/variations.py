@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
-from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data
@@ -118,20 +118,14 @@ def variations_of(
 
 def _with_tests(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Data:
     """Training rows and at most `MOST_TESTS` of the test rows."""
-    chosen = np.arange(len(points))
-    if len(points) > MOST_TESTS:
-        rng = np.random.default_rng([seed, 13])
-        chosen = np.sort(rng.choice(len(points), MOST_TESTS, replace=False))
+    chosen = some_rows(len(points), MOST_TESTS, [seed, 13])
     return data.followed_by(Data.of(points[chosen], y[chosen]))
 
 
 def _rows(problem: ExactProblem, seed: int) -> tuple[Data, Units]:
     """At most `MOST_ROWS` rows of a problem, and the units of its targets."""
     units = Units(problem.offset, problem.scale)
-    n = len(problem.X)
-    chosen = np.arange(n)
-    if n > MOST_ROWS:
-        chosen = np.sort(np.random.default_rng([seed, 11]).choice(n, MOST_ROWS, replace=False))
+    chosen = some_rows(len(problem.X), MOST_ROWS, [seed, 11])
     noise = problem.relative_noise
     targets = units.mean(problem.targets[chosen])
     return Data.of(problem.X[chosen], targets, None if noise is None else noise[chosen]), units

@@ -72,7 +72,7 @@ class WalkTask:
 
     @property
     def form(self) -> PackedForm:
-        """Form of the visits."""
+        """Form of packed visits of this task."""
         return form_of(self.n_walks, self.longest)
 
 
@@ -112,7 +112,7 @@ class Tally(ABC):
 
 
 class VisitCounts(Tally):
-    """The visits."""
+    """Visits of each (row, node) pair, in compact form."""
 
     def __init__(self, task: WalkTask) -> None:
         super().__init__(task, np.int32, task.form.dtype)

@@ -106,7 +106,7 @@ def _describe(first, last, indptr, indices, node_bits, edge_bits, targets):  # t
 
 @part
 def word_of(node, indptr, targets, node_bits, edge_bits):  # type: ignore[no-untyped-def]
-    """The word of a node."""
+    """The word of a node: its number, and, with `targets`, its first edge and degree."""
     if targets is None:
         return np.int64(node)
     start = indptr[node]

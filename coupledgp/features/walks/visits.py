@@ -72,7 +72,7 @@ class Visits(NamedTuple):
 
     @property
     def arrays(self) -> tuple[IntArray, NDArray[np.int32], IntArray, NDArray[Any]]:
-        """The four arrays."""
+        """Offsets, nodes, starts of entries and entries: the first four fields."""
         return self[:4]
 
     @property
@@ -99,7 +99,7 @@ class Visits(NamedTuple):
 
 
 def packed(visits: Expanded, form: PackedForm) -> Visits:
-    """Visits in compact form."""
+    """Pack visits into their compact form."""
     entries = visits.steps.astype(form.dtype) << form.count_bits | visits.counts - np.uint32(1)
     entries[visits.entry_ptr[:-1]] |= form.dtype(1 << sum(form))
     starts_of_rows = visits.entry_ptr[visits.indptr]

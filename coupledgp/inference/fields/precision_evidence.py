@@ -79,7 +79,7 @@ class FieldScales(NamedTuple):
 
 
 class RestrictedEvidence(NamedTuple):
-    """Restricted evidence.
+    """Restricted log evidence of a field, with its amplitude and gradient.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ class HiddenPosterior(GraphPosterior):
 
     @cached_property
     def _operator(self) -> SeriesOperator:
-        """`Phi`."""
+        """`Phi = r / (g(W~) + r)` as an operator (n_nodes, n_nodes)."""
         function = partial(inverse_of, self.prior.kernel, self._ratio)
         device = self.prior.device if isinstance(self.prior, SeriesPrior) else None
         return SeriesOperator(self._graph, function, tolerance_for(self._ratio), device)
@@ -141,7 +141,7 @@ class HiddenPosterior(GraphPosterior):
         return self._operator.matmat(E)
 
     @cached_property
-    def _kept(self) -> tuple[FloatArray, FloatArray]:
+    def _blocks(self) -> tuple[FloatArray, FloatArray]:
         """`Phi_HH`, and `Phi_H` (n_nodes, h), or (0, h) where it is too large to keep."""
         h, n = self._hidden.size, self._graph.n_nodes
         kept = np.empty((n if h * n <= KEPT_ENTRIES else 0, h))
@@ -154,12 +154,12 @@ class HiddenPosterior(GraphPosterior):
 
     def _rows(self, nodes: IntArray) -> FloatArray:
         """Rows `Phi[nodes, H]` (p, h)."""
-        kept = self._kept[1]
+        kept = self._blocks[1]
         return kept[nodes] if len(kept) else self._columns(nodes)[self._hidden].T
 
     @cached_property
     def _factor(self) -> Factor:
-        return covariance_factor(self._kept[0], self._ratio)
+        return covariance_factor(self._blocks[0], self._ratio)
 
     @cached_property
     def _hidden_variances(self) -> FloatArray:

@@ -105,7 +105,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         """
         s, n, p = self._scale(kernel), self.graph.n_nodes, self.power
         root = self._root(s)
-        given = self._given(s, ratio)
+        given = self._precision(s, ratio)
         field, squares = self._fitted(given, ratio)
         penalty, penalty_slope = _penalty(given, field)
         log_slope = self.pattern.inner(given.inverse, self.pattern.slope(s))
@@ -124,7 +124,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         """Log evidence at an output scale and a noise, summed over outputs, without slopes."""
         s, ratio = self._scale(kernel), noise / outputscale
         log_root = root_precision(self.graph, s).log_determinant
-        given = self._given(s, ratio)
+        given = self._precision(s, ratio)
         field, squares = self._fitted(given, ratio)
         fit = squares + _penalty(given, field)[0]
         log_determinant = given.log_determinant - self.power * log_root
@@ -166,7 +166,7 @@ class PrecisionEvidence(ExactKernelEvidence):
             self._root_terms = RootTerms(s, root.log_determinant, trace, mean, slope)
         return self._root_terms
 
-    def _given(self, s: float, ratio: float) -> ObservedPrecision:
+    def _precision(self, s: float, ratio: float) -> ObservedPrecision:
         """The precision M, kept for the next call at the same s and noise ratio."""
         weights = self._observed / ratio
         last = self._last

@@ -75,13 +75,13 @@ class PrecisionNodePosterior(GraphPosterior):
             own = nodes[block]
             columns = np.zeros((self._scales.size, own.size))
             columns[own, np.arange(own.size)] = scales[block]
-            covariance[:, block] = self._given.solve(columns)[nodes]
+            covariance[:, block] = self._precision.solve(columns)[nodes]
         covariance *= self.outputscale * scales[:, None]
         return 0.5 * (covariance + covariance.T)
 
     def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
         columns = spread(self.prior.graph, into, self._scales[into, None] * V)
-        solved = self._given.solve(columns)[out]
+        solved = self._precision.solve(columns)[out]
         return np.asarray(self.outputscale * self._scales[out, None] * solved)
 
     def deviations(
@@ -109,7 +109,7 @@ class PrecisionNodePosterior(GraphPosterior):
         prior = self._own_prior
         evidence = PrecisionEvidence(prior.graph, prior.power, self.nodes, self._Y)
         # The factor is shared: it is in use here.
-        assert self._given is not None
+        assert self._precision is not None
         return evidence.log_evidence(prior.kernel, self.outputscale, self.noise)
 
     @property
@@ -125,8 +125,8 @@ class PrecisionNodePosterior(GraphPosterior):
         return np.ones(graph.n_nodes) if graph.node_scale is None else graph.node_scale
 
     @cached_property
-    def _given(self) -> ObservedPrecision:
-        """M."""
+    def _precision(self) -> ObservedPrecision:
+        """The precision `M = (I + s L~)^p + diag(w)` of the function given the observations."""
         prior, ratio = self._own_prior, self.noise / self.outputscale
         counts = np.bincount(self.nodes, minlength=self._scales.size)
         pattern = power_pattern(prior.graph, prior.power)
@@ -138,13 +138,13 @@ class PrecisionNodePosterior(GraphPosterior):
 
     @cached_property
     def _variances(self) -> FloatArray:
-        return self.outputscale * self._scales**2 * self._given.variances
+        return self.outputscale * self._scales**2 * self._precision.variances
 
     def _smoothed(self, B: FloatArray) -> FloatArray:
         """`D M^-1 D P' B / r`, the mean (n_nodes, k) of all nodes given observations B (n, k)."""
         ratio = self.noise / self.outputscale
         pulled = spread(self.prior.graph, self.nodes, self._scales[self.nodes, None] * B)
-        return self._scales[:, None] * self._given.solve(pulled / ratio)
+        return self._scales[:, None] * self._precision.solve(pulled / ratio)
 
     def _blocks(self, size: int) -> list[slice]:
         """Slices that cut columns of values at all nodes into blocks."""

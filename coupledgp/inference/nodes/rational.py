@@ -67,7 +67,7 @@ class RationalFit(NamedTuple):
     error: float
 
     def at(self, d: FloatArray) -> FloatArray:
-        """Values at d (k,)."""
+        """Values (k,) of the fitted sum at d (k,)."""
         total = np.full(d.shape, self.constant)
         for pole, (alpha, beta) in zip(self.poles, self.coefficients, strict=True):
             gap = d - pole.real

@@ -233,7 +233,7 @@ class _Stationary:
             return VarianceReduction(reductions, places, np.searchsorted(self._all, interest))
         if self._criterion == "variance":
             informations = [
-                InformationPart(g.share, self._given(g, n_most), np.full(places.size, g.ratio))
+                InformationPart(g.share, self._posterior(g, n_most), np.full(places.size, g.ratio))
                 for g in self._groups
             ]
             return Information(informations, places)
@@ -243,7 +243,7 @@ class _Stationary:
         for g in self._groups:
             diagonal = U**2 @ (1.0 / (spectrum + g.ratio))
             rest = Downdated(diagonal, partial(_precision, spectrum, U, g.ratio), n_most)
-            parts.append(MutualPart(g.share, self._given(g, n_most), rest))
+            parts.append(MutualPart(g.share, self._posterior(g, n_most), rest))
         return MutualInformation(parts, places)
 
     def variance_along(self, picked: IntArray, interest: IntArray) -> FloatArray:
@@ -251,13 +251,13 @@ class _Stationary:
         wanted = np.searchsorted(self._all, interest)
         total = np.zeros(picked.size + 1)
         for group in self._groups:
-            given = self._given(group, picked.size)
+            given = self._posterior(group, picked.size)
             for site in picked:
                 given.add(int(np.searchsorted(self._all, site)))
             total += group.amplitude * (given.along(wanted).mean(axis=1) - group.ratio)
         return total
 
-    def _given(self, group: Group, n_most: int) -> Downdated:
+    def _posterior(self, group: Group, n_most: int) -> Downdated:
         """Variances of observations given the sensors and further ones, over `S_g`."""
         r = group.ratio
         return Downdated(self._diagonal(r), partial(self._column, r), n_most, r)

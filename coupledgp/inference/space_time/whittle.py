@@ -109,20 +109,20 @@ class Whittle:
         if self.n % 2 == 0:
             counts[-1] = 1.0
         self.counts = counts
-        self._kept: tuple[FloatArray, FloatArray, Basis, FloatArray] | None = None
+        self._cache: tuple[FloatArray, FloatArray, Basis, FloatArray] | None = None
 
     def _rotated(self, theta: FloatArray, roots: FloatArray) -> tuple[Basis, FloatArray]:
         """Eigenvectors at theta, and the data's spectra (m, p, w) rotated by them; cached."""
-        if self._kept is not None:
-            same = np.array_equal(self._kept[0], theta) and np.array_equal(self._kept[1], roots)
+        if self._cache is not None:
+            same = np.array_equal(self._cache[0], theta) and np.array_equal(self._cache[1], roots)
             if same:
-                return self._kept[2:]
+                return self._cache[2:]
         basis = Basis.of(self.gram(theta), roots, most=self.p)
         series = self._spectra / roots[:, None]
         rotated = np.matmul(basis.vectors.T, series.real) + 1j * np.matmul(
             basis.vectors.T, series.imag
         )
-        self._kept = theta.copy(), roots.copy(), basis, rotated
+        self._cache = theta.copy(), roots.copy(), basis, rotated
         return basis, rotated
 
     def spectra(self, parameters: SpaceTimeParameters) -> tuple[FloatArray, FloatArray]:

@@ -191,7 +191,7 @@ def stream_moments(
 
 @dataclass(frozen=True, eq=False)
 class DataStatistics:
-    """All that a posterior needs of the data: the rows while fewer than M, then the moments.
+    """Sufficient statistics of the data: all rows while fewer than M, then their moments.
 
     Memory is O(M^2) whatever the number of rows. Made without rows it is the neutral element of
     `merge`.

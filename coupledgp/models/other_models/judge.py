@@ -16,7 +16,7 @@ from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.laws import check_targets, law_of
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD
-from coupledgp.diagnostics.scoring.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
 from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.verdicts.chance import shared_variances
 from coupledgp.diagnostics.verdicts.gathering import correlations
@@ -113,7 +113,7 @@ def alternatives(
     points = Subject.of(asked.model, asked.X).points
     assert asked.y is not None
     y = check_targets(asked.y, (len(points), inner.units.n_outputs))
-    chosen = _subset(len(y), seed)
+    chosen = some_rows(len(y), MOST_POINTS, seed)
     places = None if positions is None else _checked_positions(positions)
     seconds = seconds_of(budget)
     points, y = points[chosen], y[chosen]
@@ -154,7 +154,7 @@ def alternatives_of_predictions(
     """
     seed, seconds = seed_from_random_state(random_state), seconds_of(budget)
     data = Data.of(X_train, y_train[:, None])
-    chosen = _subset(len(y_test), seed)
+    chosen = some_rows(len(y_test), MOST_POINTS, seed)
     task = TableTask(data, Columns(X_train.shape[1]), None, False, seed, seconds)
     found = chosen_rivals(rivals, task.rivals())
     held_out = HeldOut(data, X_test[chosen], y_test[chosen, None], nlpd[chosen], seed)
@@ -226,10 +226,3 @@ def _checked_positions(positions: ArrayLike) -> FloatArray:
             f"positions: expected finite rows (n_nodes, d), got shape {found.shape}"
         )
     return found
-
-
-def _subset(n_points: int, seed: int) -> Any:
-    """Numbers of the test points at which models are scored."""
-    if n_points <= MOST_POINTS:
-        return np.arange(n_points)
-    return np.sort(np.random.default_rng(seed).choice(n_points, MOST_POINTS, replace=False))

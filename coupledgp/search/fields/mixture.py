@@ -124,7 +124,7 @@ def fit_fields(
             reason = "the kernel of greatest evidence, as asked for"
     report(f"{len(members)} members given the data")
     mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
-    fitted = [_given(covariance, member, mean_variance, data, units, normalize)
+    fitted = [_member(covariance, member, mean_variance, data, units, normalize)
               for member in members]  # fmt: skip
     selection = FieldSelection(tuple(compared), tuple(members), reason)
     if len(fitted) == 1:
@@ -133,7 +133,7 @@ def fit_fields(
     return MixtureGP.of(fitted, weights, data, "hyperparameters"), selection
 
 
-def _given(
+def _member(
     covariance: FieldCovariance,
     member: FieldCandidate,
     mean_variance: float,

@@ -158,13 +158,13 @@ def _mixed(fitter: NodeFitter, averaging: Averaging, found: KernelAverage) -> Mi
     members = []
     for number, draw in enumerate(found.draws):
         fitter.report(f"member {number + 1} of {len(found.draws)}")
-        members.append(_given(fitter, averaging, draw))
+        members.append(_member(fitter, averaging, draw))
     if len(members) == 1:
         return members[0]
     return MixtureGP.of(members, found.weights, fitter.data, "hyperparameters")
 
 
-def _given(fitter: NodeFitter, averaging: Averaging, draw: KernelDraw) -> NodeGP:
+def _member(fitter: NodeFitter, averaging: Averaging, draw: KernelDraw) -> NodeGP:
     scales = Scales(draw.outputscale, draw.noise, np.nan)
     recipe: NodePriorRecipe = fitter.recipe
     if not averaging.walks and isinstance(recipe, WalkRecipe):

@@ -134,7 +134,7 @@ class NodeFitter:
         """
         self._warn_of_small_noise()
         found = FittedKernel(self.kernels[0], None, False, NodeSearch())
-        if self.searches and not self._keeps_all:
+        if self.searches and not self._is_fixed:
             found = self._search()
         start = time.perf_counter()
         process, forecast = self._condition(found)
@@ -159,18 +159,18 @@ class NodeFitter:
         return self.settings.is_dense(len(self.data), n_nodes, DENSE_EVIDENCE_LIMIT)
 
     @property
-    def _keeps_kernel(self) -> bool:
+    def _fixes_kernel(self) -> bool:
         return not self.searches or "kernel" in self.fixed
 
     @property
-    def _keeps_all(self) -> bool:
+    def _is_fixed(self) -> bool:
         """Whether kernel and scales are all given, so that there is nothing to search for."""
-        scales = self._kept("outputscale"), self._kept("noise")
-        return self._keeps_kernel and None not in scales
+        scales = self._given_scale("outputscale"), self._given_scale("noise")
+        return self._fixes_kernel and None not in scales
 
     def _warn_of_small_noise(self) -> None:
-        noise, unit = self._kept("noise"), float(np.mean(self.targets**2))
-        if noise is None or self._kept("outputscale") is not None:
+        noise, unit = self._given_scale("noise"), float(np.mean(self.targets**2))
+        if noise is None or self._given_scale("outputscale") is not None:
             return
         if noise < 10.0 * LEAST_RATIO * unit:
             own = float(np.mean(self.units.scale**2))
@@ -182,7 +182,7 @@ class NodeFitter:
                 stacklevel=2,
             )
 
-    def _kept(self, name: str) -> float | None:
+    def _given_scale(self, name: str) -> float | None:
         """Value of a given scale; None for one that is optimised."""
         if self.searches and name not in self.fixed:
             return None
@@ -210,16 +210,16 @@ class NodeFitter:
             assert found.family is not None  # only kernels of exact priors are replaced
             kernels[found.family] = point.kernel
             families, scan = range(found.family, found.family + 1), found.is_whole
-        if self._keeps_kernel:
+        if self._fixes_kernel:
             return FittedKernel(kernels[families[0]], None, False, NodeSearch())
         return self._in_rounds(kernels, families, record, scan)
 
     def _searcher(self, record: SearchCheckpoint) -> NodeSearcher:
         """The search by the evidence of exact kernels."""
         kept = FixedHyperparameters(
-            self._keeps_kernel,
-            self._kept("outputscale"),
-            self._kept("noise"),
+            self._fixes_kernel,
+            self._given_scale("outputscale"),
+            self._given_scale("noise"),
             float(np.mean(self.targets**2)),
         )
         data = NodeObservations(self.graph, self.data.points, self.targets, self.settings.seed)
@@ -244,8 +244,8 @@ class NodeFitter:
                 kernels[family],
                 lambda kernel: self.recipe.make(kernel).prior,
                 lambda prior: self.settings.evidence(prior, nodes, targets),
-                self._kept("outputscale"),
-                self._kept("noise"),
+                self._given_scale("outputscale"),
+                self._given_scale("noise"),
                 record,
                 scan_starts=scan,
                 graph=self.graph,
@@ -305,7 +305,7 @@ class NodeFitter:
         The log evidence is NaN where it was not computed: it is when somebody asks for it.
         """
         point, walks = found.point, chosen.method == "walks"
-        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        outputscale, noise = self._given_scale("outputscale"), self._given_scale("noise")
         if point is not None and found.is_whole and not (walks and self._is_dense):
             return point.scales, point.error
         if outputscale is not None and noise is not None and not (walks and self._is_dense):
@@ -329,7 +329,7 @@ class NodeFitter:
         """Scales that set the accuracy of the prior: the found scales, or else the given ones."""
         if found.point is not None:
             return found.point.scales
-        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        outputscale, noise = self._given_scale("outputscale"), self._given_scale("noise")
         if outputscale is None or noise is None:
             return None
         return Scales(outputscale, noise, np.nan)

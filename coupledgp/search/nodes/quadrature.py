@@ -88,7 +88,7 @@ class KernelAverage:
 
     @property
     def n_effective(self) -> float:
-        """`1 / sum w^2`."""
+        """Effective number of draws, `1 / sum w^2`."""
         return float(1.0 / np.sum(self.weights**2))
 
 
@@ -212,10 +212,10 @@ class KernelPosterior:
         none = (np.nan, np.nan)
         free = not self.kept.kernel and kernel.theta.size
         thetas = distinguishable_range(self.graph, kernel) if free else none
-        return thetas, none if self._kept_ratio is not None else ratio_range(self.kept, self.unit)
+        return thetas, none if self._given_ratio is not None else ratio_range(self.kept, self.unit)
 
     @property
-    def _kept_ratio(self) -> float | None:
+    def _given_ratio(self) -> float | None:
         outputscale, noise = self.kept.outputscale, self.kept.noise
         return None if outputscale is None or noise is None else noise / outputscale
 
@@ -249,8 +249,8 @@ class KernelPosterior:
         values = np.maximum(values, ROUNDING * max(values[-1], np.finfo(float).tiny))
         spread = spread_of(K)
         r = np.exp(ratios) * spread
-        if self._kept_ratio is not None:
-            r = np.array([self._kept_ratio])
+        if self._given_ratio is not None:
+            r = np.array([self._given_ratio])
         d = values + r[:, None]
         squares = np.square(vectors.T @ self.targets).sum(axis=1)
         fit = (squares / d).sum(axis=1)

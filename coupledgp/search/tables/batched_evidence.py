@@ -71,7 +71,7 @@ class BatchedEvidence(LadderProblem):
                 f"n_frequencies: expected at most as many features as rows, {self.n_rows}, got "
                 f"{n_features}"
             )
-        self._kept: tuple[IntArray, Data] | None = None
+        self._sample: tuple[IntArray, Data] | None = None
         self._last: tuple[FloatArray, DataStatistics] | None = None
 
     @property
@@ -86,7 +86,7 @@ class BatchedEvidence(LadderProblem):
         """The first numbers (size,) of the rows in random order; the first rows are stored."""
         order = first_rows(rng, self.n_rows, size)
         rows = np.sort(order[:KEPT_ROWS])
-        self._kept = rows, self.passes.take(rows)
+        self._sample = rows, self.passes.take(rows)
         return order
 
     def at(self, lengthscale: FloatArray) -> BatchedAtLengthscale:
@@ -109,8 +109,8 @@ class BatchedEvidence(LadderProblem):
         return FeatureEvidence(stream, targets, data.weights, self.regular)
 
     def _rows(self, rows: IntArray) -> Data:
-        if self._kept is not None:
-            numbers, data = self._kept
+        if self._sample is not None:
+            numbers, data = self._sample
             places = np.minimum(np.searchsorted(numbers, rows), numbers.size - 1)
             if (numbers[places] == rows).all():
                 return data.take(places)

@@ -93,7 +93,7 @@ class QueryPoints:
         self.rows, self.further, self.rng = rows, further, rng
 
     def draw(self, n: int) -> FloatArray:
-        """Points (n, d)."""
+        """Draw n query points (n, d) near the data."""
         n_further = n // 2 if len(self.further) else 0
         n_moved = n - n_further
         i, j, k = self.rng.integers(len(self.rows), size=(3, n_moved))

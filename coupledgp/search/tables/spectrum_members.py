@@ -151,7 +151,7 @@ class Trajectory:
         hyper = start.hyperparameters
         floor = torch.finfo(torch.float64).eps
         self.frequencies = start.frequencies.double().clone()
-        self.base = self._here(hyper.lengthscale)
+        self.base = self._tensor(hyper.lengthscale)
         self.log_weights = start.weights.double().clamp_min(floor).log()
         self.log_weights -= self.log_weights.mean()
         self.log_lengthscale = self.base.new_zeros(space.n_lengthscales)
@@ -160,7 +160,7 @@ class Trajectory:
         ).log()
         self.judged = problem if problem.n_rows <= batch_rows else self._batch()
 
-    def _here(self, array: FloatArray) -> Tensor:
+    def _tensor(self, array: FloatArray) -> Tensor:
         """An array as a tensor of the same shape, on the device of the frequencies."""
         return torch.as_tensor(array, device=self.frequencies.device)
 
@@ -195,7 +195,7 @@ class Trajectory:
         frequencies = self.frequencies
         if jitter:
             noise = self.rng.standard_normal(tuple(frequencies.shape))
-            frequencies = frequencies + jitter * self._here(noise)
+            frequencies = frequencies + jitter * self._tensor(noise)
         factors = self.space.of_dimensions(self.log_lengthscale.exp())
         scaled = frequencies / (self.base * factors)
         problem = self._batch()

@@ -56,6 +56,19 @@ def filled() -> cgp.diagnostics.SpaceTimeReport:
     return space_time_report(model(), splits=0, positions=PLACES, unit="mph")
 
 
+@pytest.mark.filterwarnings("ignore:round . of the search")
+def test_a_model_of_transformed_values_is_shown_in_units_of_the_values():
+    estimator = cgp.GraphTimeGPRegressor(
+        roads(), target_transform="log", n_variance_samples=4, progress=False
+    )
+    labels = [f"n{k}" for k in SENSORS]
+    estimator.fit(labels, TIMES[:20], speeds()[:, :20])
+    found = space_time_report(estimator, splits=0, positions=PLACES)
+    np.testing.assert_allclose(found.observed[:, :20], speeds()[:, :20], rtol=1e-12)
+    law = estimator.law_on_grid(SENSORS, found.times, latent=True)
+    np.testing.assert_allclose(found.mean[SENSORS], law[0])
+
+
 def test_the_map_has_the_model_s_law_and_a_forecast():
     found = filled()
     assert list(found.nodes) == [f"n{k}" for k in range(N_NODES)]

@@ -12,9 +12,9 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.inference.placement import greedy as module
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.inference.placement.greedy import greedy
+from coupledgp.inference.placement.greedy import Chosen, greedy
 from coupledgp.inference.placement.objectives import CRITERIA, given_members, objective_of
-from coupledgp.inference.placement.result import check_request, distinct
+from coupledgp.inference.placement.result import Placement, check_request, distinct
 from coupledgp.kernels import HeatKernel, dense_kernel
 from tests.graph_cases import plain_graph, weighted_graph
 
@@ -187,3 +187,15 @@ def test_criteria_and_places_are_checked():
         distinct(np.empty(0, dtype=int), "candidates")
     with pytest.raises(InvalidInputError, match="interest: expected distinct"):
         distinct(np.array([1, 1]), "interest")
+
+
+@pytest.mark.parametrize(
+    ("bound", "share"), [(5.0, 0.8), (4.0 - 1e-12, 1.0), (np.inf, np.nan)], ids=str
+)
+def test_a_placement_tells_its_share_of_the_bound(bound, share):
+    chosen = Chosen(np.array([2, 0]), np.array([3.0, 1.0]), bound, 7)
+    variance = np.array([2.0, 1.5, 1.2])
+    found = Placement.of(chosen, ["c", "a"], "variance", variance, "of three")
+    assert found.share_of_optimum == pytest.approx(share, nan_ok=True)
+    assert "1. c: 3 nats, mean variance 1.5" in found.explain()
+    assert ("at least 80% of" in found.explain()) == (share == 0.8)

@@ -255,9 +255,9 @@ def test_lengths_follow_the_unit():
         a, b = sites_of(near, kernel), sites_of(far, kernel)
         every = np.arange(4)
         np.testing.assert_allclose(a.gram(every), b.gram(every), rtol=1e-9)
-    assert sites_of(far, "matern").theta - sites_of(near, "matern").theta == pytest.approx(
-        np.log(1e3)
-    )
+    a, b = sites_of(near, "matern"), sites_of(far, "matern")
+    assert b.theta - a.theta == pytest.approx(np.log(1e3))
+    np.testing.assert_allclose(np.subtract(b.bounds(), a.bounds()), np.log(1e3))
 
 
 def test_every_domain_is_taken_and_others_are_named():
@@ -297,3 +297,14 @@ def test_the_forecast_grows_with_sites_and_degree(monkeypatch):
     few, many = (sites_of(graph, "heat").forecast(k) for k in (4, 40))
     assert many.seconds == pytest.approx(10 * few.seconds)
     assert sites_of(graph, HeatKernel(400.0)).forecast(4).seconds > few.seconds
+
+
+def test_a_named_kernel_starts_alike_however_finely_a_network_is_cut():
+    def neighbours(max_edge):
+        ends = range(6), range(1, 7)
+        operator = cgp.LaplaceOperator.from_edges(*ends, np.ones(6), max_edge=max_edge)
+        gram = sites_of(operator, "heat").gram(operator.given_vertices[2:4])
+        return gram[0, 1] / np.sqrt(gram[0, 0] * gram[1, 1])
+
+    # By steps of walks it would be smaller by four magnitudes.
+    assert neighbours(1 / 16) == pytest.approx(neighbours(1 / 8), rel=0.5)

@@ -27,7 +27,7 @@ FLOORS = [
     ["couplings"],
     ["inference/evidence", "inference/placement"],
     ["features"],
-    ["theory", "kernels"],
+    ["kernels"],
     [
         "inference/weights",
         "inference/dense",
@@ -37,6 +37,7 @@ FLOORS = [
         "inference/sites",
     ],
     ["inference/spectra", "inference/space_time"],
+    ["theory"],
     ["gp"],
     ["search"],
     ["diagnostics"],

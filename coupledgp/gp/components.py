@@ -367,3 +367,21 @@ class ComponentsGP(GaussianProcess):
             parts.append(part)
         rows_of_all = Data.of(nodes.numpy(), targets.numpy())
         return cls(graph, scale, tuple(parts), part_of, borrows, rows_of_all)
+
+
+def restored_on_graph(header: Header, arrays: Arrays) -> tuple[PartGP | ComponentsGP, Graph]:
+    """The process of a graph's file, and the graph of all its nodes.
+
+    Raises
+    ------
+    ModelFileError
+        The process is none on a graph.
+    """
+    if header.get("process") == ComponentsGP.__name__:
+        whole = ComponentsGP.from_state(header, arrays)
+        return whole, whole.graph
+    process = restored_process({"process": "NodeGP", **header}, arrays)
+    first = process.first
+    if not isinstance(process, NodeGP | MixtureGP) or not isinstance(first, NodeGP):
+        raise ModelFileError("process: expected one on a graph, got another process")
+    return process, first.graph

@@ -189,7 +189,8 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
             ended = "converged" if results.get("converged_", True) else "ended before it converged"
             lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
         choices = (results.get(name) for name in ("search_", "selection_", "proposal_"))
-        return [*lines, *(choice.explain() for choice in choices if choice is not None)]
+        lines += [choice.explain() for choice in choices if choice is not None]
+        return [*lines, *map(str, results.get("steps_", ()))]
 
     def predict(
         self,

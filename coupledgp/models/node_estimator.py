@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.errors import ModelFileError
-from coupledgp.gp.components import ComponentsGP, PartGP
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.components import ComponentsGP, PartGP, restored_on_graph
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -258,7 +257,9 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             process, search, n_effective = fit_components(fitter, self._fitted_part) or (
                 self._fitted_part(fitter)
             )
-        self._warn_of_budget(search)
+        beyond = search.beyond(Budget.of(self.budget).seconds)
+        if beyond is not None:
+            warnings.warn(beyond, ConvergenceWarning, stacklevel=levels_to_caller())
         results = {**dict(zip(SEARCHED, search, strict=False)), "steps_": search.steps}
         if n_effective is not None:
             results["n_effective_draws_"] = n_effective
@@ -284,24 +285,6 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             if dear or self._walks or self.solver == "iterative":
                 return None
         return Averaging(self.n_hyperparameter_draws, prior, asked, self._walks)
-
-    def _warn_of_budget(self, search: NodeSearch) -> None:
-        """Warn if the budget ended a search, or if the fit took more time than the budget."""
-        limit = Budget.of(self.budget).seconds
-        if limit is None:
-            return
-        spent = sum(step.seconds for step in search.steps)
-        words = []
-        if not search.converged:
-            words.append(
-                f"the search for hyperparameters ended after {search.n_evaluations} evaluations, "
-                "the best so far are used"
-            )
-        if spent > limit:
-            words.append(f"the fit took {spent:.2g} s")
-        if words:
-            text = f"budget of {limit:.3g} s: {'; '.join(words)}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=levels_to_caller())
 
     def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
         """Kernels of sparse precision that `"auto"` may put in place of one that costs too much."""
@@ -383,8 +366,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return self.first_process_.hyperparameters.kernel
 
     def _explained(self) -> list[str]:
-        first = f"{self.kernel_!r} by {self.method_}: {self.method_reason_}"
-        return [first, *map(str, self.fitted_.results.get("steps_", ()))]
+        return [f"method: {self.method_}: {self.method_reason_}", *super()._explained()]
 
     @property
     def method_(self) -> str:
@@ -435,13 +417,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             "normalize": parameters.get("normalize_y"),
             **header,
         }
-        split = header.get("process") == ComponentsGP.__name__
-        restored = ComponentsGP.from_state if split else restored_process
-        process = restored({"process": "NodeGP", **header}, arrays)
-        first = process.first
-        if not isinstance(first, NodeGP):
-            raise ModelFileError("process: expected one on a graph, got another process")
-        graph = process.graph if isinstance(process, ComponentsGP) else first.graph
+        process, graph = restored_on_graph(header, arrays)
         model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = restored_results(header, cls._section, cls._stored)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))

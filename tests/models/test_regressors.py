@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.columns import laplace_lengthscale
 from coupledgp.gp.weight_space import FeaturePrior
-from coupledgp.models.sparse_spectrum import laplace_lengthscale
 
 FITTED = [
     cgp.SparseSpectrumGPRegressor(n_frequencies=12, random_state=0),  # n > M

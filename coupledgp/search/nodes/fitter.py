@@ -49,6 +49,19 @@ class NodeSearch(NamedTuple):
     converged: bool = True
     steps: tuple[Step, ...] = ()
 
+    def beyond(self, limit: float | None) -> str | None:
+        """How a budget of seconds ended the search, or the fit took longer; None where neither."""
+        words = []
+        if limit is not None and not self.converged:
+            words.append(
+                f"the search for hyperparameters ended after {self.n_evaluations} evaluations, "
+                "the best so far are used"
+            )
+        spent = sum(step.seconds for step in self.steps)
+        if limit is not None and spent > limit:
+            words.append(f"the fit took {spent:.2g} s")
+        return f"budget of {limit:.3g} s: {'; '.join(words)}" if words else None
+
 
 class FittedKernel(NamedTuple):
     """A fitted kernel.

@@ -1,0 +1,137 @@
+"""How a sparse-spectrum model draws its frequencies, and what `"auto"` tries of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.features import FeatureMap
+from coupledgp.features.registry import FeaturesLike, features_class, make_features
+from coupledgp.features.sklearn import Columns, seed_from_random_state
+from coupledgp.gp.columns import (
+    column_means,
+    column_spread,
+    laplace_lengthscale,
+    spread_lengthscale,
+)
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.devices import parse_device
+from coupledgp.ground.validation import check_magnitude, check_vector
+from coupledgp.models.automatic import AutomaticSize
+from coupledgp.models.batch_fits import FitInBatches
+from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.space import first_places
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+# The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.
+MAX_FREQUENCIES = 8192
+
+
+class FrequencyTrials(AutomaticSize, FitInBatches):
+    """Part of a sparse-spectrum model that draws feature maps, for itself and for `"auto"`.
+
+    Parameters are those of `SparseSpectrumGPRegressor`.
+    """
+
+    kernel: SpectrumLike
+    features: FeaturesLike
+    center: ArrayLike | None
+    dtype: str
+    optimizer: str | None
+
+    def _drawn(
+        self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
+    ) -> FeatureMap:
+        kernel = parse_spectrum(self.kernel, "kernel")
+        where: dict[str, Any] = {"dtype": DTYPES[self.dtype], "device": parse_device(self.device)}
+        return make_features(self.features, dim, size, coupling, kernel, rng, **where)
+
+    def _center(self, data: Data) -> FloatArray:
+        if self.center is None:
+            return column_means(data.points, data.counts)
+        center = check_vector(np.broadcast_to(self.center, data.points.shape[1]), "center")
+        check_magnitude(center, "center")
+        return center
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        return ("lengthscale",) if features_class(self.features).lengthscale_by_rule else ()
+
+    def _default_lengthscale(
+        self,
+        data: Data,
+        center: FloatArray,
+        rng: np.random.Generator,
+        groups: IntArray | None,
+    ) -> FloatArray:
+        inputs, counts = data.points, data.counts
+        if not features_class(self.features).lengthscale_by_rule:
+            return spread_lengthscale(inputs, self.ard, groups, counts=counts)
+        spread = np.ones(inputs.shape[1])
+        if self.ard:
+            spread = column_spread(inputs, self.ard, groups, counts=counts)
+        return spread * laplace_lengthscale((inputs - center) / spread, rng, counts)
+
+    # The methods by which a coupling and a size are chosen, see `selection.protocol`.
+
+    @property
+    def candidate_couplings(self) -> tuple[str, ...]:
+        """Couplings that `"auto"` compares."""
+        return features_class(self.features).couplings_to_try
+
+    def parse_coupling(self, coupling: Any, name: str) -> Any:
+        """Return a coupling of frequencies from its text form or an object."""
+        return parse_coupling(coupling, name)
+
+    def size_range(self, data: Data) -> tuple[int, int]:
+        """Smallest and largest number of frequencies that are tried.
+
+        With more features than rows the exact GP is cheaper.
+        """
+        n_rows, dim = len(data), data.points.shape[1]
+        return min(max(dim, 4), n_rows), min(MAX_FREQUENCIES, n_rows)
+
+    def exact_process(
+        self, data: Data, seed: int, progress: bool | None, columns: Any = None
+    ) -> GaussianProcess:
+        """Fit the exact GP to these rows, with the hyperparameters fixed that this model fixes."""
+        columns = Columns(data.points.shape[1]) if columns is None else columns
+        self._check_parameters(len(data))
+        fixed = self._default_fixed() if self.fixed is None else self.fixed
+        lengthscale = self.lengthscale
+        if lengthscale is None and "lengthscale" in fixed:
+            rng, center = self._rng(), self._center(data)
+            lengthscale = self._default_lengthscale(data, center, rng, columns.groups)
+            if columns.groups is not None:
+                lengthscale = lengthscale[first_places(columns.groups)]
+        exact = ExactGPRegressor(
+            kernel=self.kernel,
+            ard=self.ard,
+            lengthscale=lengthscale,
+            outputscale=self.outputscale,
+            noise=self.noise,
+            normalize_y=self.normalize_y,
+            optimizer=self.optimizer,
+            fixed=fixed,
+            n_restarts=self.n_restarts,
+            max_iter=self.max_iter,
+            random_state=seed,
+            progress=progress,
+        )
+        return exact.fit_data(data, columns)[0]
+
+    def approximation(
+        self, exact: GaussianProcess, coupling: Any, size: int, seed: int
+    ) -> GaussianProcess:
+        """Return the process of this model at the hyperparameters and data of an exact one."""
+        data = exact.data
+        rng = np.random.default_rng(seed_from_random_state(seed))
+        drawn = self._drawn(data.points.shape[1], coupling, size, rng)
+        prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
+        return prior.given(data, exact.units, self.normalize_y)

@@ -55,7 +55,4 @@ class AuditReport(PosteriorReport):
         """What the reference is, and how its law was computed."""
         if self.reference is None:
             return "Reference: none."
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
-        return f"Reference: {self.reference}, {how}."
+        return f"Reference: {self.reference}, {self.accuracy.how}."

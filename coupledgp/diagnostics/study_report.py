@@ -56,14 +56,12 @@ class StudyReport(PosteriorReport):
     def lead(self) -> list[str]:
         """Paragraphs below the heading: data, hyperparameters and reference."""
         made = self.provenance
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
         return [
             f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
             f"rows, {self.figures.n_test} test points.",
             f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
-            f"Reference: the exact GP of the same hyperparameters and training rows, {how}.",
+            f"Reference: the exact GP of the same hyperparameters and training rows, "
+            f"{self.accuracy.how}.",
         ]
 
 

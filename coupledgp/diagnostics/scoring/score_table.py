@@ -206,6 +206,13 @@ class PointScore(Score):
         mean = np.mean(losses)
         return float(np.sqrt(mean) if self.root else mean)
 
+    def error(self, losses: FloatArray, of_mean: float | None) -> float | None:
+        """Standard error of the score from that of the mean loss, a root's by the delta method."""
+        if not self.root or of_mean is None:
+            return of_mean
+        value = self.value(losses)
+        return of_mean / (2 * value) if value > 0 else 0.0
+
     @property
     def difference_name(self) -> str:
         """Key of the paired difference of the losses."""

@@ -86,9 +86,9 @@ class ScoreRow:
     coverage_95 : float
         Share of readings in the central 95 % intervals.
     gain, gain_error : float or None
-        Mean paired decrease of the NLPD from that of the model that is evaluated, nats per reading,
-        and its standard error over sensors; None without such a model, and the error for a single
-        sensor.
+        Mean paired decrease of the NLPD from the evaluated model to this one, nats per reading, and
+        its standard error over sensors. None without an evaluated model; the error is None for a
+        single sensor.
     """
 
     split: int

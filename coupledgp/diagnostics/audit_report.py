@@ -24,6 +24,7 @@ class AuditReport(PosteriorReport):
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "audit")
+    beside_title: ClassVar[str] = "Beside the exact process"
     title: str = "Audit of a posterior"
     n_train: int = 0
     joint: bool = True
@@ -37,11 +38,6 @@ class AuditReport(PosteriorReport):
             "calibration": None if self.calibration is None else asdict(self.calibration),
             "baselines": [asdict(one) for one in self.baselines],
         }
-
-    @property
-    def scores_title(self) -> str:
-        """Heading of the scores."""
-        return "Beside the exact process" if self.has_other_reference else "Scores"
 
     def lead(self) -> list[str]:
         """Numbers of rows, the kind of the laws, and the reference."""

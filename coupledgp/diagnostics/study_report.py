@@ -35,6 +35,7 @@ class StudyReport(PosteriorReport):
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "study")
+    beside_title: ClassVar[str] = "Beside the exact GP"
     study: CouplingStudy | None = None
     picture: NodeMap | None = field(default=None, repr=False)
     title: str = "Posterior report"
@@ -47,11 +48,6 @@ class StudyReport(PosteriorReport):
             "study": None if self.study is None else self.study.to_dict(),
             "provenance": dict(self.provenance),
         }
-
-    @property
-    def scores_title(self) -> str:
-        """Heading of the scores."""
-        return "Beside the exact GP" if self.has_other_reference else "Scores"
 
     def lead(self) -> list[str]:
         """Paragraphs below the heading: data, hyperparameters and reference."""

@@ -100,16 +100,10 @@ def cross_validate(
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
+    transforms = None if mixture is None else mixture.transforms(y)
     return CrossValidationReport(
         figures,
-        Predictions(
-            law.mean,
-            std,
-            None,
-            None,
-            y,
-            transforms=None if mixture is None else mixture.transforms(y),
-        ),
+        Predictions(law.mean, std, None, None, y, transforms=transforms),
         repr(model),
         None,
         remarks=_remarks(task, found, process, flattery),

@@ -24,6 +24,7 @@ class AuditReport(PosteriorReport):
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "audit")
+    beside_title: ClassVar[str] = "Beside the exact process"
     title: str = "Audit of a posterior"
     n_train: int = 0
     joint: bool = True
@@ -38,11 +39,6 @@ class AuditReport(PosteriorReport):
             "baselines": [asdict(one) for one in self.baselines],
         }
 
-    @property
-    def scores_title(self) -> str:
-        """Heading of the scores."""
-        return "Beside the exact process" if self.has_other_reference else "Scores"
-
     def lead(self) -> list[str]:
         """Numbers of rows, the kind of the laws, and the reference."""
         kind = "joint laws" if self.joint else "laws of single points"
@@ -55,7 +51,4 @@ class AuditReport(PosteriorReport):
         """What the reference is, and how its law was computed."""
         if self.reference is None:
             return "Reference: none."
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
-        return f"Reference: {self.reference}, {how}."
+        return f"Reference: {self.reference}, {self.accuracy.how}."

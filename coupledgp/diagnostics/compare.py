@@ -260,7 +260,7 @@ def report_beside(
         assert targets is not None
         found = with_cost(gathered(kept, targets, law, mixtures[0]), exact.law, law, figures,
                           accuracy)  # fmt: skip
-        beside_a_member = _is_mixture(kept) and exact.settings is not None
+        beside_a_member = kept.is_mixture and exact.settings is not None
         found = replace(found, beside_a_member=beside_a_member)
         if judged(figures, accuracy, found)[2].colour != "green":
             found = replace(found, closings=closings(kept, exact.law, targets))
@@ -273,10 +273,6 @@ def report_beside(
         figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks,
         gather=None if y is None else gather,
     )  # fmt: skip
-
-
-def _is_mixture(subject: Subject) -> bool:
-    return subject.process is not None and not subject.process.is_gaussian
 
 
 def law_of_model(

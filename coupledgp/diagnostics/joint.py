@@ -28,8 +28,10 @@ from coupledgp.diagnostics.scoring.laws import (
 )
 from coupledgp.diagnostics.scoring.measures import (
     beside_scores,
+    over_outputs,
     prior_figures,
 )
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_scores
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
@@ -119,8 +121,7 @@ def compare_jointly(
     made = Figures(**size, **figures)
     if evidence is not None:
         evidence = with_cost(evidence, columns, law.take(chosen), made, accuracy)
-        mixed = subject.process is not None and not subject.process.is_gaussian
-        evidence = replace(evidence, beside_a_member=mixed)
+        evidence = replace(evidence, beside_a_member=subject.is_mixture)
     return PosteriorReport(
         made, predictions, repr(subject.model), reference, accuracy, remarks=subject.remarks,
         evidence=evidence,
@@ -134,15 +135,14 @@ def _add_errors(
     assert p.y is not None
     found = SolverErrors(accuracy.bounds, accuracy.unbounded)
     add_score_errors(found, {"reference_": columns}, p.y, joint=False)
-    own_law, other_law = ((mean, std) for _, mean, std in p.laws())
+    laws = PointLaws(p.mean, p.std, mixture), columns.single()
     errors: dict[str, float | None] = {}
-    for prefix, law in zip(PREFIXES, (own_law, other_law), strict=True):
-        own = subset_errors(p.y, *law, n_points, None if prefix else mixture)
+    for prefix, law in zip(PREFIXES, laws, strict=True):
+        own = subset_errors(p.y, law, n_points)
         errors |= {prefix + name: error for name, error in own.items()}
     for score in paired_scores():
-        gap = score.losses(p.y, *own_law, mixture).reshape(len(p.y), -1).mean(axis=1)
-        other = score.losses(p.y, *other_law)
-        gap = gap - other.reshape(len(p.y), -1).mean(axis=1)
+        means = [over_outputs(law.losses(score, p.y)) for law in laws]
+        gap = means[0] - means[1]
         errors[f"differences.{score.difference_name}"] = subset_error(gap[:, None, None], n_points)
     for name, error in errors.items():
         if error is not None:

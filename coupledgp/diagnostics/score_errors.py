@@ -13,12 +13,12 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.divergences import kl_bounds
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import (
     PREFIXES,
     SCORES,
     JointScore,
     MarginalScore,
-    OwnLaws,
     PointScore,
     Score,
     paired_scores,
@@ -162,13 +162,7 @@ class _Ranges:
         return float(below), float(above)
 
 
-def subset_errors(
-    y: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-    n_points: int,
-    mixture: OwnLaws | None = None,
-) -> dict[str, float | None]:
+def subset_errors(y: FloatArray, laws: PointLaws, n_points: int) -> dict[str, float | None]:
     """Standard errors of scores of all points that are estimated from the laws of some, by name.
 
     The mean over m of `n_points` points, drawn without replacement, has the variance
@@ -177,24 +171,19 @@ def subset_errors(
 
     Parameters
     ----------
-    y, mean, std
-        Targets, means and standard deviations (m, k) of the chosen points.
+    y, laws
+        Targets (m, k) and laws of the chosen points.
     n_points
         Number of points that they were drawn from.
-    mixture
-        The laws of the points where they are mixtures.
     """
     found: dict[str, float | None] = {}
     for score in SCORES.values():
         if isinstance(score, PointScore):
-            losses = score.losses(y, mean, std, mixture)
+            losses = laws.losses(score, y)
             error = subset_error(losses.reshape(len(y), -1, 1), n_points)
-            if score.root and error is not None:
-                value = score.value(losses)
-                error = error / (2 * value) if value > 0 else 0.0
-            found[score.name] = error
+            found[score.name] = score.error(losses, error)
         elif isinstance(score, MarginalScore):
-            parts = score.parts(y, mean, std, mixture)
+            parts = score.parts(y, laws.mean, laws.std, laws.own)
             found[score.name] = None if parts is None else subset_error(parts, n_points)
     return found
 

@@ -35,6 +35,7 @@ class StudyReport(PosteriorReport):
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "study")
+    beside_title: ClassVar[str] = "Beside the exact GP"
     study: CouplingStudy | None = None
     picture: NodeMap | None = field(default=None, repr=False)
     title: str = "Posterior report"
@@ -48,22 +49,15 @@ class StudyReport(PosteriorReport):
             "provenance": dict(self.provenance),
         }
 
-    @property
-    def scores_title(self) -> str:
-        """Heading of the scores."""
-        return "Beside the exact GP" if self.has_other_reference else "Scores"
-
     def lead(self) -> list[str]:
         """Paragraphs below the heading: data, hyperparameters and reference."""
         made = self.provenance
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
         return [
             f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
             f"rows, {self.figures.n_test} test points.",
             f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
-            f"Reference: the exact GP of the same hyperparameters and training rows, {how}.",
+            f"Reference: the exact GP of the same hyperparameters and training rows, "
+            f"{self.accuracy.how}.",
         ]
 
 

@@ -240,7 +240,7 @@ def test_scores_of_subsets_are_off_by_what_their_errors_say(rng: np.random.Gener
         rows = rng.choice(p, m, replace=False)
         part = (y[rows], mean[rows], std[rows])
         values = marginal_scores(part[0], PointLaws(*part[1:]), "")
-        for name, error in subset_errors(*part, p).items():
+        for name, error in subset_errors(part[0], PointLaws(*part[1:]), p).items():
             own, other = (
                 np.array(list(v.values()) if isinstance(v, dict) else v)
                 for v in (values[name], whole[name])

@@ -370,6 +370,40 @@ class TestOwnRivals:
         std = held_out.scored(Rival.of(by_heart), np.inf).laws.std
         np.testing.assert_allclose(std, np.sqrt(np.mean((targets + 1) ** 2)))
 
+    def test_one_point_tells_no_error(self):
+        data = Data.of(np.zeros((3, 1)), np.arange(3.0)[:, None])
+        held_out = HeldOut(data, np.zeros((2, 1)), np.zeros((2, 1)), np.zeros(2))
+        found = held_out.alternatives([Rival.of(constant)], Contest(5.0, silent))
+        reason = "expected observations at two points at least, got one"
+        assert found.skipped == (Skipped("constant", reason),)
+
+    def test_nodes_and_places(self):
+        """Of several outputs, and where nodes are observed twice."""
+        ring = cgp.Graph.from_edges(np.arange(20), (np.arange(20) + 1) % 20)
+        nodes = np.repeat(np.arange(0, 20, 2), 2)
+        y = np.column_stack([np.sin(nodes / 3), np.cos(nodes / 3)])
+        model = cgp.ExactGraphGPRegressor(ring, "heat").fit(nodes, y)
+
+        def usual(data):
+            assert data.points.shape == (20,)
+            spread = np.ones(data.targets.shape[1])
+            return lambda points: (np.tile(data.targets.mean(axis=0), (len(points), 1)), spread)
+
+        (one,) = cgp.alternatives(model, [1, 3], y[[1, 3]], rivals=usual)
+        assert one.rmse == pytest.approx(np.sqrt(np.mean((y[[1, 3]] - y.mean(axis=0)) ** 2)))
+        road = cgp.LaplaceOperator.from_edges(np.arange(9), np.arange(1, 10), np.ones(9))
+        z = np.array([0.0, 0.4, 0.5, 0.3, 0.0, 0.1])
+        field = cgp.FieldGPRegressor(road).fit([0, 2, 4, 6, 8, 9], z)
+
+        def mean(data):
+            assert data.points.shape[1] == 4
+            return lambda places: np.full(len(places), data.targets.mean())
+
+        (one,) = cgp.alternatives(field, [1, 3, 5], [0.2, 0.5, 0.4], rivals=[mean])
+        assert one.rmse == pytest.approx(
+            np.sqrt(np.mean((z.mean() - np.array([0.2, 0.5, 0.4])) ** 2))
+        )
+
     def test_a_rival_that_wins_is_the_advice_of_a_report(self):
         def oracle(data):
             return lambda points: (np.sign(points[:, 0]) + points[:, 1], np.full(len(points), 0.1))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.left_out.columns import column_groups
 from coupledgp.diagnostics.rivals.observations import first_seen
-from coupledgp.diagnostics.scoring.subject import process_of, some_rows
+from coupledgp.diagnostics.scoring.subject import own_process, some_rows
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
@@ -56,13 +56,8 @@ class LeftOutTask:
         CoupledGPError
             The observations were not kept.
         """
-        process = process_of(model)
-        if process is None:
-            raise InvalidInputError(
-                f"model: expected a fitted model of this package, got a {type(model).__name__}; "
-                "coupledgp.audit scores other models on test rows"
-            )
-        process = untransformed(process)
+        otherwise = "coupledgp.audit scores other models on test rows"
+        process = untransformed(own_process(model, otherwise))
         data = process.data
         kind = "groups"
         if isinstance(groups, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.scoring.score_table import per_cent
-from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.scores import group_means, point_crps, point_nlpd
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -75,6 +76,7 @@ class CrossValidationReport(PosteriorReport):
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     points_are: ClassVar[str] = "rows left out"
+    alone_title: ClassVar[str] = "Scores of what is left out"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -173,13 +175,8 @@ class CrossValidationReport(PosteriorReport):
         p = self.predictions
         assert p.y is not None
         names, number = np.unique(self.groups, return_inverse=True)
-        number, counts = number.reshape(-1), np.bincount(number.reshape(-1))
-        residual = (p.y - p.mean) / p.std
-
-        def mean(values: FloatArray) -> FloatArray:
-            each = values.reshape(len(values), -1).mean(axis=1)
-            return np.asarray(np.bincount(number, each) / counts)
-
+        mean = partial(group_means, number=number.reshape(-1), n_groups=len(names))
+        residual, counts = (p.y - p.mean) / p.std, np.bincount(number.reshape(-1))
         columns = {
             "group": names, "n": counts, "rmse": np.sqrt(mean(np.square(p.y - p.mean))),
             "nlpd": mean(self.losses) / p.y.shape[1],
@@ -202,11 +199,6 @@ class CrossValidationReport(PosteriorReport):
             "worst_groups": _plain(self.group_table()),
             "provenance": dict(self.provenance),
         }
-
-    @property
-    def scores_title(self) -> str:
-        """Heading of the scores."""
-        return "Scores of what is left out"
 
     def lead(self) -> list[str]:
         """Main scores in words, and where the hyperparameters are from."""

@@ -20,12 +20,10 @@ from coupledgp.diagnostics.scoring.figures import Figures, Predictions
 from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
@@ -92,24 +90,19 @@ def cross_validate(
     found = judged(task, law, y, seed)
     mixture = None if len(law.shares) == 1 else law
     std, groups = np.sqrt(law.variance), task.groups[task.rows]
-    scores = marginal_scores(y, PointLaws(law.mean, std, mixture), "", groups)
+    laws = PointLaws(law.mean, std, mixture)
+    scores = marginal_scores(y, laws, "", groups)
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
-        _baselines(task, law, y, mixture), found.calibration, found.misfit,
+        _baselines(task, y, laws), found.calibration, found.misfit,
         n_judged=found.n_judged, n_points=len(y),
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
+    transforms = None if mixture is None else mixture.transforms(y)
     return CrossValidationReport(
         figures,
-        Predictions(
-            law.mean,
-            std,
-            None,
-            None,
-            y,
-            transforms=None if mixture is None else mixture.transforms(y),
-        ),
+        Predictions(law.mean, std, None, None, y, transforms=transforms),
         repr(model),
         None,
         remarks=_remarks(task, found, process, flattery),
@@ -134,15 +127,14 @@ def cross_validate(
     )
 
 
-def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: OwnLaws | None) -> Any:
+def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:
     """The model beside each baseline that leaves out the same groups."""
-    own, groups = (law.mean, np.sqrt(law.variance)), task.groups[task.rows]
-    found = []
+    found, groups = [], task.groups[task.rows]
     for one in left_out_rivals(task.process, task.groups):
         # Where one weight outweighs all others, the rest have lost their digits.
         if one.std is not None and np.isfinite([one.mean, one.std]).all():
             other = BaselinePrediction(one.name, one.mean[task.rows], one.std[task.rows])
-            found.append(BesideBaseline.of(y, *own, other, mixture, groups))
+            found.append(BesideBaseline.of(y, laws.mean, laws.std, other, laws.own, groups))
     return tuple(found)
 
 

@@ -203,15 +203,18 @@ class HeldOut:
         """
         data, y = self.data, self.data.targets
         sites = first_seen(data.points)
-        folds = KFold(min(FOLDS, int(sites.max()) + 1), shuffle=True, random_state=self.seed)
+        places = np.unique(sites)
+        if places.size < 2:
+            raise InvalidInputError("expected observations at two points at least, got one")
+        folds = KFold(min(FOLDS, places.size), shuffle=True, random_state=self.seed)
         errors = np.empty_like(y)
         with reporter("held out") as report:
-            for number, (_, held) in enumerate(folds.split(np.arange(int(sites.max()) + 1))):
+            for number, (_, held) in enumerate(folds.split(places)):
                 report(f"fold {number + 1} of {folds.n_splits}")
                 inside = np.isin(sites, held)
                 law = fitted_to(rival, data.take(np.flatnonzero(~inside)), seconds).law
-                means = laws_at(law, data.points[inside], y.shape[1])
-                errors[inside] = y[inside] - np.asarray(means)
+                found = laws_at(law, data.points[inside], y.shape[1])
+                errors[inside] = y[inside] - (found.mean if isinstance(found, PointLaws) else found)
         squares = np.average(np.square(errors), axis=0, weights=data.counts)
         return positive(np.sqrt(squares), y)
 

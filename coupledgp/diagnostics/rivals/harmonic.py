@@ -89,7 +89,7 @@ class HarmonicRival:
 
     Attributes
     ----------
-    domain : Domain
+    domain : HarmonicDomain
     observations : Observations
     sites : sparse.csr_array (g, N)
         Rows that interpolate at the sites.
@@ -153,7 +153,7 @@ class HarmonicRival:
         return found
 
     def _springs(self, units: ObservedUnits) -> FloatArray:
-        """Stiffness (u,) of the spring to each unit: that of the vertices around it."""
+        """Stiffness (u,) of the spring to each unit, taken from the vertices around it."""
         around: FloatArray = self.sites[units.site] @ self.domain.springs
         return units.weights / self.observations.weights.max() * around
 

@@ -65,7 +65,7 @@ class LinearFit:
         return len(self._factors[1])
 
     def predict(self, queries: FloatArray) -> BaselinePrediction:
-        """Predictions at rows (p, d), with the error of the residuals and that of the fit."""
+        """Predictions at rows (p, d); deviations hold residuals and the error of the fit."""
         _, s, Vt = self._factors
         wanted = _design(queries) @ Vt.T / s
         residual = self._targets - self._fitted

@@ -190,7 +190,7 @@ def predicted_by_nearest(
 ) -> BaselinePrediction:
     """Observations at the nearest site (p,), the mean of all where it is -1.
 
-    The standard deviation is that of the same error between a site and the nearest other one.
+    The standard deviation is the error between the observations of a site and of its nearest one.
     """
     sites = np.unique(observations.site)
     means = observations.site_means

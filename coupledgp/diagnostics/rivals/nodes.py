@@ -101,7 +101,7 @@ class NodeRivals(Baselines):
 
 
 def is_factorised(graph: Graph) -> bool:
-    """Whether a sparse factor of the Laplacian costs little; that of an expander fills in."""
+    """Whether a sparse factor of the Laplacian costs little; a factor of an expander fills in."""
     work = precision_work(graph.closed, 1)
     if not np.isfinite(work.flops):
         return False

@@ -2,9 +2,9 @@
 
 | name | prediction, and its standard deviation |
 |---|---|
-| mean | the mean of the training targets; theirs |
+| mean | the mean of the training targets; their deviation |
 | nearest | the target of the nearest training row in inputs of unit variance; the error of the same among training rows |
-| linear | least squares on the inputs; that of the residuals, with the error of the fit |
+| linear | least squares on the inputs; the deviation of the residuals and the error of the fit |
 """  # noqa: E501
 
 from __future__ import annotations

@@ -44,6 +44,13 @@ class Accuracy:
     unbounded: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def how(self) -> str:
+        """The method in words."""
+        if self.method == "stochastic":
+            return "by iterative solves, whose errors are bounded beside the figures"
+        return "by dense algebra"
+
     def text(self, name: str, share: bool = False) -> str:
         """Return the error of a figure as a text such as `(se 0.001, bounds -1e-5 +2e-5)`.
 

@@ -179,7 +179,7 @@ class ProcessLaws:
 
 def mixture_of(subject: Subject | None) -> OwnLaws | None:
     """Laws of a model's points where they are not Gaussian; None where they are."""
-    if subject is None or subject.process is None or subject.process.is_gaussian:
+    if subject is None or subject.process is None or not subject.is_mixture:
         return None
     parts = subject.process.parts_of_law(subject.points)
     return ProcessLaws(subject.process, subject.points) if parts is None else parts

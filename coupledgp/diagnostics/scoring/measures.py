@@ -121,10 +121,7 @@ def standard_errors(
     for score in paired_scores():
         losses = laws.losses(score, y)
         error = paired_difference(losses, np.zeros_like(losses), groups).standard_error
-        if score.root and error is not None:
-            value = score.value(losses)
-            error = error / (2 * value) if value > 0 else 0.0
-        errors[score.name] = error
+        errors[score.name] = score.error(losses, error)
     return errors
 
 
@@ -137,11 +134,11 @@ def differences(
     """
     found = {}
     for score in paired_scores():
-        own, theirs = (_over_outputs(one.losses(score, y)) for one in (laws, other))
+        own, theirs = (over_outputs(one.losses(score, y)) for one in (laws, other))
         found[score.difference_name] = paired_difference(own, theirs, groups)._asdict()
     return found
 
 
-def _over_outputs(losses: FloatArray) -> FloatArray:
+def over_outputs(losses: FloatArray) -> FloatArray:
     """Mean over outputs (p,) of losses (p, k) or (p,)."""
     return losses.reshape(len(losses), -1).mean(axis=1)

@@ -88,8 +88,8 @@ RESERVED = frozenset(
         "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
         "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
         "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
-        "scores_in_words", "scores_title", "lead", "layout", "sections", "tables", "pictures",
-        "changed",
+        "scores_in_words", "scores_title", "beside_title", "lead", "layout", "sections", "tables",
+        "pictures", "changed", "alone_title",
         "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
         "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",
         "title", "study",
@@ -205,6 +205,13 @@ class PointScore(Score):
         """Return the score of the losses (p, k) or (p,)."""
         mean = np.mean(losses)
         return float(np.sqrt(mean) if self.root else mean)
+
+    def error(self, losses: FloatArray, of_mean: float | None) -> float | None:
+        """Standard error of the score from that of the mean loss, a root's by the delta method."""
+        if not self.root or of_mean is None:
+            return of_mean
+        value = self.value(losses)
+        return of_mean / (2 * value) if value > 0 else 0.0
 
     @property
     def difference_name(self) -> str:

@@ -237,6 +237,13 @@ def paired_difference(
     return MeanOverPoints(float(gap.mean()), error)
 
 
+def group_means(losses: FloatArray, number: IntArray, n_groups: int) -> FloatArray:
+    """Mean (g,) of losses (m,) or (m, k) over each group, by its number (m,); NaN of none."""
+    each = losses.reshape(len(losses), -1).mean(axis=1)
+    counts = np.bincount(number, minlength=n_groups)
+    return np.bincount(number, each, n_groups) / np.where(counts > 0, counts, np.nan)
+
+
 def error_over_groups(losses: FloatArray, groups: ArrayLike) -> float | None:
     """Standard error of the mean of losses (m,) or (m, k) that go together in groups (m,).
 

@@ -72,6 +72,11 @@ class Subject:
         return replace(self, points=self.points[chosen], groups=groups)
 
     @property
+    def is_mixture(self) -> bool:
+        """Whether the laws of the model's observations are not normal."""
+        return self.process is not None and not self.process.is_gaussian
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences that a reader of a comparison should know about the model."""
         if self.process is None:
@@ -96,6 +101,23 @@ def process_of(model: Any) -> GaussianProcess | None:
         return model
     process = getattr(model, "process_", None)
     return process if isinstance(process, GaussianProcess) else None
+
+
+def own_process(model: Any, otherwise: str) -> GaussianProcess:
+    """The process of a model.
+
+    Raises
+    ------
+    InvalidInputError
+        The model has none; `otherwise` says what to do.
+    """
+    process = process_of(model)
+    if process is None:
+        raise InvalidInputError(
+            f"model: expected a fitted model of this package, got a {type(model).__name__}; "
+            f"{otherwise}"
+        )
+    return process
 
 
 def checked_groups(

@@ -84,7 +84,7 @@ def evaluate_space_time(
 
     rows: list[ScoreRow] = []
     costs: list[ModelCost] = []
-    skipped: list[Skipped] = []
+    skipped: dict[Skipped, None] = {}
     for number, split in enumerate(drawn):
         start, own, entries = time.process_time(), None, []
         if model is not None:
@@ -92,13 +92,12 @@ def evaluate_space_time(
             own = rival_law(rival, readings, split, seed)
             entries = [Entry(rival, own, time.process_time() - start)]
         found, without = contest.run(others, laws_on(split))
-        skipped += without
+        skipped |= dict.fromkeys(without)
         for one in [*entries, *found]:
             name = one.rival.name
             costs.append(ModelCost(number, name, one.seconds))
             rows += score_rows(number, name, one.found, readings, split, own)
-    told = tuple(dict.fromkeys(skipped))
-    return SpaceTimeEvaluation(tuple(rows), tuple(costs), len(drawn), told)
+    return SpaceTimeEvaluation(tuple(rows), tuple(costs), len(drawn), tuple(skipped))
 
 
 def rival_of(given: Any, name: str = "") -> Rival:

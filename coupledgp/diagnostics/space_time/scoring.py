@@ -59,9 +59,8 @@ class SpaceTimeLaw(NamedTuple):
     def at(self, cells: BoolArray) -> PointLaws:
         """The laws (m, 1) at some cells (p, n)."""
         own = None
-        if self.transform is not None and self.inner_mean is not None:
-            assert self.inner_std is not None
-            inner = (self.inner_mean[cells, None], self.inner_std[cells, None])
+        inner = [a[cells, None] for a in (self.inner_mean, self.inner_std) if a is not None]
+        if self.transform is not None:
             own = TransformedLaws(self.transform, *inner)
         return PointLaws(self.mean[cells, None], self.std[cells, None], own)
 
@@ -86,9 +85,9 @@ class ScoreRow:
     coverage_95 : float
         Share of readings in the central 95 % intervals.
     gain, gain_error : float or None
-        Mean paired decrease of the NLPD from that of the model that is evaluated, nats per reading,
-        and its standard error over sensors; None without such a model, and the error for a single
-        sensor.
+        Mean paired decrease of the NLPD from the evaluated model to this one, nats per reading, and
+        its standard error over sensors. None without an evaluated model; the error is None for a
+        single sensor.
     """
 
     split: int

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
 from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.gp.back_transformed import mapped_back, mapped_moments
@@ -76,8 +77,7 @@ class SensorTable:
         n = cells.sum(axis=1)
         scores = {}
         for name, score in SCORED.items():
-            losses = laws.losses(score, targets).reshape(-1)
-            means = np.bincount(row, losses, len(cells)) / np.where(n > 0, n, np.nan)
+            means = group_means(laws.losses(score, targets), row, len(cells))
             scores[name] = np.sqrt(means) if score.root else means
         order = np.argsort(-scores["rmse"], kind="stable")
         return cls(

@@ -59,8 +59,8 @@ def score_table(report: SpaceTimePage) -> ReportTable | None:
     unit = f", {report.unit}" if report.unit else ""
     heads = ("hidden values", "predicted by", "values", f"RMSE{unit}", f"MAE{unit}",
              f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %", "gain in NLPD, nats")  # fmt: skip
-    title = "All scores by kind of hidden value"
-    return ReportTable(title, heads, rows, "scores", folded=True).shown()
+    table = ReportTable("All scores by kind of hidden value", heads, rows, "scores", folded=True)
+    return table.shown()
 
 
 def _score_row(one: KindScore, report: SpaceTimePage) -> Row:

@@ -17,7 +17,6 @@ difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -29,6 +28,9 @@ from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.random import FloatArray
 
+# Paired differences by name: their mean, and its standard error.
+Gaps = dict[str, dict[str, Any]]
+
 
 def widened(
     beside: BesideBaseline, law: Law, correlation: FloatArray, rival: BaselinePrediction
@@ -37,22 +39,17 @@ def widened(
     assert rival.std is not None
     shape = law.mean.shape
     mean, std = rival.mean.reshape(shape), rival.std.reshape(shape)
-    return replace(beside, differences=with_shared(beside.differences, law, correlation, mean, std))
+    shared = shared_variances(law, correlation, mean, std)
+    return replace(beside, differences=with_shared(beside.differences, shared))
 
 
-def with_shared(
-    differences: Mapping[str, dict[str, Any]],
-    law: Law,
-    correlation: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-) -> dict[str, dict[str, Any]]:
+def with_shared(differences: Gaps, shared: dict[str, float]) -> Gaps:
     """Paired differences with standard errors that allow for what near points share.
 
-    Parameters are those of `shared_variances`.
+    `shared` are the variances of `shared_variances`, which are added to squared errors.
     """
     found = {name: dict(gap) for name, gap in differences.items()}
-    for name, variance in shared_variances(law, correlation, mean, std).items():
+    for name, variance in shared.items():
         error = found.get(name, {}).get("standard_error")
         if error is not None:
             found[name]["standard_error"] = float(np.sqrt(error**2 + variance))

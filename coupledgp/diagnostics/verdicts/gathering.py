@@ -18,7 +18,7 @@ from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import widened, with_shared
+from coupledgp.diagnostics.verdicts.chance import shared_variances, widened, with_shared
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
@@ -77,7 +77,8 @@ def with_cost(
     """The evidence with what the reference would gain, of laws at the points that are scored."""
     if figures.differences is None:
         return evidence
-    found = with_shared(figures.differences, law, correlations(law.cov), exact.mean, exact.std)
+    shared = shared_variances(law, correlations(law.cov), exact.mean, exact.std)
+    found = with_shared(figures.differences, shared)
     ratio = None
     if figures.rmse is not None and figures.reference_rmse:
         ratio = figures.rmse / figures.reference_rmse

@@ -42,6 +42,9 @@ class ComparisonResult:
     gather: InitVar[Callable[[], Evidence | None] | None] = None
     # What the points of the figures are, in words.
     points_are: ClassVar[str] = "test points"
+    # Headings of scores beside a reference, and without one.
+    beside_title: ClassVar[str] = "Beside the reference"
+    alone_title: ClassVar[str] = "Scores"
 
     def __post_init__(self, gather: Callable[[], Evidence | None] | None) -> None:
         if gather is not None:  # the dataclass is frozen: attributes are set past it
@@ -86,7 +89,7 @@ class ComparisonResult:
     @property
     def scores_title(self) -> str:
         """Heading of the scores."""
-        return "Beside the reference" if self.has_other_reference else "Scores"
+        return self.beside_title if self.has_other_reference else self.alone_title
 
     @property
     def baselines(self) -> tuple[BesideBaseline, ...]:

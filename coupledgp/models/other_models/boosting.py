@@ -1,4 +1,4 @@
-"""Gradient boosting by scikit-learn, which gives means: its error is that of five folds."""
+"""Gradient boosting by scikit-learn, which gives means without a law."""
 
 from __future__ import annotations
 

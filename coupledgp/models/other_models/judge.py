@@ -16,7 +16,7 @@ from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.laws import check_targets, law_of
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD
-from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
+from coupledgp.diagnostics.scoring.subject import Subject, own_process, process_of, some_rows
 from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.verdicts.chance import shared_variances
 from coupledgp.diagnostics.verdicts.gathering import correlations
@@ -100,12 +100,7 @@ def alternatives(
     CoupledGPError
         The model has not kept its training rows.
     """
-    process = process_of(model)
-    if process is None:
-        raise InvalidInputError(
-            f"model: expected a fitted model of this package, got a {type(model).__name__}; "
-            "cgp.audit(..., alternatives=True) takes predictions of any other"
-        )
+    own_process(model, "cgp.audit(..., alternatives=True) takes predictions of any other")
     seed, start = seed_from_random_state(random_state), time.perf_counter()
     asked = Comparison.of(model, X_test, y_test, None)
     inner = process_of(asked.model)

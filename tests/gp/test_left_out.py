@@ -374,3 +374,10 @@ def test_groups_larger_than_the_rank_keep_the_noise_of_their_rows(n_groups):
         variance = spread + np.outer(process.noise.variance * relative[own], process.units.scale**2)
         np.testing.assert_allclose(found.mean[own], mean, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(found.variance[own], variance, rtol=1e-7)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["alike", "weighted"])
+def test_features_of_all_rows_and_the_prior_are_the_identity(weights):
+    inverse = table(weights, noise=0.3, outputscale=5.0).inverse_covariance()
+    E = inverse.rows(np.arange(60))
+    np.testing.assert_allclose((E.T @ E + inverse.prior()).numpy(), np.eye(18), atol=1e-12)

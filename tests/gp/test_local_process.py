@@ -158,3 +158,14 @@ def test_a_table_that_is_standardised_otherwise_is_refused():
     moved = replace(gp.local_prior, center=gp.local_prior.center + 1)
     with pytest.raises(InvalidInputError, match="the center of the columns"):
         LocalGP.given(moved, gp.data, gp.units, True, gp.table)
+
+
+def test_lengthscales_are_in_the_units_of_the_columns():
+    structure = PARTS["all parts"]
+    units = np.array([1e3, 0.01])
+    own, other = (
+        LocalPrior(structure, structure.start(), np.zeros(2), spread).hyperparameters
+        for spread in (np.ones(2), units)
+    )
+    np.testing.assert_allclose(other.lengthscale, units * own.lengthscale)
+    np.testing.assert_allclose(other.feature_lengthscale, units * own.feature_lengthscale)

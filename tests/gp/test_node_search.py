@@ -9,8 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
+from coupledgp.features.walks.hops import HopPlan
+from coupledgp.gp.node_costs import probes_forecast, product_seconds
+from coupledgp.gp.nodes import NodeSettings
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes import clusters, pieces
+from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
@@ -191,10 +195,10 @@ def test_regressors_say_what_they_did_and_what_it_took(
     monkeypatch.setattr(node_search, "QUICK", 0.0)  # no graph is small enough to go without pieces
     model = kind(LITTLE, random_state=0, progress=False).fit(LITTLE_NODES, LITTLE_VALUES)
     words = model.explain().splitlines()
-    assert words[0].startswith("RegularizedLaplacianKernel(")
     assert model.method_reason_ in words[0]
-    assert [line.split(":")[0] for line in words[1:]] == ["compare", "search", "condition"]
-    assert all("forecast" in line for line in words[1:])
+    assert words[1].startswith("kernel: RegularizedLaplacianKernel(")
+    assert [line.split(":")[0] for line in words[-3:]] == ["compare", "search", "condition"]
+    assert all("forecast" in line for line in words[-3:])
     assert [step.seconds > 0 for step in model.steps_] == [True] * 3
     again = kind(LITTLE, random_state=0, progress=False).fit(LITTLE_NODES, LITTLE_VALUES)
     assert again.kernel_ == model.kernel_
@@ -240,3 +244,30 @@ def test_nothing_is_searched_or_measured_that_is_not_used(monkeypatch: pytest.Mo
         assert [step.name for step in model.steps_] == ["condition"]
     monkeypatch.undo()
     assert np.isfinite(model.log_marginal_likelihood_value_)  # computed when it is asked for
+
+
+SQUARE = nx.convert_node_labels_to_integers(nx.grid_2d_graph(8, 8))
+
+
+def test_hops_hide_the_walks_behind_the_noise_in_every_unit() -> None:
+    nodes, graph = np.arange(20), Graph.from_networkx(SQUARE)
+    model = cgp.GraphGPRegressor(graph, n_walks=6, optimizer=None, random_state=3)
+    recipe = model.fit(nodes, np.sin(nodes / 3.0)).process_.recipe
+
+    def planned(outputscale: float, noise: float) -> HopPlan:
+        return recipe.plan(HeatKernel(3.0), Scales(outputscale, noise, np.nan))
+
+    loud, soft = planned(1.0, 1e-2), planned(1.0, 1e-6)
+    assert loud.cost < soft.cost
+    assert soft.predicted_error < 0.01 * 1e-3 < loud.predicted_error
+    assert planned(1e6, 1e4) == loud
+    assert planned(1e6, 1.0) == soft
+
+
+def test_costs_of_probes_are_those_of_their_columns_and_products() -> None:
+    kernel, twice = HeatKernel(3.0), nx.disjoint_union(SQUARE, SQUARE)
+    one, two = Graph.from_networkx(SQUARE), Graph.from_networkx(twice)
+    few, many = (probes_forecast(one, kernel, 0.1, NodeSettings(n_probes=k)) for k in (4, 9))
+    assert (many.seconds, many.bytes) == pytest.approx((2 * few.seconds, 2 * few.bytes))
+    seconds = [product_seconds(graph, kernel, 0.1) for graph in (one, two)]
+    assert seconds[1] == pytest.approx(2 * seconds[0])

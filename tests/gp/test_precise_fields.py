@@ -278,6 +278,8 @@ def test_fits(name):
     assert kernel.surface.alpha in ((1, 2) if operator is ROADS else (2,))
     own_scale, kept_scale = (k.position and k.position.lengthscale for k in (kernel, free))
     assert free.surface.range_ in (None, kernel.surface.range_)
+    found_kappa = np.exp(search.point.scales.kappa)
+    assert kernel.surface.kappa(operator.dimension) == pytest.approx(found_kappa)
     assert free.share in (None, kernel.share)
     assert kept_scale in (None, own_scale)
     # The amplitude is the best one: the evidence falls for others, with all ratios kept.

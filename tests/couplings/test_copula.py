@@ -16,7 +16,7 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import gram_loss, learn_copula
-from coupledgp.features.learned_copula import _Norms, cholesky_factor
+from coupledgp.features.learned_copula import _CopulaNorms, cholesky_factor
 from coupledgp.features.registry import features_class
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
@@ -111,7 +111,7 @@ class TestLearning:
     def test_norms_are_differentiated_exactly(self) -> None:
         g = torch.linspace(-3, 3, 7, dtype=torch.float64, requires_grad=True)
         for spectrum in (GaussianSpectrum(), MaternSpectrum(1.5)):
-            assert torch.autograd.gradcheck(lambda x, s=spectrum: _Norms.apply(x, 5, s), (g,))
+            assert torch.autograd.gradcheck(lambda x, s=spectrum: _CopulaNorms.apply(x, 5, s), (g,))
 
     def test_factor_has_rows_of_length_one(self, rng: np.random.Generator) -> None:
         factor = cholesky_factor(torch.as_tensor(rng.normal(size=(4, 4))))

@@ -12,7 +12,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.inference.placement import greedy as module
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.inference.placement.greedy import Chosen, greedy
+from coupledgp.inference.placement.greedy import GreedySet, greedy
 from coupledgp.inference.placement.objectives import CRITERIA, given_members, objective_of
 from coupledgp.inference.placement.result import Placement, check_request, distinct
 from coupledgp.kernels import HeatKernel, dense_kernel
@@ -193,7 +193,7 @@ def test_criteria_and_places_are_checked():
     ("bound", "share"), [(5.0, 0.8), (4.0 - 1e-12, 1.0), (np.inf, np.nan)], ids=str
 )
 def test_a_placement_tells_its_share_of_the_bound(bound, share):
-    chosen = Chosen(np.array([2, 0]), np.array([3.0, 1.0]), bound, 7)
+    chosen = GreedySet(np.array([2, 0]), np.array([3.0, 1.0]), bound, 7)
     variance = np.array([2.0, 1.5, 1.2])
     found = Placement.of(chosen, ["c", "a"], "variance", variance, "of three")
     assert found.share_of_optimum == pytest.approx(share, nan_ok=True)

@@ -6,7 +6,10 @@ import pytest
 from coupledgp import theory
 from coupledgp.couplings import parse_coupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.spectra import parse_spectrum
+from coupledgp.theory import posterior
 
 N, P, D, NOISE, SCALE = 40, 20, 3, 0.2, 1.5
 RNG = np.random.default_rng(4)
@@ -77,6 +80,16 @@ def test_halton_points_gain_and_orthogonal_directions_hardly_do():
     ratio = {name: kl.value / kl.independent for name, kl in found.items()}
     assert ratio["halton"] < 0.7
     assert abs(ratio["orthogonal"] - 1) < 0.1
+
+
+def test_pairs_are_those_of_the_errors_of_the_kernel():
+    hyper = Hyperparameters(np.full(D, 2.0), SCALE, NOISE)
+    form = PosteriorForm(X, QUERIES, SPECTRUM, hyper)
+    atoms = form.atoms(RNG.normal(size=(6, D)))
+    beside = form.beside_kernel(atoms)
+    errors = form.gram(atoms, atoms) - beside - beside[:, None] + form.of_kernel
+    expected = (errors.sum() - np.trace(errors)) / 36
+    assert posterior._centred_pairs(form, atoms) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_single_frequency_has_no_pair():

@@ -29,6 +29,16 @@ def test_inclusion_probabilities_and_size():
     assert np.abs(z).max() < 4.5
 
 
+def test_one_of_two_is_sampled_with_its_probability():
+    pi, none = np.array([0.2, 0.8]), np.zeros((0, 2))
+    first = np.array([balanced_sample(pi, none, k)[0] == 0 for k in range(400)])
+    assert abs(first.mean() - 0.2) < 4 * np.sqrt(0.2 * 0.8 / 400)
+    moved = [recombined_sample(np.array([1.0, 4.0, 2.0]), none[:, :1].repeat(3, 1), 2, k)
+             for k in range(400)]  # fmt: skip
+    mean = np.mean([np.bincount(places, weights, 3) for places, weights in moved], axis=0)
+    np.testing.assert_allclose(mean, [1, 4, 2], atol=0.5)
+
+
 def test_totals_are_kept_better_than_by_independent_draws_the_first_ones_best():
     n, m, r = 200, 40, 20
     rng = np.random.default_rng([20, 26])
@@ -95,6 +105,16 @@ def test_functions_that_are_the_generators_own_numbers_leave_a_direction():
     start = np.full(N, 0.2)
     functions = np.random.default_rng(4).standard_normal((8, N))
     assert balanced_sample(start, functions, 4).size == round(0.2 * N)
+
+
+def test_every_atom_may_be_left_out():
+    _, functions = pool()
+    seen = np.zeros(N)
+    for k in range(60):
+        places, _ = recombined_sample(np.full(N, 1 / N), functions, M, k)
+        seen[places] += 1
+    # Each is kept with a chance of about M / N = .2 at least, and left out as often as not.
+    assert seen.max() < 40
 
 
 def test_the_same_seed_gives_the_same_sample():

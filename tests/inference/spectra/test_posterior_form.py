@@ -9,6 +9,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.spectra import posterior_draw as posterior_draws
 from coupledgp.inference.spectra.posterior_draw import (
     inclusion,
     leading_functions,
@@ -195,6 +196,16 @@ class TestDraw:
         # The mean over the pool has an error of its own, some percent.
         tolerance = 4 * error / form.n_queries + 0.1 * mean
         assert found.independent_kl == pytest.approx(mean, abs=tolerance)
+
+    def test_the_nearer_of_two_draws_is_kept(self, form, monkeypatch):
+        """The other is made bad: all its weight on one atom."""
+        m = 30
+        with monkeypatch.context() as patch:
+            patch.setattr(posterior_draws, "balanced_sample", lambda *_: np.zeros(m, int))
+            assert posterior_draw(form, 3, m, np.random.default_rng(1)).kind == "recombined"
+        one = np.arange(m), np.array([1.0, *np.full(m - 1, 1e-9)])
+        monkeypatch.setattr(posterior_draws, "recombined_sample", lambda *_: one)
+        assert posterior_draw(form, 3, m, np.random.default_rng(1)).kind == "balanced"
 
     def test_the_same_seed_gives_the_same_bits(self, form):
         one, two = (posterior_draw(form, 3, 30, np.random.default_rng(1)) for _ in range(2))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.score_errors import solver_errors
-from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
 from coupledgp.diagnostics.scoring.laws import Law, check_shapes, check_targets, law_of, mixture_of
 from coupledgp.diagnostics.scoring.measures import (
@@ -252,7 +252,7 @@ def report_beside(
     predictions = Predictions(
         law.mean, law.std, exact.law.mean, exact.law.std, y,
         law.cov, exact.law.cov, subject.points,
-        *(None if one is None or y is None else one.transforms(y) for one in mixtures),
+        *(OwnScores.of(one, y) for one in mixtures),
     )  # fmt: skip
     kept, targets = subject.kept(), None if y is None else y.copy()
 

@@ -17,7 +17,7 @@ from coupledgp.diagnostics.score_errors import (
     subset_errors,
 )
 from coupledgp.diagnostics.scoring.divergences import covariance_root
-from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.laws import (
     Law,
     check_shapes,
@@ -107,7 +107,7 @@ def compare_jointly(
     if y is not None:
         mixture = mixture_of(subject.take(chosen))
         if mixture is not None:
-            predictions = replace(predictions, transforms=mixture.transforms(y[chosen]))
+            predictions = replace(predictions, own=OwnScores.of(mixture, y[chosen]))
         own = law.take(chosen).single(mixture)
         figures |= beside_scores(y[chosen], own, columns.single())
         _add_errors(accuracy, predictions, columns, len(points), mixture)

@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.diagnostics import MarginalScore, StochasticOptions, compare
+from coupledgp.diagnostics.scoring.arviz_groups import groups_of
 from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.gp.left_out import LeftOut
 
@@ -131,3 +132,11 @@ def test_intervals_of_two_far_parts_are_their_own():
     y, mean, std = np.array([[11.5]]), np.array([[5.0]]), np.array([[26.0**0.5]])
     assert score.value(y, mean, std) == {0.5: 0.0, 0.8: 1.0, 0.95: 1.0}
     assert score.value(y, mean, std, law) == {0.5: 0.0, 0.8: 0.0, 0.95: 1.0}
+
+
+def test_densities_for_arviz_are_those_of_the_mixture(model):
+    pytest.importorskip("xarray")
+    report = compare(model, X[TEST], Y[TEST])
+    found = groups_of(report, n_chains=1, n_draws=2, seed=0)["log_likelihood"]["y"].to_numpy()
+    expected = -plain_nlpd(model, X[TEST], Y[TEST])
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), atol=1e-8)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.scoring.score_table import per_cent
-from coupledgp.diagnostics.scoring.scores import group_means, point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -142,7 +142,8 @@ class CrossValidationReport(PosteriorReport):
 
         Columns `row` (number of the observation), `group`, `output` (where there are several), `y`,
         `mean`, `std`, `residual` (`(y - mean) / std`), `nlpd`, `crps` and `inside`, whether y is in
-        the central 95 % interval. `pandas.DataFrame` takes it as it is.
+        the central 95 % interval. Scores are those of the law itself, a mixture's where it is one,
+        whose `nlpd` is that of all outputs jointly. `pandas.DataFrame` takes it as it is.
         """
         p = self.predictions
         assert p.y is not None
@@ -151,10 +152,10 @@ class CrossValidationReport(PosteriorReport):
         columns = {"row": np.repeat(self.rows, k), "group": np.repeat(self.groups, k)}
         if k > 1:
             columns["output"] = np.tile(np.arange(k), len(p.y))
-        nlpd = point_nlpd(p.y, p.mean, p.std) if k > 1 else self.losses[:, None]
+        nlpd = self.losses[:, None] if k == 1 else np.broadcast_to(-p.log_density, p.y.shape)
         columns |= {
             "y": p.y.ravel(), "mean": p.mean.ravel(), "std": p.std.ravel(), "residual": residual,
-            "nlpd": nlpd.ravel(), "crps": point_crps(p.y, p.mean, p.std).ravel(),
+            "nlpd": nlpd.ravel(), "crps": p.crps.ravel(),
             "inside": self._inside().ravel(),
         }  # fmt: skip
         order = np.argsort(-np.abs(residual), kind="stable")

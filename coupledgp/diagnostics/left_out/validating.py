@@ -16,7 +16,7 @@ from coupledgp.diagnostics.left_out.report import CrossValidationReport
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scoring.figures import Figures, Predictions
+from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
@@ -99,10 +99,9 @@ def cross_validate(
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
-    transforms = None if mixture is None else mixture.transforms(y)
     return CrossValidationReport(
         figures,
-        Predictions(law.mean, std, None, None, y, transforms=transforms),
+        Predictions(law.mean, std, None, None, y, own=OwnScores.of(mixture, y)),
         repr(model),
         None,
         remarks=_remarks(task, found, process, flattery),

@@ -9,7 +9,6 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.errors import MissingLibraryError
 from coupledgp.random import FloatArray
 
@@ -36,7 +35,7 @@ def groups_of(report: ComparisonResult, n_chains: int, n_draws: int, seed: int) 
         groups["predictions"] = _data(reference=other)
         constant |= {"reference_mean": p.reference_mean, "reference_std": p.reference_std}
     if p.y is not None:
-        density = -point_nlpd(p.y, p.mean, p.std)
+        density = p.log_density
         scatter = rng.uniform(0, SCATTER, (*shape, *density.shape))
         groups["log_likelihood"] = _data(y=density + scatter)
         groups["observed_data"] = _data(y=p.y)

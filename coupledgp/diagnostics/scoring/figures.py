@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from coupledgp.diagnostics.scoring.score_table import PREFIXES, score_names
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, score_names
+from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.random import FloatArray
 
 
@@ -185,6 +186,32 @@ class Figures:
         return f"Figures({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
+@dataclass(frozen=True, eq=False)
+class OwnScores:
+    """Scores of targets (p, k) under laws of single points that are not normal, as plain numbers.
+
+    Attributes
+    ----------
+    transforms : FloatArray (p, k)
+        Distribution functions `F(y)`.
+    log_density : FloatArray (p,)
+        Log densities, nats, outputs jointly.
+    crps : FloatArray (p, k)
+        Continuous ranked probability scores.
+    """
+
+    transforms: FloatArray
+    log_density: FloatArray
+    crps: FloatArray
+
+    @classmethod
+    def of(cls, laws: OwnLaws | None, y: FloatArray | None) -> OwnScores | None:
+        """Scores of targets under laws; None without either."""
+        if laws is None or y is None:
+            return None
+        return cls(laws.transforms(y), laws.log_density(y), laws.crps(y))
+
+
 @dataclass(frozen=True)
 class Predictions:
     """Means and standard deviations of both laws at each test point, and targets.
@@ -201,8 +228,8 @@ class Predictions:
         Joint covariances of observations, where they are known.
     points : array or None
         The points themselves, of any kind.
-    transforms, reference_transforms : FloatArray (p, k) or None
-        `F(y)` of the targets under laws that are mixtures; None: those of Gaussian laws.
+    own, reference_own : OwnScores or None
+        Scores of the targets under laws that are not normal; None: those of normal laws.
     """
 
     mean: FloatArray
@@ -213,8 +240,8 @@ class Predictions:
     cov: FloatArray | None = None
     reference_cov: FloatArray | None = None
     points: Any = None
-    transforms: FloatArray | None = None
-    reference_transforms: FloatArray | None = None
+    own: OwnScores | None = None
+    reference_own: OwnScores | None = None
 
     def laws(self) -> Iterator[tuple[str, FloatArray, FloatArray]]:
         """The prefix of its names, means and standard deviations of each law there is."""
@@ -222,14 +249,31 @@ class Predictions:
         if self.reference_mean is not None and self.reference_std is not None:
             yield PREFIXES[1], self.reference_mean, self.reference_std
 
+    @property
+    def log_density(self) -> FloatArray:
+        """Log densities (p, k) of the targets under the model, (p, 1) of a law that is not normal.
+
+        The outputs of the latter are scored jointly.
+        """
+        assert self.y is not None
+        if self.own is not None:
+            return self.own.log_density[:, None]
+        return -point_nlpd(self.y, self.mean, self.std)
+
+    @property
+    def crps(self) -> FloatArray:
+        """Continuous ranked probability scores (p, k) of the targets under the model."""
+        assert self.y is not None
+        return point_crps(self.y, self.mean, self.std) if self.own is None else self.own.crps
+
     def transforms_of(self, prefix: str) -> FloatArray:
         """Transforms `F(y)` (p, k) of the targets under the model, or under the reference.
 
         They are those of a mixture where the law is one, which every interval is judged by.
         """
-        given = self.reference_transforms if prefix else self.transforms
+        given = self.reference_own if prefix else self.own
         if given is not None:
-            return given
+            return given.transforms
         assert self.y is not None
         mean, std = next((mean, std) for name, mean, std in self.laws() if name == prefix)
         return np.asarray(ndtr((self.y - mean) / std))

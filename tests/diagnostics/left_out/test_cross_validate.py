@@ -14,7 +14,7 @@ from coupledgp.diagnostics.left_out.optimism import optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport, rows_table
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES
-from coupledgp.diagnostics.scoring.scores import error_over_groups
+from coupledgp.diagnostics.scoring.scores import error_over_groups, point_crps
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data
 
@@ -169,6 +169,11 @@ def test_a_mixture_is_scored_by_its_own_density():
     law = model.process_.left_out(np.arange(120))
     assert report.nlpd == pytest.approx(-law.log_density(Y[:, None]).mean())
     assert report.is_joint
+    table = report.left_out_table()
+    assert table["nlpd"].mean() == pytest.approx(report.nlpd)
+    assert table["crps"].mean() == pytest.approx(report.crps)
+    normal = point_crps(table["y"], table["mean"], table["std"])
+    assert abs(normal.mean() - report.crps) > 1e-6
 
 
 def test_graphs_are_left_out_by_node():

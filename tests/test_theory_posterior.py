@@ -5,7 +5,7 @@ import pytest
 
 from coupledgp import theory
 from coupledgp.couplings import parse_coupling
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.spectra import parse_spectrum
@@ -92,6 +92,7 @@ def test_pairs_are_those_of_the_errors_of_the_kernel():
     assert posterior._centred_pairs(form, atoms) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::coupledgp.errors.PrecisionWarning")
 def test_a_single_frequency_has_no_pair():
     found = theory.posterior_errors(X, QUERIES, 1, coupling="orthogonal", **HYPER)
     assert found.kl.value == found.kl.independent
@@ -135,8 +136,13 @@ def test_what_is_refused(changed, text):
 
 
 def test_a_target_that_is_not_positive_is_refused():
-    found = theory.posterior_errors(X, QUERIES, 9, **HYPER)
+    found = theory.posterior_errors(X, QUERIES, 90, **HYPER)
     with pytest.raises(InvalidInputError, match="kl_target"):
         found.frequencies_for(0.0)
     with pytest.raises(InvalidInputError, match="one length of at least 2, got 1 and 1"):
         theory.orthogonal_pair_covariance([1.0], [1.0])
+
+
+def test_expectations_beyond_second_order_are_told():
+    with pytest.warns(PrecisionWarning, match=r"n_frequencies: the expected KL of .* above 0\.1"):
+        theory.posterior_errors(X, QUERIES, 1, **HYPER)

@@ -9,7 +9,11 @@ from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.spectra.posterior_draw import LEAST_DRAWN_ROWS, LEAST_PER_DIMENSION
+from coupledgp.inference.spectra.posterior_draw import (
+    LEAST_DRAWN_ROWS,
+    LEAST_PER_DIMENSION,
+    LEAST_PILOT_ROWS,
+)
 from coupledgp.inference.weights.stream import CHUNK_BYTES
 
 SPECTRA = ("sampled", "fitted")
@@ -47,11 +51,15 @@ def kept_kernel(model: Any, n_rows: int, dim: int) -> str:
     return AS_ASKED
 
 
-def check_proposal(model: Any) -> None:
-    """Refuse a proposal that is unknown, or that the other options leave no use."""
+def check_proposal(model: Any, n_rows: int) -> None:
+    """Refuse a proposal that is unknown, has no use beside other options, or has too few rows."""
     check_choice(model.proposal, PROPOSALS, "proposal")
     if model.proposal != "posterior":
         return
+    if n_rows < LEAST_PILOT_ROWS:
+        raise InvalidInputError(
+            f"X: expected at least {LEAST_PILOT_ROWS} rows for proposal='posterior', got {n_rows}"
+        )
     if model.frequencies != "sampled":
         raise InvalidInputError(
             "proposal: 'posterior' draws sampled frequencies, got "
@@ -66,7 +74,7 @@ def check_proposal(model: Any) -> None:
 def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
     check_frequencies(model.frequencies)
-    check_proposal(model)
+    check_proposal(model, n_rows)
     if not callable(model.objective):
         check_choice(model.objective, OBJECTIVES, "objective")
     check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)

@@ -19,6 +19,7 @@ mixes different differences, and gains only where inputs lie near a line.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +28,10 @@ from numpy.typing import ArrayLike
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, parse_coupling
 from coupledgp.couplings.frequencies.directions import IidDirections
 from coupledgp.couplings.frequencies.norms import IndependentNorms
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
-from coupledgp.inference.spectra.posterior_draw import POOL
+from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
 from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
 from coupledgp.inference.spectra.posterior_kl import check_hyperparameters, check_matrix
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -117,8 +118,8 @@ def posterior_errors(
 ) -> PosteriorErrors:
     """Expected KL and squared error of a random-feature posterior, without targets.
 
-    They hold to second order: where the KL is above some .1 nats per query it is a lower bound in
-    practice. O((n + q)^3 + m^2 (n + q)) for n rows, q queries and each draw of a coupling.
+    They hold to second order, up to a KL of some .1 nats per query. O((n + q)^3 + m^2 (n + q)) for
+    n rows, q queries and each draw of a coupling.
 
     Parameters
     ----------
@@ -144,6 +145,11 @@ def posterior_errors(
     InvalidInputError
         An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
         positive.
+
+    Warns
+    -----
+    PrecisionWarning
+        The expected KL is above .1 nats per query, where the second order does not hold.
     """
     rows, points = check_matrix(X, "X"), check_matrix(queries, "queries")
     if points.shape[1] != rows.shape[1]:
@@ -162,6 +168,13 @@ def posterior_errors(
     coupled = m > 1 and not is_independent(law)
     draws = [law.sample(m, dim, spectrum, rng) for _ in range(n_draws)] if coupled else []
     found = {name: _expected(form, pools, draws, m) for name, form in forms.items()}
+    if found["kl"].value > MOST_KL:
+        warnings.warn(
+            f"n_frequencies: the expected KL of {found['kl'].value:.2g} nats per query is above "
+            f"{MOST_KL:g}, beyond which the second order does not hold and the KL may be far more",
+            PrecisionWarning,
+            stacklevel=2,
+        )
     return PosteriorErrors(m, str(law), found["kl"], found["prior"], found["squared error"])
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.weight_space import FITTED_REMARK
 
 RNG = np.random.default_rng(12)
@@ -144,3 +144,19 @@ def test_what_is_refused(parameters, text):
 def test_queries_need_a_use():
     with pytest.raises(InvalidInputError, match="queries: expected none unless proposal"):
         model().fit(X, Y, queries=X_TEST)
+
+
+def test_a_draw_beyond_second_order_is_told():
+    kept = {"lengthscale": 0.1, "noise": 1e-3, "outputscale": 1.0, "optimizer": None}
+    with pytest.warns(PrecisionWarning, match="a draw for the posterior can predict worse there"):
+        model(proposal="posterior", **kept).fit(X, Y)
+
+
+def test_few_rows_and_a_single_frequency():
+    kept = {"lengthscale": 5.0, "noise": 0.5, "outputscale": 0.1, "optimizer": None}
+    for n, m in ((3, 2), (12, 1)):
+        gp = model(proposal="posterior", n_frequencies=m, **kept).fit(X[:n], Y[:n])
+        assert gp.proposal_.name == "posterior"
+        assert np.isfinite(gp.predict(X_TEST)).all()
+    with pytest.raises(InvalidInputError, match=r"X: expected at least 3 rows .* got 2"):
+        model(proposal="posterior", **kept).fit(X[:2], Y[:2])

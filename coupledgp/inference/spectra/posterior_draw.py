@@ -46,6 +46,8 @@ MOST_UNEVEN, EQUAL_SHARE = 30.0, 0.1
 # which a pilot says enough, and the expected KL of independent frequencies, nats per query, up to
 # which the second order holds.
 LEAST_PER_DIMENSION, LEAST_DRAWN_ROWS, MOST_KL = 16, 200, 0.1
+# Fewest rows that can be divided into a pilot's rows and its queries.
+LEAST_PILOT_ROWS = 3
 # Steps of the logarithms of a pilot's hyperparameters: searches end within their tolerance, on each
 # machine a little elsewhere, and a draw is not to depend on that.
 LOG_STEP = 1 / 64
@@ -191,7 +193,8 @@ def posterior_draw(
     probabilities = inclusion(own, m)
     chosen = balanced_sample(probabilities, functions, rng)
     draws = {"balanced": (chosen, 1 / probabilities[chosen])}
-    draws["recombined"] = recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
+    if m > 1:  # a single atom keeps no mean
+        draws["recombined"] = recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
     n_queries = form.n_queries
     independent = max(float(own.mean()) - form.of_kernel, 0.0) / m / n_queries
     found = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from coupledgp.errors import PrecisionWarning
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
@@ -21,6 +23,7 @@ from coupledgp.inference.spectra.posterior_draw import (
     pilot_form,
     posterior_draw,
 )
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
 from coupledgp.search.space import SearchSpace
@@ -85,6 +88,11 @@ def drawn_for_posterior(
     as_asked
         Whether frequencies are drawn whatever the pilot expects; otherwise the prior is kept where
         its second order does not hold.
+
+    Warns
+    -----
+    PrecisionWarning
+        Frequencies are drawn as asked where the second order does not hold.
     """
     own, hyper, center = prior.feature_map, prior.hyperparameters, prior.center
     report("a draw of frequencies for the posterior")
@@ -99,6 +107,14 @@ def drawn_for_posterior(
             "posterior, too far for a draw for it"
         )
         return prior, search, Proposal("kernel", reason)
+    if draw.independent_kl > MOST_KL:
+        warnings.warn(
+            f"proposal: expected a KL of at most {MOST_KL:g} nats per point by independent "
+            f"frequencies, got {draw.independent_kl:.2g}; a draw for the posterior can predict "
+            "worse there: take more frequencies, proposal='auto', or ExactGPRegressor",
+            PrecisionWarning,
+            stacklevel=levels_to_caller(),
+        )
     moved = FourierFeatures.from_frequencies(
         torch.as_tensor(draw.frequencies).to(own.frequencies), own.coupling, own.spectrum,
         torch.as_tensor(draw.weights).to(own.frequencies),

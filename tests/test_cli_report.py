@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 
 import numpy as np
@@ -246,3 +247,14 @@ def test_fit_chooses_its_size(files, tmp_path, capsys):
 def test_a_size_that_is_no_number(files, capsys):
     assert run(["fit", str(files / "train.csv"), "-t", "y", "--n-frequencies", "few"]) == 2
     assert "--n-frequencies: expected auto or a whole number" in capsys.readouterr().err
+
+
+def test_a_fit_for_the_posterior_is_named(files, capsys):
+    arguments = ["fit", files / "train.csv", "-t", "y", "--n-frequencies", "8", "--set",
+                 "proposal=posterior", "--compare", "none"]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run([*map(str, arguments), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["model"]["proposal"] == "posterior"
+        assert run([str(a) for a in arguments]) == 0
+    assert "coupling halton, drawn for the posterior" in " ".join(capsys.readouterr().out.split())

@@ -49,6 +49,7 @@ def test_weights_are_importance_weights_and_not_fitted_ones(drawn):
     weights = drawn.features_.weights.numpy()
     assert weights.shape == (M,)
     assert weights.sum() == pytest.approx(1)
+    assert str(drawn.features_.coupling) == "halton"  # the law of the pool
     assert drawn.proposal_.largest_weight == pytest.approx(M * weights.max())
     assert not drawn.process_.feature_prior.is_fitted
     assert FITTED_REMARK not in drawn.process_.remarks

@@ -78,6 +78,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         **{name: getattr(model, name) for name in MODEL_PARAMETERS},
         "n_frequencies": model.n_frequencies_,
         "coupling": describe_coupling(model.features_.coupling),
+        "proposal": "fitted" if model.frequencies == "fitted" else model.proposal_.name,
         **transform,
     }
 

@@ -74,12 +74,13 @@ def model_line(result: dict[str, Any]) -> str:
             model["random_state"]
         )
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
-    fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
+    laws = {"fitted": f"fitted to {model['objective']}, ", "posterior": "drawn for the posterior, "}
+    drawn = laws.get(model["proposal"], "")
     transformed = model.get("target_transform")
     target = "" if transformed is None else f"target transformed by {transformed}, "
     return (
         f"{target}{model['kernel']} kernel, {model['n_frequencies']} {model['features']} "
-        f"frequencies, coupling {model['coupling']}, {fitted}{lengthscales}, {model['dtype']}, "
+        f"frequencies, coupling {model['coupling']}, {drawn}{lengthscales}, {model['dtype']}, "
         f"seed {model['random_state']}"
     )
 

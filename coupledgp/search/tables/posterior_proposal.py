@@ -19,6 +19,7 @@ from coupledgp.inference.spectra.posterior_draw import (
     MOST_KL,
     PILOT_QUERIES,
     PILOT_ROWS,
+    POOL,
     Proposal,
     pilot_form,
     posterior_draw,
@@ -116,7 +117,7 @@ def drawn_for_posterior(
             stacklevel=levels_to_caller(),
         )
     moved = FourierFeatures.from_frequencies(
-        torch.as_tensor(draw.frequencies).to(own.frequencies), own.coupling, own.spectrum,
+        torch.as_tensor(draw.frequencies).to(own.frequencies), POOL, own.spectrum,
         torch.as_tensor(draw.weights).to(own.frequencies),
     )  # fmt: skip
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)

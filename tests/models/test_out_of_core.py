@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:proposal. expected a KL:coupledgp.errors.PrecisionWarning")
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_the_process_is_that_of_the_fit_in_memory(options):
     X, y = table()

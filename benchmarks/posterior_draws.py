@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "iid": {"coupling": "iid"},
     "orthogonal": {"coupling": "orthogonal"},
     "halton": {"coupling": "halton"},
+    "leverage": {"proposal": "leverage"},
     "posterior": {"proposal": "posterior"},
     "auto": {"proposal": "auto"},
     "fitted": {"frequencies": "fitted", "objective": "posterior-kl"},

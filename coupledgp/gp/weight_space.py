@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.errors import NumericalError
-from coupledgp.features import FeatureMap
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.exact import ExactGP, StationaryPrior
@@ -48,6 +49,15 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
+from coupledgp.inference.spectra.posterior_draw import (
+    LAWS,
+    LEAST_PILOT_ROWS,
+    PosteriorLaw,
+    parse_law,
+    pilot_form,
+    pilot_places,
+    posterior_draw,
+)
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
@@ -97,7 +107,8 @@ class FeaturePrior:
         Law of observations given f, made of the noise variance.
     proposal : str
         `"posterior"`: frequencies drawn for a posterior, whose weights are importance weights.
-        `"kernel"`: drawn from the spectral measure, or fitted where they have weights.
+        `"leverage"`: the same by leverage scores. `"kernel"`: drawn from the spectral measure, or
+        fitted where they have weights.
     """
 
     feature_map: FeatureMap
@@ -119,6 +130,12 @@ class FeaturePrior:
         return own.weights is not None and rule is None and self.proposal == "kernel"
 
     @property
+    def law(self) -> FrequencyCoupling | PosteriorLaw:
+        """The law that its frequencies were drawn from."""
+        own = self.feature_map.coupling
+        return PosteriorLaw(LAWS[self.proposal]) if self.proposal in LAWS else own
+
+    @property
     def is_single(self) -> bool:
         """Whether features are in single precision."""
         return self.feature_map.dtype == torch.float32
@@ -126,6 +143,31 @@ class FeaturePrior:
     def in_double(self) -> FeaturePrior:
         """The prior with features of the same frequencies in double precision."""
         return replace(self, feature_map=deepcopy(self.feature_map).double())
+
+    def drawn_for(
+        self, data: Data, law: PosteriorLaw, size: int, rng: np.random.Generator
+    ) -> FeaturePrior:
+        """The prior with frequencies drawn for its posterior given data, at its hyperparameters.
+
+        Raises
+        ------
+        InvalidInputError
+            The features are not Fourier features, or the rows are too few for a pilot.
+        """
+        own, (of_draws,) = self.feature_map, rng.spawn(1)
+        if own.maker is not FourierFeatures or len(data) < LEAST_PILOT_ROWS:
+            raise InvalidInputError(
+                f"coupling: {str(law)!r} needs Fourier features and at least {LEAST_PILOT_ROWS} "
+                f"rows, got {text_of(own.maker, 'features')} and {len(data)} rows"
+            )
+        given = data.take(pilot_places(len(data), of_draws))
+        form = pilot_form(
+            given.points - self.center, own.spectrum, self.hyperparameters, of_draws,
+            given.weights,
+            n_counted=len(data) if data.weights is None else data.weights.n_counted,
+        )  # fmt: skip
+        draw = posterior_draw(form, own.dim, size, of_draws, law.name)
+        return replace(self, feature_map=draw.features(own), proposal=law.proposal)
 
     def stream(self, points: Points) -> FeatureStream:
         """Features (p, M) of rows (p, d), computed some rows at a time."""
@@ -396,12 +438,18 @@ class WeightSpaceGP(NormalizedProcess):
         return WeightSpaceGP.of(self.feature_prior, statistics, units, self.normalize, rows)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
-        """Return the process with `size` sampled frequencies of another draw, given its data."""
+        """Return the process with `size` sampled frequencies of another draw, given its data.
+
+        The laws `"balanced"` and `"leverage"` draw for the posterior of the data.
+        """
         own = self.feature_map
+        law, rng = parse_law(coupling), np.random.default_rng(seed)
+        if isinstance(law, PosteriorLaw):
+            prior = self.feature_prior.drawn_for(self.data, law, size, rng)
+            return prior.given(self.data, self.units, self.normalize)
         drawn = make_features(
-            own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
-            dtype=own.dtype, device=own.device,
-        )  # fmt: skip
+            own.maker, own.dim, size, law, own.spectrum, rng, dtype=own.dtype, device=own.device
+        )
         prior = replace(self.feature_prior, feature_map=drawn, proposal="kernel")
         return prior.given(self.data, self.units, self.normalize)
 

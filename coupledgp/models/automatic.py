@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -11,7 +11,7 @@ from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
 from coupledgp.selection.automatic import fit_automatic
-from coupledgp.selection.protocol import is_auto
+from coupledgp.selection.protocol import is_auto, with_parameters
 
 
 @estimator
@@ -45,6 +45,12 @@ class AutomaticSize(ProcessRegressor):
     def _chooses(self) -> bool:
         """Whether the coupling or the size is `"auto"`."""
         return any(is_auto(getattr(self, name)) for name in ("coupling", self.size_parameter))
+
+    def chosen(self, coupling: Any, size: int) -> Self:
+        """Return an unfitted copy with a coupling and a size as its parameters."""
+        changes = {"coupling": coupling, self.size_parameter: size}
+        copy: Self = with_parameters(self, **changes)
+        return copy
 
     def _fit_automatic(self, X: Any, y: ArrayLike, *weights: Any) -> FittedModel:
         """Choose the coupling and least size that meet the target of the KL, and fit with them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.couplings import CouplingLike
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import FeaturesLike, features_class, make_features
 from coupledgp.features.sklearn import Columns, seed_from_random_state
@@ -22,11 +22,13 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.validation import check_magnitude, check_vector
+from coupledgp.inference.spectra.posterior_draw import PosteriorLaw, parse_law
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.space import first_places
+from coupledgp.selection.protocol import with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -86,8 +88,16 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
         return features_class(self.features).couplings_to_try
 
     def parse_coupling(self, coupling: Any, name: str) -> Any:
-        """Return a coupling of frequencies from its text form or an object."""
-        return parse_coupling(coupling, name)
+        """Return a coupling of frequencies, or a law that depends on the posterior."""
+        return parse_law(coupling, name)
+
+    def chosen(self, coupling: Any, size: int) -> Self:
+        law = parse_law(coupling)
+        if not isinstance(law, PosteriorLaw):
+            return super().chosen(coupling, size)
+        changes = {"coupling": self.default_coupling, "proposal": law.proposal}
+        copy: Self = with_parameters(self, n_frequencies=size, **changes)
+        return copy
 
     def size_range(self, data: Data) -> tuple[int, int]:
         """Smallest and largest number of frequencies that are tried.
@@ -132,6 +142,10 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
         """Return the process of this model at the hyperparameters and data of an exact one."""
         data = exact.data
         rng = np.random.default_rng(seed_from_random_state(seed))
-        drawn = self._drawn(data.points.shape[1], coupling, size, rng)
+        law, dim = parse_law(coupling), data.points.shape[1]
+        like = self.default_coupling if isinstance(law, PosteriorLaw) else law
+        drawn = self._drawn(dim, like, size, rng)
         prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
+        if isinstance(law, PosteriorLaw):
+            prior = prior.drawn_for(data, law, size, rng)
         return prior.given(data, exact.units, self.normalize_y)

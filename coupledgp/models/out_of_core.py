@@ -29,7 +29,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
     check_vector,
 )
-from coupledgp.inference.spectra.posterior_draw import Proposal
+from coupledgp.inference.spectra.posterior_draw import Proposal, pilot_places
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
@@ -39,7 +39,7 @@ from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence
-from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior, pilot_places
+from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior
 
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3
@@ -146,9 +146,8 @@ def fit_passes(
         def under(made: FeatureMap) -> BatchedEvidence:
             return BatchedEvidence(passes, replace(stream, feature_map=made), units)
 
-        as_asked = model.proposal == "posterior"
         prior, found, proposal = drawn_for_posterior(
-            prior, found, rows, under, space, of_draws, report, as_asked
+            prior, found, rows, under, space, of_draws, report, model.proposal
         )
         problem = under(prior.feature_map)
     results = search_results(found) | {"forecast_": forecast.seconds, "proposal_": proposal}

@@ -30,6 +30,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.inference.spectra.posterior_draw import Proposal
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.exact import ExactGPRegressor
@@ -94,7 +95,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         that the prior stays an unbiased estimate of the kernel's; as many frequencies then come
         several times closer to the exact posterior (docs/posterior_draws.md). The hyperparameters
         are searched with frequencies of the `coupling`, and the variances once more with those
-        drawn. `"auto"`: the latter where a pilot expects a gain, and `coupling` is the default.
+        drawn. `"auto"`: the same where a pilot expects a gain, and `coupling` is the default.
+        `"leverage"`: independent draws in proportion to ridge leverage scores, an older proposal,
+        for comparisons.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -318,7 +321,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         if self.frequencies == "sampled":
             if self.proposal == "kernel" or fitter.kept != AS_ASKED:
                 return fitter.sampled()
-            return fitter.for_posterior(self.proposal == "posterior")
+            return fitter.for_posterior(self.proposal)
         if callable(self.objective):
             return fitter.to_loss(self.objective)
         if self.objective == "posterior-kl":
@@ -328,6 +331,16 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     def _process(self, found: FittedPriors, data: Data, units: Units) -> GaussianProcess:
         members = [prior.given(data, units, self.normalize_y) for prior in found.priors]
         return members[0] if len(members) == 1 else MixtureGP.of(members, found.weights, data)
+
+    def _explained(self) -> list[str]:
+        lines, prior = super()._explained(), getattr(self.process_, "feature_prior", None)
+        if (
+            prior is not None
+            and prior.proposal != "kernel"
+            and "proposal_" not in self.fitted_.results
+        ):
+            lines.append(Proposal(prior.proposal, "the model was read from a file").explain())
+        return lines
 
     def _results(self, found: FittedPriors) -> dict[str, Any]:
         results = search_results(found.search)

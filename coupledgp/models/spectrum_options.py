@@ -10,6 +10,7 @@ from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.spectra.posterior_draw import (
+    LAWS,
     LEAST_DRAWN_ROWS,
     LEAST_PER_DIMENSION,
     LEAST_PILOT_ROWS,
@@ -17,7 +18,7 @@ from coupledgp.inference.spectra.posterior_draw import (
 from coupledgp.inference.weights.stream import CHUNK_BYTES
 
 SPECTRA = ("sampled", "fitted")
-PROPOSALS = ("kernel", "posterior", "auto")
+PROPOSALS = ("kernel", *LAWS, "auto")
 AS_ASKED = "as asked for"
 OBJECTIVES = ("evidence", "posterior-kl")
 # Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
@@ -54,20 +55,22 @@ def kept_kernel(model: Any, n_rows: int, dim: int) -> str:
 def check_proposal(model: Any, n_rows: int) -> None:
     """Refuse a proposal that is unknown, has no use beside other options, or has too few rows."""
     check_choice(model.proposal, PROPOSALS, "proposal")
-    if model.proposal != "posterior":
+    if model.proposal not in LAWS:
         return
     if n_rows < LEAST_PILOT_ROWS:
         raise InvalidInputError(
-            f"X: expected at least {LEAST_PILOT_ROWS} rows for proposal='posterior', got {n_rows}"
+            f"X: expected at least {LEAST_PILOT_ROWS} rows for proposal={model.proposal!r}, got "
+            f"{n_rows}"
         )
     if model.frequencies != "sampled":
         raise InvalidInputError(
-            "proposal: 'posterior' draws sampled frequencies, got "
+            f"proposal: {model.proposal!r} draws sampled frequencies, got "
             f"frequencies={model.frequencies!r}"
         )
     if parse_features(model.features) is not FourierFeatures:
         raise InvalidInputError(
-            f"proposal: 'posterior' needs features='fourier', got features={model.features!r}"
+            f"proposal: {model.proposal!r} needs features='fourier', got "
+            f"features={model.features!r}"
         )
 
 

@@ -60,6 +60,9 @@ class Selectable(Protocol):
     ) -> GaussianProcess:
         """Return the process of this estimator at the hyperparameters and data of an exact one."""
 
+    def chosen(self, coupling: Any, size: int) -> Any:
+        """Return an unfitted copy with a coupling and a size as its parameters."""
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor, as in scikit-learn."""
 

@@ -15,7 +15,7 @@ from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.selection.held_out import HeldOutRows
-from coupledgp.selection.protocol import check_selectable, named_couplings, with_parameters
+from coupledgp.selection.protocol import check_selectable, named_couplings
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target: one-sided, with
 # a confidence of about 97.5 percent.
@@ -283,7 +283,7 @@ def select(
     with reporter("select", progress) as report:
         search = _Search(rows, name, kl_target, n_draws, seed, report)
         best = search.growing(named) if checked is None else search.given(named, checked)
-    chosen = with_parameters(model, **{"coupling": best.candidate, name: best.size})
+    chosen = model.chosen(best.candidate, best.size)
     return Selection(
         best, best.bound < kl_target, kl_target, tuple(search.trials), name,
         rows.n_train, rows.n_query, rows.n_rows, chosen,

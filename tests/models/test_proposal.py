@@ -5,8 +5,12 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
+from coupledgp.diagnostics.scoring.laws import law_of_process
+from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.weight_space import FITTED_REMARK
+from coupledgp.selection.search import select
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(260, 2))
@@ -161,3 +165,63 @@ def test_few_rows_and_a_single_frequency():
         assert np.isfinite(gp.predict(X_TEST)).all()
     with pytest.raises(InvalidInputError, match=r"X: expected at least 3 rows .* got 2"):
         model(proposal="posterior", **kept).fit(X[:2], Y[:2])
+
+
+def test_studies_draw_for_the_posterior_of_their_own_rows(sampled):
+    study = cgp.coupling_study(
+        sampled, X_TEST, couplings=["orthogonal", "leverage", "balanced"], sizes=[M], n_draws=5
+    )
+    far, scores, near = (row.kl_per_point for row in study.at(M))
+    assert near.mean + 2 * near.standard_error < scores.mean < far.mean
+
+
+def test_another_draw_for_the_posterior_is_the_processes_own_answer(sampled):
+    drawn = sampled.process_.redrawn("balanced", M, 3)
+    again = sampled.process_.redrawn("balanced", M, 3)
+    weights = drawn.feature_prior.feature_map.weights.numpy()
+    np.testing.assert_array_equal(weights, again.feature_prior.feature_map.weights.numpy())
+    assert drawn.feature_prior.proposal == "posterior"
+    assert drawn.hyperparameters == sampled.process_.hyperparameters
+    back = drawn.redrawn("iid", M, 0)
+    assert back.feature_prior.proposal == "kernel"
+    assert back.feature_prior.feature_map.weights is None
+
+
+def test_laws_of_a_posterior_are_chosen_by_their_proposal(sampled):
+    found = select(sampled, X, Y, couplings=["iid", "balanced"], sizes=[M], kl_target=1e-3)
+    assert found.coupling == "balanced"
+    assert (found.estimator.proposal, found.estimator.coupling) == ("posterior", "orthogonal+pnc")
+
+
+def test_laplace_features_have_no_law_of_the_posterior():
+    gp = model(features="laplace").fit(X[:60], Y[:60])
+    with pytest.raises(InvalidInputError, match="needs Fourier features and at least 3 rows"):
+        gp.process_.redrawn("balanced", M, 0)
+
+
+def test_leverage_scores_are_a_proposal(sampled):
+    gp = model(proposal="leverage").fit(X, Y)
+    assert "drawn by leverage scores: as asked for" in gp.explain()
+    near, far = (compare(one, X_TEST).kl_per_point for one in (gp, sampled))
+    assert near < far
+
+
+def test_a_model_from_a_file_tells_its_proposal(drawn, tmp_path):
+    drawn.save(tmp_path / "drawn.model")
+    loaded = cgp.load_model(tmp_path / "drawn.model")
+    assert "drawn for the posterior: the model was read from a file" in loaded.explain()
+
+
+def test_reports_try_a_draw_for_the_posterior(sampled, drawn):
+    far, near = (closings_of(gp) for gp in (sampled, drawn))
+    assert far["proposal='posterior'"] < 0.5 * compare(sampled, X_TEST).kl_per_point
+    # More frequencies are drawn by the law of the model's own.
+    assert list(near) == [f"n_frequencies={4 * M}"]
+    assert near[f"n_frequencies={4 * M}"] < far["proposal='posterior'"]
+
+
+def closings_of(gp):
+    exact = gp.exact_twin()
+    subject = Subject(gp, X_TEST, gp.process_)
+    found = closings(subject, law_of_process(exact.process_, X_TEST), None)
+    return {one.name: one.kl_per_point for one in found}

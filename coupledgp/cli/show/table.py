@@ -74,7 +74,11 @@ def model_line(result: dict[str, Any]) -> str:
             model["random_state"]
         )
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
-    laws = {"fitted": f"fitted to {model['objective']}, ", "posterior": "drawn for the posterior, "}
+    laws = {
+        "fitted": f"fitted to {model['objective']}, ",
+        "posterior": "drawn for the posterior, ",
+        "leverage": "drawn by leverage scores, ",
+    }
     drawn = laws.get(model["proposal"], "")
     transformed = model.get("target_transform")
     target = "" if transformed is None else f"target transformed by {transformed}, "

@@ -14,6 +14,13 @@ from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.diagnostics.scoring.scores import nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import CoupledGPError, HeavyTailWarning
+from coupledgp.features import FourierFeatures
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.inference.spectra.posterior_draw import (
+    LEAST_DRAWN_ROWS,
+    LEAST_PER_DIMENSION,
+    PosteriorLaw,
+)
 from coupledgp.random import FloatArray
 
 # Factor on the number of features or walkers that is tried.
@@ -87,17 +94,35 @@ def _candidates(subject: Subject) -> Iterator[tuple[tuple[str, str], Any, int]]:
     name, process = getattr(model, "size_parameter", None), process_of(model)
     if name is None or process is None or process is not subject.process:
         return
-    size, coupling = getattr(model, f"{name}_", None), _coupling(model)
+    size, coupling = getattr(model, f"{name}_", None), _coupling(model, process)
     if not isinstance(size, int | np.integer) or coupling is None:
         return
     n_rows, size = len(process.data), int(size)
     if n_rows * (2.0 * LARGER * size) ** 2 <= MOST_WORK:
         yield (f"{name}={LARGER * size}", f"{size}"), coupling, LARGER * size
+    if isinstance(coupling, PosteriorLaw) or n_rows * (2.0 * size) ** 2 > MOST_WORK:
+        return
+    if _may_be_drawn(process, size):
+        yield ("proposal='posterior'", "'kernel'"), PosteriorLaw("balanced"), size
     default = getattr(model, "default_coupling", coupling)
-    if default != coupling and n_rows * (2.0 * size) ** 2 <= MOST_WORK:
+    if default != coupling:
         yield (f"coupling={default!r}", f"{coupling!r}"), default, size
 
 
-def _coupling(model: Any) -> Any:
+def _may_be_drawn(process: GaussianProcess, size: int) -> bool:
+    """Whether the frequencies are of the kernel's law, and a draw for the posterior may gain."""
+    prior = getattr(process, "feature_prior", None)
+    if prior is None or prior.is_fitted:
+        return False
+    own, n_rows = prior.feature_map, len(process.data)
+    enough = size >= LEAST_PER_DIMENSION * own.dim and n_rows >= LEAST_DRAWN_ROWS
+    return enough and own.maker is FourierFeatures
+
+
+def _coupling(model: Any, process: GaussianProcess) -> Any:
+    """The law that the features of a model were drawn from."""
+    prior = getattr(process, "feature_prior", None)
+    if prior is not None and prior.proposal != "kernel":
+        return prior.law
     chosen = getattr(model, "coupling_", None)
     return getattr(model, "coupling", None) if chosen is None else chosen

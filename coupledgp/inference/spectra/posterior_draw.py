@@ -12,22 +12,31 @@ made, and that of the lesser expected KL (`PosteriorForm.value`) is kept:
 The form is that of a pilot: some rows, whose noise is scaled down to carry the information of all,
 and other rows as queries.
 
+The law by leverage scores, which predates both, draws independent atoms of the pool in proportion
+to their ridge leverage `tr(A_i (K + noise I)^-1)` over the pilot's rows, with importance weights.
+
 Precedents: leverage scores as proposals (Bach, 2017; Avron et al., 2017; Li et al., 2019), the cube
 method (Deville and Tille, 2004), recombination (Hayakawa, Oberhauser and Lyons, 2022).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
+from coupledgp.couplings import parse_coupling
 from coupledgp.couplings.balanced import balanced_sample, recombined_sample
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
+from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_form import Atoms, PosteriorForm
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
 
 # Most rows and queries of a pilot, and the share of a small table that its queries are.
@@ -52,6 +61,46 @@ LEAST_PILOT_ROWS = 3
 # machine a little elsewhere, and a draw is not to depend on that.
 LOG_STEP = 1 / 64
 POOL = QuasiMonteCarlo("halton")
+KERNEL_LAW = "from the kernel's spectrum"
+# Laws of frequencies that depend on the rows, by the names of the proposals that draw from them.
+LAWS = {"posterior": "balanced", "leverage": "leverage"}
+
+
+@dataclass(frozen=True)
+class PosteriorLaw:
+    """A law of frequencies that depends on a posterior, where couplings are compared.
+
+    Attributes
+    ----------
+    name : str
+        `"balanced"`: the better of the balanced and the recombined draw. `"leverage"`: independent
+        draws in proportion to leverage scores.
+    """
+
+    name: str
+
+    @property
+    def proposal(self) -> str:
+        """The proposal that draws from this law."""
+        return next(proposal for proposal, name in LAWS.items() if name == self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling | PosteriorLaw:
+    """Return a coupling, or a law that depends on a posterior, from its text or an object.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names neither.
+    """
+    if isinstance(law, PosteriorLaw):
+        return law
+    if isinstance(law, str) and law in LAWS.values():
+        return PosteriorLaw(law)
+    return parse_coupling(law, name)
 
 
 @dataclass(frozen=True)
@@ -65,7 +114,7 @@ class PosteriorDraw:
     weights : FloatArray (m,)
         Of sum one.
     kind : str
-        `"balanced"` or `"recombined"`.
+        `"balanced"`, `"recombined"` or `"leverage"`.
     kl_per_point : float
         Expected KL of the pilot, nats per query, to second order.
     independent_kl : float
@@ -86,6 +135,12 @@ class PosteriorDraw:
         """Greatest weight over the mean weight."""
         return float(self.weights.max() * self.weights.size)
 
+    def features(self, own: FeatureMap) -> FeatureMap:
+        """These frequencies as a feature map with the kernel, type and device of another."""
+        tensors = (torch.as_tensor(a).to(own.frequencies) for a in (self.frequencies, self.weights))
+        frequencies, weights = tensors
+        return FourierFeatures.from_frequencies(frequencies, POOL, own.spectrum, weights)
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -95,7 +150,7 @@ class Proposal:
     ----------
     name : str
         `"kernel"`: the spectral measure of the kernel. `"posterior"`: where the posterior needs
-        them, with importance weights.
+        them, `"leverage"`: by leverage scores, both with importance weights.
     reason : str
         Why, in words.
     kl_per_point : float or None
@@ -114,13 +169,21 @@ class Proposal:
 
     def explain(self) -> str:
         """Return the proposal, the reason and the expected KL, in words."""
+        how = {"posterior": "for the posterior", "leverage": "by leverage scores"}
+        text = f"Frequencies are drawn {how.get(self.name, KERNEL_LAW)}: {self.reason}."
         if self.kl_per_point is None:
-            return f"Frequencies are drawn from the kernel's spectrum: {self.reason}."
+            return text
         return (
-            f"Frequencies are drawn for the posterior: {self.reason}. A pilot expects a KL of "
-            f"{self.kl_per_point:.2g} nats per point, {self.independent_kl:.2g} with as many "
-            f"independent ones; the largest weight is {self.largest_weight:.2g} times the mean."
+            f"{text} A pilot expects a KL of {self.kl_per_point:.2g} nats per point, "
+            f"{self.independent_kl:.2g} with as many independent ones; the largest weight is "
+            f"{self.largest_weight:.2g} times the mean."
         )
+
+
+def pilot_places(n_rows: int, rng: np.random.Generator) -> IntArray:
+    """Places, ascending, of the random rows of a table of n rows that a pilot takes."""
+    size = min(n_rows, PILOT_ROWS + PILOT_QUERIES)
+    return np.sort(rng.choice(n_rows, size, replace=False))
 
 
 def pilot_form(
@@ -178,7 +241,11 @@ def _stepped(hyper: Hyperparameters) -> Hyperparameters:
 
 
 def posterior_draw(
-    form: PosteriorForm, dim: int, n_frequencies: int, rng: np.random.Generator
+    form: PosteriorForm,
+    dim: int,
+    n_frequencies: int,
+    rng: np.random.Generator,
+    law: str = "balanced",
 ) -> PosteriorDraw:
     """Draw m frequencies of `dim` dimensions for a posterior; see the head of this file.
 
@@ -189,20 +256,40 @@ def posterior_draw(
     pool = POOL.sample(size, dim, form.spectrum, rng)
     atoms = form.atoms(pool)
     own = form.diagonal(atoms)
-    functions = np.vstack([np.full(size, 1 / size), leading_functions(form, atoms, m, rng) / size])
-    probabilities = inclusion(own, m)
-    chosen = balanced_sample(probabilities, functions, rng)
-    draws = {"balanced": (chosen, 1 / probabilities[chosen])}
-    if m > 1:  # a single atom keeps no mean
-        draws["recombined"] = recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
+    made = _by_leverage if law == "leverage" else _balanced
     n_queries = form.n_queries
     independent = max(float(own.mean()) - form.of_kernel, 0.0) / m / n_queries
     found = []
-    for kind, (places, weights) in draws.items():
+    for kind, places, weights in made(form, atoms, own, m, rng):
         weights = weights / weights.sum()
         value = form.value(atoms.take(places), weights) / n_queries
         found.append(PosteriorDraw(pool[places], weights, kind, value, independent, size))
     return min(found, key=lambda draw: draw.kl_per_point)
+
+
+_Sample = tuple[str, IntArray, FloatArray]
+
+
+def _balanced(
+    form: PosteriorForm, atoms: Atoms, own: FloatArray, m: int, rng: np.random.Generator
+) -> Iterator[_Sample]:
+    size = len(atoms)
+    functions = np.vstack([np.full(size, 1 / size), leading_functions(form, atoms, m, rng) / size])
+    probabilities = inclusion(own, m)
+    chosen = balanced_sample(probabilities, functions, rng)
+    yield "balanced", chosen, 1 / probabilities[chosen]
+    if m > 1:  # a single atom keeps no mean
+        yield "recombined", *recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
+
+
+def _by_leverage(
+    form: PosteriorForm, atoms: Atoms, own: FloatArray, m: int, rng: np.random.Generator
+) -> Iterator[_Sample]:
+    scores = np.square(atoms.rows).sum(axis=(0, 2))
+    cumulative = np.cumsum(scores)
+    chosen = np.searchsorted(cumulative, rng.random(m) * cumulative[-1], side="right")
+    chosen = np.minimum(chosen, scores.size - 1)
+    yield "leverage", chosen, 1 / scores[chosen]
 
 
 def inclusion(own: FloatArray, m: int) -> FloatArray:

@@ -7,25 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from coupledgp.errors import PrecisionWarning
-from coupledgp.features import FeatureMap, FourierFeatures
+from coupledgp.features import FeatureMap
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_draw import (
+    LAWS,
     MOST_KL,
-    PILOT_QUERIES,
-    PILOT_ROWS,
-    POOL,
     Proposal,
     pilot_form,
     posterior_draw,
 )
 from coupledgp.linalg.rounding import levels_to_caller
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
 from coupledgp.search.space import SearchSpace
 
@@ -52,12 +49,6 @@ class PilotRows:
     queries: FloatArray | None = None
 
 
-def pilot_places(n_rows: int, rng: np.random.Generator) -> IntArray:
-    """Places, ascending, of the random rows of a table of n rows that a pilot takes."""
-    size = min(n_rows, PILOT_ROWS + PILOT_QUERIES)
-    return np.sort(rng.choice(n_rows, size, replace=False))
-
-
 def drawn_for_posterior(
     prior: FeaturePrior,
     search: OptimizationResult,
@@ -66,7 +57,7 @@ def drawn_for_posterior(
     space: SearchSpace,
     rng: np.random.Generator,
     report: Progress,
-    as_asked: bool,
+    asked: str,
 ) -> tuple[FeaturePrior, OptimizationResult, Proposal]:
     """Draw frequencies for the posterior at the hyperparameters of a prior.
 
@@ -86,9 +77,9 @@ def drawn_for_posterior(
         Source of pilot, pool and draw.
     report
         Progress.
-    as_asked
-        Whether frequencies are drawn whatever the pilot expects; otherwise the prior is kept where
-        its second order does not hold.
+    asked
+        `"posterior"` or `"leverage"`: the proposal to draw from, whatever the pilot expects.
+        `"auto"`: the first, but the prior is kept where its second order does not hold.
 
     Warns
     -----
@@ -96,12 +87,14 @@ def drawn_for_posterior(
         Frequencies are drawn as asked where the second order does not hold.
     """
     own, hyper, center = prior.feature_map, prior.hyperparameters, prior.center
+    as_asked = asked != "auto"
+    proposal = asked if as_asked else "posterior"
     report("a draw of frequencies for the posterior")
     form = pilot_form(
         rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
         None if rows.queries is None else rows.queries - center, rows.n_counted,
     )  # fmt: skip
-    draw = posterior_draw(form, own.dim, own.n_frequencies, rng)
+    draw = posterior_draw(form, own.dim, own.n_frequencies, rng, LAWS[proposal])
     if draw.independent_kl > MOST_KL and not as_asked:
         reason = (
             f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "
@@ -116,23 +109,18 @@ def drawn_for_posterior(
             PrecisionWarning,
             stacklevel=levels_to_caller(),
         )
-    moved = FourierFeatures.from_frequencies(
-        torch.as_tensor(draw.frequencies).to(own.frequencies), POOL, own.spectrum,
-        torch.as_tensor(draw.weights).to(own.frequencies),
-    )  # fmt: skip
+    moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
     found = maximise_evidence(problem(moved), kept, rng=rng, report=report)
-    drawn = FeaturePrior(
-        moved, center, found.hyperparameters, prior.likelihood, proposal="posterior"
-    )
+    drawn = FeaturePrior(moved, center, found.hyperparameters, prior.likelihood, proposal=proposal)
     n_evaluations = search.n_evaluations + found.n_evaluations
     joined = replace(
         search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,
         n_evaluations=n_evaluations,
     )  # fmt: skip
     reason = f"{own.n_frequencies} frequencies are enough for {own.dim} columns"
-    proposal = Proposal(
-        "posterior", "as asked for" if as_asked else reason, draw.kl_per_point,
+    chosen = Proposal(
+        proposal, "as asked for" if as_asked else reason, draw.kl_per_point,
         draw.independent_kl, draw.largest_weight,
     )  # fmt: skip
-    return drawn, joined, proposal
+    return drawn, joined, chosen

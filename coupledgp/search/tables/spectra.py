@@ -15,13 +15,13 @@ from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.mixture import mixture_weights
-from coupledgp.inference.spectra.posterior_draw import Proposal
+from coupledgp.inference.spectra.posterior_draw import Proposal, pilot_places
 from coupledgp.inference.spectra.posterior_kl import Teacher
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
 from coupledgp.search.space import SearchSpace
-from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior, pilot_places
+from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior
 from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,
@@ -124,10 +124,10 @@ class SpectrumFitter:
         kept = Proposal("kernel", self.kept)
         return FittedPriors((prior,), np.ones(1), found, proposal=kept)
 
-    def for_posterior(self, as_asked: bool = True) -> FittedPriors:
+    def for_posterior(self, proposal: str = "posterior") -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies drawn anew for the posterior.
 
-        Unless the draw is as asked, it is made only where a pilot expects that it gains.
+        By the proposal `"auto"` the draw is made only where a pilot expects that it gains.
         """
         # A stream of its own, so that a fit in passes draws the same frequencies.
         (of_draws,) = self.rng.spawn(1)
@@ -136,14 +136,14 @@ class SpectrumFitter:
         n_counted = problem.n_rows if weights is None else weights.n_counted
         own = None if weights is None else weights.take(places)
         rows = PilotRows(stream.X[places], own, n_counted, self.queries)
-        prior, search, proposal = drawn_for_posterior(
+        prior, search, kept = drawn_for_posterior(
             before.priors[0], before.search, rows,
             lambda made: FeatureEvidence(
                 replace(stream, feature_map=made), problem.targets, weights
             ),
-            self.space, of_draws, self.report, as_asked,
+            self.space, of_draws, self.report, proposal,
         )  # fmt: skip
-        return FittedPriors((prior,), np.ones(1), search, proposal=proposal)
+        return FittedPriors((prior,), np.ones(1), search, proposal=kept)
 
     def to_loss(self, loss: Loss) -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies that minimise a loss."""

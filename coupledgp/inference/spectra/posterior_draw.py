@@ -42,7 +42,7 @@ from coupledgp.spectra import Spectrum
 # Most rows and queries of a pilot, and the share of a small table that its queries are.
 PILOT_ROWS, PILOT_QUERIES, QUERY_SHARE = 512, 256, 1 / 3
 # Frequencies of a pool per frequency drawn, and its least and greatest size.
-POOL_FACTOR, LEAST_POOL, MOST_POOL = 16, 512, 4096
+POOL_FACTOR, LEAST_POOL, MOST_POOL = 16, 2048, 4096
 # Landmarks of the leading functions per frequency, and most of them.
 LANDMARK_FACTOR, MOST_LANDMARKS = 2, 1024
 # Functions that are balanced: as many as frequencies up to the first number, beyond it the second.

@@ -52,12 +52,14 @@ from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.spectra.posterior_draw import (
     LAWS,
     LEAST_PILOT_ROWS,
+    PILOT_ROWS,
     PosteriorLaw,
     parse_law,
     pilot_form,
     pilot_places,
     posterior_draw,
 )
+from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
@@ -160,14 +162,20 @@ class FeaturePrior:
                 f"coupling: {str(law)!r} needs Fourier features and at least {LEAST_PILOT_ROWS} "
                 f"rows, got {text_of(own.maker, 'features')} and {len(data)} rows"
             )
-        given = data.take(pilot_places(len(data), of_draws))
-        form = pilot_form(
-            given.points - self.center, own.spectrum, self.hyperparameters, of_draws,
-            given.weights,
-            n_counted=len(data) if data.weights is None else data.weights.n_counted,
-        )  # fmt: skip
+        form = self.pilot(data, of_draws)
         draw = posterior_draw(form, own.dim, size, of_draws, law.name)
         return replace(self, feature_map=draw.features(own), proposal=law.proposal)
+
+    def pilot(
+        self, data: Data, rng: np.random.Generator, n_rows: int = PILOT_ROWS
+    ) -> PosteriorForm:
+        """The form of the posterior of a random part of the data, at these hyperparameters."""
+        given = data.take(pilot_places(len(data), rng))
+        counted = len(data) if data.weights is None else data.weights.n_counted
+        return pilot_form(
+            given.points - self.center, self.feature_map.spectrum, self.hyperparameters, rng,
+            given.weights, n_counted=counted, most_rows=n_rows,
+        )  # fmt: skip
 
     def stream(self, points: Points) -> FeatureStream:
         """Features (p, M) of rows (p, d), computed some rows at a time."""

@@ -46,6 +46,11 @@ class AutomaticSize(ProcessRegressor):
         """Whether the coupling or the size is `"auto"`."""
         return any(is_auto(getattr(self, name)) for name in ("coupling", self.size_parameter))
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether a closed form of the expected KL may choose the size."""
+        return False
+
     def chosen(self, coupling: Any, size: int) -> Self:
         """Return an unfitted copy with a coupling and a size as its parameters."""
         changes = {"coupling": coupling, self.size_parameter: size}

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.features import FeatureMap
+from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import FeaturesLike, features_class, make_features
 from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.columns import (
@@ -23,12 +23,13 @@ from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_draw import PosteriorLaw, parse_law
+from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.space import first_places
-from coupledgp.selection.protocol import with_parameters
+from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -42,6 +43,10 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
     Parameters are those of `SparseSpectrumGPRegressor`.
     """
 
+    n_frequencies: int | str
+    coupling: CouplingLike
+    frequencies: str
+    proposal: str
     kernel: SpectrumLike
     features: FeaturesLike
     center: ArrayLike | None
@@ -90,6 +95,26 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
     def parse_coupling(self, coupling: Any, name: str) -> Any:
         """Return a coupling of frequencies, or a law that depends on the posterior."""
         return parse_law(coupling, name)
+
+    @property
+    def has_closed_form(self) -> bool:
+        sampled = self.frequencies == "sampled" and self.proposal in ("kernel", "posterior", "auto")
+        known = self.coupling == self.default_coupling or (
+            is_auto(self.coupling) and self.proposal != "kernel"
+        )
+        own = features_class(self.features) is FourierFeatures
+        return own and sampled and known and is_auto(self.n_frequencies)
+
+    def posterior_form(
+        self, exact: GaussianProcess, data: Data, rng: np.random.Generator, n_rows: int
+    ) -> PosteriorForm:
+        """The form of a pilot of some rows of the data, at the hyperparameters of an exact GP."""
+        prior = FeaturePrior(
+            self._drawn(data.points.shape[1], self.default_coupling, 1, rng),
+            self._center(data),
+            exact.hyperparameters,
+        )
+        return prior.pilot(data, rng, n_rows)
 
     def chosen(self, coupling: Any, size: int) -> Self:
         law = parse_law(coupling)

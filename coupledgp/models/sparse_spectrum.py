@@ -164,7 +164,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     dtype: str = "float64"
     teacher_rows: int = 500
     batch_rows: int = 8192
-    proposal: str = "kernel"
+    proposal: str = "auto"
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"

@@ -20,6 +20,7 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import IntArray
+from coupledgp.selection.expected import expected_selection
 from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.selection.search import ERRORS, Prediction, Selection, select
@@ -37,7 +38,10 @@ MAX_HELD_OUT = 2048
 def fit_automatic(
     model: Any, X: Any, y: ArrayLike, *weights: ArrayLike | None
 ) -> tuple[Any, Selection, Measured]:
-    """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
+    """Choose on some rows, fit, measure the KL on all rows, and grow until it is met.
+
+    Fourier features of the default coupling have a closed form that chooses (`expected`); others
+    are compared on at most 2000 rows (`search`).
 
     On tables the model is then compared at held-out rows with the default one (256 frequencies,
     orthogonal+pnc, in place of each `"auto"`). If it predicts worse by more than the standard error
@@ -73,7 +77,7 @@ def fit_automatic(
             f"got frequencies={model.frequencies!r}; give numbers, or frequencies='sampled'"
         )
     seed = seed_from_random_state(model.random_state)
-    chosen = _select(model, name, X, y, seed, *weights)
+    chosen = _expected(model, X, y, seed, *weights) or _select(model, name, X, y, seed, *weights)
     largest = chosen.n_rows if name == "n_frequencies" else None
     candidate = chosen.estimator
     for last in (*[False] * (MAX_ROUNDS - 1), True):
@@ -96,6 +100,8 @@ def fit_automatic(
         if prediction.is_worse:
             fitted, size = other, getattr(default, name)
             measured = measured_kl(fitted.process_, seed, getattr(model, "progress", None))
+    outcome = f"After the fit the KL is {measured} with {name}={size}."
+    chosen = replace(chosen, outcome=outcome)
     if measured.bound > model.kl_target:
         _warn(model, name, size, measured, largest)
     return fitted, chosen, measured
@@ -139,6 +145,16 @@ def _predicted(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
 
 def _words(model: Any, name: str) -> str:
     return f"coupling={str(model.coupling)!r}, {name}={getattr(model, name)}"
+
+
+def _expected(
+    model: Any, X: Any, y: ArrayLike, seed: int, *weights: ArrayLike | None
+) -> Selection | None:
+    if not model.has_closed_form:
+        return None
+    data, _, columns = model.checked(X, y, *weights)
+    data = model.modelled(data, columns)
+    return expected_selection(model, data, columns, seed, getattr(model, "progress", None))
 
 
 def _select(

@@ -130,6 +130,10 @@ class Selection:
         Unfitted estimator with the chosen coupling and size as its parameters.
     prediction : Prediction or None
         The fitted model beside the default one; None where they were not compared.
+    expected : bool
+        Whether the KLs are those that a pilot expects in closed form, instead of measured ones.
+    outcome : str
+        The size and the measured KL of the fitted model, in words; empty before the fit.
     """
 
     best: Trial
@@ -142,6 +146,8 @@ class Selection:
     n_rows: int
     estimator: Any = field(repr=False)
     prediction: Prediction | None = None
+    expected: bool = False
+    outcome: str = ""
 
     @property
     def coupling(self) -> str:
@@ -155,11 +161,14 @@ class Selection:
 
     def explain(self) -> str:
         """The chosen coupling and size, and the figures that decided, in words."""
-        return self._kl() + ("" if self.prediction is None else f" {self.prediction.explain()}")
+        prediction = "" if self.prediction is None else self.prediction.explain()
+        return " ".join(filter(None, [self._kl(), self.outcome, prediction]))
 
     def _kl(self) -> str:
         best = self.best
         what = f"coupling={best.coupling!r}, {self.size_name}={best.size}"
+        if self.expected:
+            return self._expected(what)
         found = f"KL {best.kl_per_point:.3g} ± {best.standard_error:.2g} nats per point"
         where = (
             f"to the exact GP at {self.n_query} rows, given {self.n_train} of {self.n_rows} rows"
@@ -170,6 +179,21 @@ class Selection:
                 f"{where}. {self._advice()}"
             )
         return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._other_trials()}"
+
+    def _expected(self, what: str) -> str:
+        """The expected KL that decided, in words."""
+        by = f"by a pilot of {self.n_train} of {self.n_rows} rows and {self.n_query} queries"
+        found = f"expected KL {self.best.kl_per_point:.3g} nats per point {by}"
+        if not self.met:
+            return (
+                f"No number of frequencies up to {self.size} is expected to come below "
+                f"{self.kl_target:g}: {what} has an {found}. {self._advice()}"
+            )
+        first = self.trials[0]
+        text = f"Chosen before anything was drawn: {what}: {found}, below {self.kl_target:g}."
+        if first is self.best:
+            return text
+        return f"{text} {first.coupling} would need {first.size}."
 
     def _advice(self) -> str:
         if self.size_name == "n_walks":

@@ -194,6 +194,7 @@ def pilot_form(
     weights: RowWeights | None = None,
     queries: FloatArray | None = None,
     n_counted: float | None = None,
+    most_rows: int = PILOT_ROWS,
 ) -> PosteriorForm:
     """The form of a random part of a table, which stands for the whole.
 
@@ -211,11 +212,13 @@ def pilot_form(
         Further points (q, d) at which the posterior matters.
     n_counted
         Number of rows that the table stands for; None for its own.
+    most_rows
+        Most rows of the pilot beside its queries.
     """
     n = len(inputs)
     order = rng.permutation(n)
     n_queries = max(1, min(PILOT_QUERIES, round(QUERY_SHARE * n)))
-    n_rows = max(1, min(PILOT_ROWS, n - n_queries))
+    n_rows = max(1, min(most_rows, n - n_queries))
     rows, held_out = order[:n_rows], order[n_rows : n_rows + n_queries]
     points = inputs[held_out]
     if queries is not None:

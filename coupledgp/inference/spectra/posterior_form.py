@@ -120,6 +120,11 @@ class PosteriorForm:
         self._cov_part = self._by_root(self._by_root(inner).T)
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self._rows)
+
+    @property
     def n_queries(self) -> int:
         """Number of queries p."""
         return len(self._queries)

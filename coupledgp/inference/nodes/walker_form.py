@@ -54,6 +54,9 @@ SKETCH_ERROR = 0.01
 # Steps to a factor of two of the roots of costs from which numbers of walkers are made, and of the
 # common factor of all of them.
 COST_STEPS, FACTOR_STEPS = 64, 1024
+# Binary logarithms of the least root of a cost over the largest that is told from zero, and of the
+# largest common factor.
+LEAST_SHARE, MOST_FACTOR = -40.0, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +212,8 @@ def _solved(
     prior: GraphPrior, nodes: IntArray, values: FloatArray, outputscale: float, noise: float
 ) -> FloatArray:
     """`(v K + s I)^-1 values` at nodes (n,) for columns (n, k)."""
+    if not nodes.size:
+        return values
     posterior = IterativePosterior(prior, nodes, values, outputscale, noise)
     return posterior.solve_draws(values, SKETCH_ERROR, silent)
 
@@ -230,14 +235,15 @@ def spread_walkers(costs: FloatArray, budget: int) -> IntArray:
     known = costs > 0
     if not known.any():
         return np.full(costs.size, min(budget // max(costs.size, 1), WALKS_LIMIT))
-    steps = np.rint(0.5 * COST_STEPS * np.log2(np.where(known, costs, costs[known].min())))
-    steps = np.maximum(steps - steps.max(), -40.0 * COST_STEPS)
+    steps = np.full(costs.size, -np.inf)
+    steps[known] = np.rint(0.5 * COST_STEPS * np.log2(costs[known]))
+    steps = np.maximum(steps - steps.max(), LEAST_SHARE * COST_STEPS)
 
     def numbers(factor: int) -> IntArray:
         wanted = np.exp2(steps / COST_STEPS + factor / FACTOR_STEPS)
         return np.clip(np.floor(wanted), 1, WALKS_LIMIT).astype(np.int64)
 
-    low, high = 0, 64 * FACTOR_STEPS
+    low, high = 0, MOST_FACTOR * FACTOR_STEPS
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if numbers(middle).sum() <= budget else (low, middle)

@@ -26,6 +26,7 @@ def counted(engine: Engine, rows: IntArray, lengths: IntArray) -> Visits:
     room = int(columns.n_codes.sum())
     nodes, entries = np.empty(room, np.int32), np.empty(room, form.dtype)
     sizes = [np.empty(rows.size, np.int64) for _ in range(2)]
-    merge_columns(*columns.read, *form, n_walks, nodes, entries, *sizes)
+    own = np.full(rows.size, n_walks)
+    merge_columns(*columns.read, *form, own, nodes, entries, *sizes)
     pairs, found = starts(sizes[0]), starts(sizes[1])
     return Visits(pairs, nodes[: pairs[-1]], found, entries[: found[-1]], form)

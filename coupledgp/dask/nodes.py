@@ -87,6 +87,11 @@ def fit_nodes(model: NodeRegressor, nodes: Any, y: ArrayLike, cluster: Cluster) 
     for name in ("coupling", "n_walks"):
         if isinstance(model, GraphGPRegressor) and model.get_params()[name] == "auto":
             raise InvalidInputError(f"{name}: expected a value of its own on a cluster, got 'auto'")
+    if isinstance(model, GraphGPRegressor) and model.walkers != "equal":
+        raise InvalidInputError(
+            f"walkers: expected 'equal' on a cluster, got {model.walkers!r}; the pilot that "
+            "spreads walkers is computed on one machine: fit without a cluster"
+        )
     graph = ShardedGraph(check_graph(model.graph), cluster)
     own = kinds[type(model)](**{**model.get_params(deep=False), "graph": graph})
     own.fit(nodes, y)

@@ -106,8 +106,8 @@ class ShardedWalks:
         The graph.
     nodes : IntArray (n,)
         Start nodes.
-    n_walks : int
-        Number of walkers of each.
+    n_walks : int or IntArray (n_nodes,)
+        Number of walkers of each, or of each node of the graph.
     survival : FloatArray (T + 1,)
         Chances that a walk has at least t steps.
     shards : tuple of Future
@@ -118,7 +118,7 @@ class ShardedWalks:
 
     graph: ShardedGraph
     nodes: IntArray
-    n_walks: int
+    n_walks: int | IntArray
     survival: FloatArray
     shards: tuple[Any, ...]
     places: tuple[IntArray, ...]
@@ -133,8 +133,8 @@ class ShardedWalks:
         places = tuple(in_parts(nodes.size, count))
         parts = [nodes[rows] for rows in places]
         futures = cluster.spread(_sampled, parts, graph.everywhere, settings)
-        n_walks, survival = cluster.result(cluster.submit(_law, futures[0]))
-        return cls(graph, nodes, n_walks, survival, tuple(futures), places)
+        survival = cluster.result(cluster.submit(_survival, futures[0]))
+        return cls(graph, nodes, settings["n_walks"], survival, tuple(futures), places)
 
     def features(self, f: ModulationLike) -> ShardedMatrix:
         """Features `sum_t f_t Psi_t`, see `Walks.features`."""
@@ -182,8 +182,8 @@ def _sampled(nodes: IntArray, graph: Graph, settings: dict[str, Any]) -> Walks:
     return sample_walks(graph, nodes=graph.label_all(nodes), **settings)
 
 
-def _law(walks: Walks) -> tuple[int, FloatArray]:
-    return walks.n_walks, walks.survival
+def _survival(walks: Walks) -> FloatArray:
+    return walks.survival
 
 
 def _transposed_product(part: sparse.csr_array, V: FloatArray) -> FloatArray:

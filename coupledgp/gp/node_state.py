@@ -41,7 +41,9 @@ NODE_ARRAYS = ("indptr", "indices", "edge_weights", "node_scale", "time_unit", "
 NODE_VALUES = ("labels", "recipe", "settings", "seed", "normalize")
 GRAPH = "graph of nodes"
 # Parts of a recipe that a file has elsewhere, or not at all, as it loads without such a device.
-UNSTORED = ("graph", "seed", "device")
+UNSTORED = ("graph", "seed", "device", "walkers")
+# Name of the array of the numbers of walkers of the nodes, where they differ.
+WALKERS = "walkers"
 METHODS = ("auto", "spectral", "series", "cholesky")
 # Most hops of a file: the product of more is below the least float.
 MOST_HOPS = 2048
@@ -148,7 +150,12 @@ def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
     values.setdefault("method", "walks")  # files of earlier versions
     if values["method"] not in ("auto", "walks"):
         raise ModelFileError(f"recipe.method: expected 'auto' or 'walks', got {values['method']!r}")
-    return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **{n: values[n] for n in names})
+    walkers = None
+    if WALKERS in entries.arrays:
+        numbers = entries.integers(WALKERS, graph.n_nodes, low=1, high=WALKS_LIMIT)
+        walkers = numbers.numpy()
+    given = {name: values[name] for name in names}
+    return WalkRecipe(graph=graph, seed=seed, coupling=coupling, walkers=walkers, **given)
 
 
 def _check_walks(entries: Entries) -> None:

@@ -17,6 +17,7 @@ from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, 
 from coupledgp.gp.node_state import (
     GRAPH,
     METHODS,
+    WALKERS,
     graph_from,
     graph_state,
     plan_from,
@@ -430,6 +431,8 @@ class NodeGP(NormalizedProcess):
             "y_scale": self.units.scale,
             "weights": posterior.weights,
         }
+        if isinstance(self.recipe, WalkRecipe) and self.recipe.walkers is not None:
+            arrays[WALKERS] = self.recipe.walkers
         header = {
             "labels": labels,
             "kernel": graph_kernel_state(posterior.prior.kernel),

@@ -97,7 +97,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         A file of a model that refuses missing values is one that releases before could read, and
         it loads where there is no such device.
         """
-        usual: dict[str, Any] = {"missing": "raise", "keep_rows": None}
+        usual: dict[str, Any] = {"missing": "raise", "keep_rows": None, "walkers": "equal"}
         return {
             name: value
             for name, value in self.get_params(deep=False).items()

@@ -138,6 +138,9 @@ def test_what_is_refused(client, graph):
             cgp.dask.fit(model, *arguments, client=client)
     with pytest.raises(InvalidInputError, match="n_walks: expected a value of its own"):
         cgp.dask.fit(model.set_params(n_walks="auto"), [0], [0.0], client=client)
+    spread = cgp.GraphGPRegressor(graph, "heat", walkers="posterior")
+    with pytest.raises(InvalidInputError, match="walkers: expected 'equal' on a cluster"):
+        cgp.dask.fit(spread, [0], [0.0], client=client)
     with pytest.raises(InvalidInputError, match=r"model: expected a Sp.* got a ExactGPR"):
         cgp.dask.fit(cgp.ExactGPRegressor(), [[0.0]], [0.0], client=client)
     np.testing.assert_array_equal(model.predict([3]), before)

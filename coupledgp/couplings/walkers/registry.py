@@ -94,6 +94,11 @@ class WalkerCoupling:
     lengths: Lengths = field(default_factory=IidLengths)
     steps: Steps = field(default_factory=IndependentSteps)
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether the walkers of a node are known to be independent."""
+        return type(self.lengths) is IidLengths and type(self.steps) is IndependentSteps
+
     def __str__(self) -> str:
         return FORM.describe(self.lengths, self.steps)
 

@@ -37,18 +37,19 @@ class WalkTask:
     rows
         Start nodes (n,).
     n_walks, coupling
-        Number of walkers of a node, and their joint law.
+        Numbers of walkers of the start nodes (n,), and the joint law of those of one node.
     survival
         Chances (T + 1,) that a walk has at least t steps, T the maximum length.
     seed
         Seed of the walks, below 2^63.
     lengths_of
-        Function of start nodes (k,) that draws their walkers' lengths (k, n_walks).
+        Function of start nodes (k,) that draws their walkers' lengths (k, most), zero beyond the
+        last walker of a node.
     """
 
     graph: Graph
     rows: IntArray
-    n_walks: int
+    n_walks: IntArray
     coupling: WalkerCoupling
     survival: FloatArray
     seed: int
@@ -62,18 +63,18 @@ class WalkTask:
     @property
     def per_row(self) -> float:
         """Visits of a row on average, all walkers' start counted once."""
-        return 1.0 + self.n_walks * float(self.survival[1:].sum())
+        return 1.0 + float(self.n_walks.mean()) * float(self.survival[1:].sum())
 
     @property
     def room(self) -> int:
         """Number of distinct visits that is expected at most."""
-        most = (1 + self.n_walks * self.longest) * self.rows.size
+        most = self.rows.size + int(self.n_walks.sum()) * self.longest
         return min(int(1.02 * self.per_row * self.rows.size) + 2**16, most)
 
     @property
     def form(self) -> PackedForm:
         """Form of packed visits of this task."""
-        return form_of(self.n_walks, self.longest)
+        return form_of(int(self.n_walks.max(initial=1)), self.longest)
 
 
 class Weights(NamedTuple):
@@ -121,7 +122,8 @@ class VisitCounts(Tally):
         sizes = [np.empty_like(columns.n_codes) for _ in range(2)]
         nodes, entries = self.room(columns)
         out = nodes, entries, *sizes
-        merge_columns(*columns.read, *self.task.form, self.task.n_walks, *out)
+        own = self.task.n_walks[first : first + columns.n_codes.size]
+        merge_columns(*columns.read, *self.task.form, own, *out)
         return sizes, [[nodes], [entries]]
 
     def of_visits(self, first: int, visits: Visits) -> Found:
@@ -139,7 +141,8 @@ class VisitSums(Tally):
     def of_columns(self, first: int, columns: SortedVisits) -> Found:
         n_pairs = np.empty_like(columns.n_codes)
         nodes, values = self.room(columns)
-        given = self.task.form.step_bits, self.task.n_walks, *self._part(first, n_pairs.size)
+        own = self.task.n_walks[first : first + n_pairs.size]
+        given = self.task.form.step_bits, own, *self._part(first, n_pairs.size)
         weigh_columns(*columns.read, *given, nodes, values, n_pairs)
         return [n_pairs], [[nodes, values]]
 
@@ -205,7 +208,8 @@ def _work(
         rows = task.rows[first:last]
         lengths = task.lengths_of(rows)
         if engine is None:
-            visits = plain_walk(task.seed, rows, lengths, steps, task.graph, task.longest)
+            own = task.n_walks[first:last]
+            visits = plain_walk(task.seed, rows, lengths, steps, task.graph, task.longest, own)
             store.add(first, *result.of_visits(first, visits))
         else:
             store.add(first, *result.of_columns(first, engine.visits(rows, lengths)))

@@ -141,7 +141,8 @@ def merge_columns(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Count equal codes: write nodes and packed visits of all rows, and how many there are.
 
-    All walkers share the code of their start. Entries are written as `visits.Form` says.
+    All walkers of a row, `n_walks[r]`, share the code of their start. Entries are written as
+    `visits.Form` says.
     """
     pair, entry = np.int64(-1), np.int64(-1)
     for r in range(n_codes.size):
@@ -154,7 +155,7 @@ def merge_columns(  # type: ignore[no-untyped-def]
             is_pair, is_entry = node != node_before, code != code_before
             pair += is_pair
             entry += is_entry
-            begun = (((is_pair << step_bits) | step) << count_bits) + (n_walks - 1) * (step == 0)
+            begun = (((is_pair << step_bits) | step) << count_bits) + (n_walks[r] - 1) * (step == 0)
             packed = begun if is_entry else packed + 1
             nodes[pair] = node
             entries[entry] = packed
@@ -183,7 +184,7 @@ def weigh_columns(  # type: ignore[no-untyped-def]
             is_pair, is_entry = node != node_before, code != code_before
             pair += is_pair
             before = (0.0 if is_pair else total) if is_entry else before
-            count = np.int64(n_walks if step == 0 else 1) if is_entry else count + 1
+            count = np.int64(n_walks[r] if step == 0 else 1) if is_entry else count + 1
             total = before + per_step[step] * count
             nodes[pair] = node
             values[pair] = total * (scale * node_scale[node])

@@ -145,7 +145,7 @@ def root_mean_diagonal(graph: Graph, f: FloatArray) -> float:
     return float(np.sqrt(density.weights @ values**2))
 
 
-def predicted_error(f: FloatArray, nodes: FloatArray, n_walks: int, scale: float) -> float:
+def predicted_error(f: FloatArray, nodes: FloatArray, n_walks: float, scale: float) -> float:
     """Relative kernel error of walkers for the series f (n_terms,) behind hops at nodes (r,).
 
     See `HopPlan`; `scale` is the root mean diagonal of the kernel.
@@ -158,7 +158,7 @@ def predicted_error(f: FloatArray, nodes: FloatArray, n_walks: int, scale: float
 def plan_hops(
     graph: Graph,
     modulation: ModulationLike,
-    n_walks: int,
+    n_walks: float,
     exact_hops: int | Literal["auto"] = "auto",
     kind: HopNodes = "chebyshev",
     max_hops: int | None = None,

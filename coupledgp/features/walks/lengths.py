@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,26 @@ def lengths_of(
             sigma = np.asarray(lengths.permutation, dtype=np.int64)
             return partial(_drawn, _sigma, n_walks, *table, sigma)
     return lambda rows: lengths.sample(law, longest, LengthUniforms(seed, rows, n_walks))
+
+
+def spread_lengths_of(
+    lengths: Lengths, law: LengthLaw, longest: int, seed: int, n_walks: IntArray, most: int
+) -> LengthsOf:
+    """A function that draws the lengths (n, most) of `n_walks[i]` walkers of each start node i.
+
+    Those of a node are what `lengths_of` draws for as many walkers, and zeros beyond them.
+    """
+    own = lru_cache(maxsize=None)(partial(lengths_of, lengths, law, longest, seed))
+
+    def draw(rows: IntArray) -> IntArray:
+        found = np.zeros((rows.size, most), dtype=np.int64)
+        counts = n_walks[rows]
+        for m in np.unique(counts).tolist():
+            alike = np.flatnonzero(counts == m)
+            found[alike, :m] = own(m)(rows[alike])
+        return found
+
+    return draw
 
 
 def _drawn(draw: Callable[..., None], n_walks: int, *arguments: Any) -> IntArray:

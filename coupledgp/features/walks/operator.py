@@ -61,7 +61,9 @@ class WalkFeatures(LinearOperator):
         if isinstance(exact_hops, HopPlan):
             self.plan = exact_hops
         else:
-            self.plan = plan_hops(walks.graph, series, walks.n_walks, exact_hops, hop_nodes)
+            self.plan = plan_hops(
+                walks.graph, series, walks.equivalent_walks, exact_hops, hop_nodes
+            )
         self._setup(walks, coefficients(series, n_terms_for(series)))
 
     def _setup(self, walks: Walks, f: FloatArray) -> None:

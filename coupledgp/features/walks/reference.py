@@ -59,10 +59,22 @@ def move(node: int, u: FloatArray, steps: Steps, graph: Graph) -> list[int]:
 
 
 def plain_walk(
-    seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph, longest: int
+    seed: int,
+    rows: IntArray,
+    lengths: IntArray,
+    steps: Steps,
+    graph: Graph,
+    longest: int,
+    n_walks: IntArray | None = None,
 ) -> Visits:
-    """Visits as the engine finds them, for rows (n,), lengths (n, m) up to `longest`, any steps."""
-    walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
+    """Visits as the engine finds them, for rows (n,), lengths (n, m) up to `longest`, any steps.
+
+    Given `n_walks` (n,), start node r has as many walkers, with the first lengths of its row.
+    """
+    most = np.full(rows.size, lengths.shape[1]) if n_walks is None else n_walks
+    walked = (
+        paths(seed, int(node), lengths[r, : most[r]], steps, graph) for r, node in enumerate(rows)
+    )
     visits = expanded_visits(visits_of(row) for row in walked)
     return packed(visits, form_of(lengths.shape[1], longest))
 

@@ -22,7 +22,7 @@ from coupledgp.features.walks.modulation import (
     coefficients,
     tail_of,
 )
-from coupledgp.features.walks.settings import checked_task
+from coupledgp.features.walks.settings import WalksLike, checked_task
 from coupledgp.features.walks.visits import Visits, weigh, weigh_back
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray, Seed
@@ -62,7 +62,7 @@ class Walks:
     nodes
         Start nodes by number, shape (n,).
     n_walks
-        Number of walkers m per node.
+        Number of walkers m per node, or the numbers m_i of the start nodes (n,).
     coupling
         Coupling of the walkers; a sigma coupling has its permutation.
     survival
@@ -75,7 +75,7 @@ class Walks:
 
     graph: Graph
     nodes: IntArray
-    n_walks: int
+    n_walks: int | IntArray
     coupling: WalkerCoupling
     survival: FloatArray
     visits: Visits
@@ -131,12 +131,17 @@ class Walks:
         roots = self._root_degrees
         products = weigh_back(
             self.visits,
-            np.ascontiguousarray(left * roots[self.nodes, None]),
+            np.ascontiguousarray(left * (roots[self.nodes] / self.n_walks)[:, None]),
             np.ascontiguousarray(right / roots[:, None]),
             self.survival.size,
         )
-        scale = self.n_walks * self.survival
+        scale = self.survival
         return np.divide(products, scale, out=np.zeros(scale.size), where=scale > 0)
+
+    @property
+    def equivalent_walks(self) -> float:
+        """Equal number of walkers of the same mean variance: the harmonic mean of the numbers."""
+        return float(1.0 / np.mean(1.0 / np.asarray(self.n_walks, dtype=np.float64)))
 
     def truncation(self, f: ModulationLike) -> Truncation:
         """Size of the part of a series f (n_terms,), or of a kernel's, beyond these walks."""
@@ -145,7 +150,7 @@ class Walks:
 
 def sample_walks(
     graph: Graph,
-    n_walks: int = 32,
+    n_walks: WalksLike = 32,
     p_halt: float = 0.1,
     coupling: WalkerCouplingLike = "stratified+systematic",
     length_law: LengthLawLike = "geometric",
@@ -163,7 +168,8 @@ def sample_walks(
     graph
         The graph.
     n_walks
-        Number of walkers m per node.
+        Number of walkers m per node, or one number for each node of the graph (n_nodes,). Weights
+        of the walkers of node i are then 1 / m_i; nodes that are not walked may have zero.
     p_halt
         Chance of halting before each step under the geometric law.
     coupling
@@ -196,13 +202,14 @@ def sample_walks(
         memory_limit,
     )  # fmt: skip
     visits = collect_visits(task)
-    return Walks(graph, task.rows, n_walks, task.coupling, task.survival, visits, task.seed)
+    own = task.n_walks if np.ndim(n_walks) else int(n_walks)  # type: ignore[arg-type]
+    return Walks(graph, task.rows, own, task.coupling, task.survival, visits, task.seed)
 
 
 def sample_walk_features(
     graph: Graph,
     modulation: ModulationLike,
-    n_walks: int = 32,
+    n_walks: WalksLike = 32,
     p_halt: float = 0.1,
     coupling: WalkerCouplingLike = "stratified+systematic",
     length_law: LengthLawLike = "geometric",
@@ -243,7 +250,7 @@ def sample_walk_features(
     task = checked_task(
         graph, n_walks, p_halt, coupling, length_law, max_length, nodes, generator, f, memory_limit
     )
-    weights = weights_of(graph, task.rows, n_walks, task.survival, f)
+    weights = weights_of(graph, task.rows, task.n_walks, task.survival, f)
     return as_matrix(*collect_sums(task, weights), graph.n_nodes)
 
 
@@ -261,14 +268,17 @@ def root_degrees(graph: Graph) -> FloatArray:
 
 
 def weights_of(
-    graph: Graph, nodes: IntArray, n_walks: int, survival: FloatArray, f: ModulationLike
+    graph: Graph,
+    nodes: IntArray,
+    n_walks: int | IntArray,
+    survival: FloatArray,
+    f: ModulationLike,
 ) -> Weights:
-    """Weight of a visit at step t of a walker from i to j: `f_t sqrt(D_i / D_j) / (m S_t)`."""
+    """Weight of a visit at step t of a walker from i to j: `f_t sqrt(D_i / D_j) / (m_i S_t)`."""
     given = coefficients(check_modulation(f), survival.size)
-    scale = n_walks * survival
-    per_step = np.divide(given, scale, out=np.zeros(scale.size), where=scale > 0)
+    per_step = np.divide(given, survival, out=np.zeros(survival.size), where=survival > 0)
     roots = root_degrees(graph)
-    return Weights(per_step, roots[nodes], 1.0 / roots)
+    return Weights(per_step, roots[nodes] / n_walks, 1.0 / roots)
 
 
 def as_matrix(

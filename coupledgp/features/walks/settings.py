@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT, LengthLaw, MatchedLaw
 from coupledgp.couplings.walkers.lengths import SigmaLengths
@@ -17,7 +18,7 @@ from coupledgp.couplings.walkers.registry import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.collect import WalkTask
-from coupledgp.features.walks.lengths import lengths_of
+from coupledgp.features.walks.lengths import lengths_of, spread_lengths_of
 from coupledgp.features.walks.memory import check_walk_memory
 from coupledgp.features.walks.modulation import ModulationLike, coefficients, n_terms_for
 from coupledgp.graphs import Graph
@@ -25,13 +26,15 @@ from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
+# Number of walkers of every node, or one for each node of the graph.
+WalksLike: TypeAlias = int | ArrayLike
 # Most walkers of a node.
 WALKS_LIMIT = 2**16 - 1
 
 
 def checked_task(
     graph: Graph,
-    n_walks: int,
+    n_walks: WalksLike,
     p_halt: float,
     coupling: WalkerCouplingLike,
     length_law: LengthLawLike,
@@ -51,30 +54,86 @@ def checked_task(
         The walks would not fit; the message says what would make them smaller.
     """
     check_graph(graph)
-    if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
-        raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks}")
+    given = check_n_walks(graph, n_walks)
     parsed = parse_walker_coupling(coupling)
     law = parse_length_law(length_law, p_halt, lambda: walked_coefficients(modulation))
     longest = check_max_length(max_length, law, modulation)
     rows = check_nodes(graph, nodes)
-    check_walk_memory(rows.size, n_walks, law.survival(longest), memory_limit)
+    counts = walks_of(graph, given, rows)
+    check_walk_memory(counts, law.survival(longest), memory_limit)
     parsed = tuned(parsed, law, modulation, longest)
     seed = int(as_rng(generator).integers(2**63))
-    return task_of(graph, rows, n_walks, parsed, law, longest, seed)
+    return task_of(graph, rows, given, parsed, law, longest, seed)
 
 
 def task_of(
     graph: Graph,
     rows: IntArray,
-    n_walks: int,
+    n_walks: int | IntArray,
     coupling: WalkerCoupling,
     law: LengthLaw,
     max_length: int,
     seed: int,
 ) -> WalkTask:
-    """The walks of start nodes `rows` (n,), whose lengths have a law of their own."""
-    lengths = lengths_of(coupling.lengths, law, max_length, seed, n_walks)
-    return WalkTask(graph, rows, n_walks, coupling, law.survival(max_length), seed, lengths)
+    """The walks of start nodes `rows` (n,), whose lengths have a law of their own.
+
+    `n_walks` is the number of walkers of each node, or has one number for each node of the graph.
+    """
+    counts = walks_of(graph, n_walks, rows)
+    settings = coupling.lengths, law, max_length, seed
+    if isinstance(n_walks, int):
+        lengths = lengths_of(*settings, n_walks)
+    else:
+        lengths = spread_lengths_of(*settings, n_walks, int(counts.max(initial=1)))
+    return WalkTask(graph, rows, counts, coupling, law.survival(max_length), seed, lengths)
+
+
+def check_n_walks(graph: Graph, n_walks: WalksLike) -> int | IntArray:
+    """Numbers of walkers, one for all nodes or one for each node of a graph (n_nodes,).
+
+    Raises
+    ------
+    InvalidInputError
+        A number is negative, no integer or above 65535, there is one for each node and not as many
+        as there are nodes, or the one for all is zero.
+    """
+    if np.ndim(n_walks) == 0:
+        if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
+            raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks!r}")
+        return int(n_walks)  # type: ignore[arg-type]
+    numbers = np.asarray(n_walks)
+    if numbers.shape != (graph.n_nodes,) or numbers.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"n_walks: expected a number, or integers of shape ({graph.n_nodes},), one for each "
+            f"node of the graph, got {numbers.dtype} of shape {numbers.shape}"
+        )
+    if numbers.min() < 0 or numbers.max() > WALKS_LIMIT:
+        raise InvalidInputError(
+            f"n_walks: expected numbers from 0 to {WALKS_LIMIT}, got {numbers.min()} to "
+            f"{numbers.max()}"
+        )
+    return numbers.astype(np.int64)
+
+
+def walks_of(graph: Graph, n_walks: int | IntArray, rows: IntArray) -> IntArray:
+    """Numbers of walkers (n,) of start nodes (n,).
+
+    Raises
+    ------
+    InvalidInputError
+        A start node has none, with which its row has no estimate.
+    """
+    if isinstance(n_walks, int):
+        return np.full(rows.size, n_walks)
+    counts = n_walks[rows]
+    without = rows[counts == 0]
+    if without.size:
+        raise InvalidInputError(
+            f"n_walks: expected at least one walker at each start node, got none at "
+            f"{graph.label_all(without[:1])[0]!r} and {without.size - 1} more; give them walkers, "
+            "or leave these nodes out"
+        )
+    return np.asarray(counts)
 
 
 def walked_coefficients(modulation: ModulationLike | None) -> FloatArray:

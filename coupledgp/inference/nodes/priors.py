@@ -261,7 +261,7 @@ class WalkPrior(GraphPrior):
         graph: Graph,
         kernel: GraphKernel,
         plan: HopPlan,
-        n_walks: int,
+        n_walks: int | IntArray,
         coupling: WalkerCoupling,
         law: LengthLaw,
         max_length: int | None,
@@ -286,6 +286,13 @@ class WalkPrior(GraphPrior):
         f = kernel.modulation(n_terms_for(kernel))
         other._drawn = {key: phi.with_series(f) for key, phi in self._drawn.items()}
         return other
+
+    def resampled(self, n_walks: int | IntArray, seed: int) -> Self:
+        """The same law with other numbers of walkers, drawn by another seed."""
+        return type(self)(
+            self.graph, self.kernel, self.plan, n_walks, self.coupling, self.law, self.max_length,
+            seed,
+        )  # fmt: skip
 
     def features(self, nodes: IntArray) -> WalkFeatures:
         """Rows `Phi` of nodes (p,), cached for the last few lists of nodes."""

@@ -31,6 +31,7 @@ from coupledgp.features.walks.modulation import SERIES_TOLERANCE, n_terms_for
 from coupledgp.features.walks.visits import Expanded, form_of, packed
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
@@ -118,7 +119,12 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         self.register_parameter(
             "theta", torch.nn.Parameter(theta.expand(*self.batch_shape, theta.numel()).clone())
         )
-        m = n_walks if walks is None else walks.n_walks
+        m = check_positive_int(n_walks, "n_walks") if walks is None else walks.n_walks
+        if not isinstance(m, int):
+            raise InvalidInputError(
+                "walks: expected one number of walkers for all nodes, got a number for each node; "
+                "sample_walks(graph, n_walks) with a single number makes such walks"
+            )
         plan = (
             exact_hops
             if isinstance(exact_hops, HopPlan)

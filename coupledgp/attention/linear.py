@@ -69,8 +69,8 @@ def attend(
         RuntimeWarning,
         stacklevel=2,
     )
-    alike = (log_rows.new_zeros((*log_rows.shape[:-1], 1)) for log_rows in (log_q, log_k))
-    even = attend(*alike, values, bias, causal)
+    of_q, of_k = (rows.new_zeros((*rows.shape[:-1], 1)) for rows in (log_q, log_k))
+    even = attend(of_q, of_k, values, bias, causal)
     return torch.where(lost, even, quotient(numerator, denominator.masked_fill(lost, 1.0)))
 
 

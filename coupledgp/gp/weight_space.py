@@ -397,12 +397,15 @@ class WeightSpaceGP(NormalizedProcess):
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
         """Return the process with `size` sampled frequencies of another draw, given its data."""
-        own = self.feature_map
+        own, prior = self.feature_map, self.feature_prior
+        rows = None
+        if own.from_rows:
+            rows = (self.data.points - prior.center) / prior.hyperparameters.lengthscale
         drawn = make_features(
             own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
-            dtype=own.dtype, device=own.device,
+            dtype=own.dtype, device=own.device, rows=rows,
         )  # fmt: skip
-        prior = replace(self.feature_prior, feature_map=drawn, proposal="kernel")
+        prior = replace(prior, feature_map=drawn, proposal="kernel")
         return prior.given(self.data, self.units, self.normalize)
 
     def on(self, device: torch.device) -> WeightSpaceGP:

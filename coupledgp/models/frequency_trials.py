@@ -47,11 +47,21 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
     optimizer: str | None
 
     def _drawn(
-        self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
+        self,
+        dim: int,
+        coupling: CouplingLike,
+        size: int,
+        rng: np.random.Generator,
+        rows: FloatArray | None = None,
     ) -> FeatureMap:
         kernel = parse_spectrum(self.kernel, "kernel")
         where: dict[str, Any] = {"dtype": DTYPES[self.dtype], "device": parse_device(self.device)}
-        return make_features(self.features, dim, size, coupling, kernel, rng, **where)
+        return make_features(self.features, dim, size, coupling, kernel, rng, rows=rows, **where)
+
+    @property
+    def _from_rows(self) -> bool:
+        """Whether the frequencies' law depends on the training rows."""
+        return features_class(self.features).from_rows
 
     def _center(self, data: Data) -> FloatArray:
         if self.center is None:
@@ -132,6 +142,8 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
         """Return the process of this model at the hyperparameters and data of an exact one."""
         data = exact.data
         rng = np.random.default_rng(seed_from_random_state(seed))
-        drawn = self._drawn(data.points.shape[1], coupling, size, rng)
-        prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
+        center, scales = self._center(data), exact.hyperparameters
+        rows = (data.points - center) / scales.lengthscale if self._from_rows else None
+        drawn = self._drawn(data.points.shape[1], coupling, size, rng, rows)
+        prior = FeaturePrior(drawn, center, scales)
         return prior.given(data, exact.units, self.normalize_y)

@@ -183,11 +183,6 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         )  # fmt: skip
 
     @property
-    def is_positive(self) -> bool:
-        """Whether every feature is positive or zero: the real form."""
-        return self.form == "real"
-
-    @property
     def n_frequencies(self) -> int:
         """Number of frequencies m."""
         return len(self.frequencies)
@@ -195,14 +190,14 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     @property
     def n_features(self) -> int:
         """Number of features: m u w of the real form, 2 m u w of the complex one."""
-        own = self.n_frequencies * (1 if self.is_positive else 2)
+        own = self.n_frequencies * (1 if self.form == "real" else 2)
         return own * len(self.query_centers) * len(self.key_centers)
 
     @property
     def cost(self) -> int:
         """Multiplications for one query: its distances to the centres, then w estimators."""
         u, w = len(self.query_centers), len(self.key_centers)
-        parts = 1 if self.is_positive else 2
+        parts = 1 if self.form == "real" else 2
         return self.dim * u + w * parts * (self.dim + 1) * self.n_frequencies
 
     @property
@@ -218,7 +213,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         real, imag = self.factor if is_query else invert_diagonals(self.factor).transpose(1, 2)
         real, imag = (part[cluster] * rows[:, None, :] for part in (real, imag))
         norm = rows.square().sum(-1)[:, None, None] if self.kernel == "gaussian" else None
-        phases = None if self.is_positive else imag
+        phases = None if self.form == "real" else imag
         active = real_features(*exponents(self.frequencies, real, phases, norm), side)
         own = torch.nn.functional.one_hot(cluster, len(centers)).to(active.dtype)
         blocks = own[:, :, None, None] * active[:, None]

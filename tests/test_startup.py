@@ -61,7 +61,8 @@ PUBLIC = {
         GaussianCoefficient GaussianHybridFeatures HopPlan HybridFeatures
         ImportanceLaplaceFeatures LaplaceFeatures LaplaceSampler LearnedCopula
         SoftmaxFeatures Truncation WalkFeatures Walks gram_loss learn_copula
-        least_mean_variance plan_hops sample_walk_features sample_walks walked_series
+        least_mean_variance plan_hops sample_walk_features sample_walks
+        two_law_mean_variance walked_series
     """,
     "coupledgp.kernels": """
         FourierFeatureKernel GraphFeatureKernel GraphKernel GraphKernelLike

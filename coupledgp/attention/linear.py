@@ -1,11 +1,14 @@
-"""The products of linear attention, from the logarithms of positive features (MATH 10).
+"""The products of linear attention, from the logarithms of features (MATH 10).
 
 `softmax(Q K') V` is estimated by `D^-1 q(Q) (k(K)' V)`, `D = diag(q(Q) k(K)' 1)`, without the
 N x N matrix. Every sum is taken relative to the running maximum of each feature, so that no
-exponential overflows and no denominator is below one.
+exponential overflows, and no denominator of positive features is below one. Features of either
+sign are `factor exp(level)` with a bounded factor; their denominators can be negative.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import torch
 from torch import Tensor
@@ -15,8 +18,17 @@ from torch import Tensor
 CHUNK = 16
 
 
+Factors = tuple[Tensor, Tensor]
+Sums = tuple[Tensor, Tensor]
+
+
 def attend(
-    log_q: Tensor, log_k: Tensor, values: Tensor, bias: Tensor | None = None, causal: bool = False
+    log_q: Tensor,
+    log_k: Tensor,
+    values: Tensor,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    factors: Factors | None = None,
 ) -> Tensor:
     """Attention `sum_s a_ts v_s / sum_s a_ts`, `a_ts = sum_i exp(log_q_ti + log_k_si + bias_s)`.
 
@@ -30,6 +42,11 @@ def attend(
         Number that is added to all scores of each key (..., S); -inf leaves the key out.
     causal
         Whether query t sees the keys s <= t only.
+    factors
+        Factors of the features of queries (..., L, M) and keys (..., S, M), of either sign, by
+        which the exponentials are multiplied. A RuntimeWarning is given where the sum of a query's
+        estimated scores is negative: nothing is known of its weights then, and it attends to the
+        keys that it sees as if all scores were zero.
 
     Returns
     -------
@@ -38,17 +55,36 @@ def attend(
     """
     if bias is not None:
         log_k = log_k + bias.to(log_k.dtype)[..., None]
-    return (
-        causal_attention(log_q, log_k, values) if causal else full_attention(log_q, log_k, values)
+    sums = causal_sums if causal else full_sums
+    if factors is None:
+        return quotient(*sums(log_q, log_k, values))
+    numerator, denominator = sums(log_q, log_k, values, factors)
+    lost = denominator < 0
+    if not bool(lost.any()):
+        return quotient(numerator, denominator)
+    warnings.warn(
+        f"features: the estimated scores of {int(lost.sum())} of {lost.numel()} queries have a "
+        "negative sum, and these attend evenly to all keys they see; more frequencies or shorter "
+        "queries and keys make this rarer, positive features rule it out",
+        RuntimeWarning,
+        stacklevel=2,
     )
+    of_q, of_k = (rows.new_zeros((*rows.shape[:-1], 1)) for rows in (log_q, log_k))
+    even = attend(of_q, of_k, values, bias, causal)
+    return torch.where(lost, even, quotient(numerator, denominator.masked_fill(lost, 1.0)))
 
 
 def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
-    """Attention in which every query sees every key, in O((L + S) M D) time.
+    """Attention in which every query sees every key; see `full_sums`."""
+    return quotient(*full_sums(log_q, log_k, values))
+
+
+def full_sums(log_q: Tensor, log_k: Tensor, values: Tensor, factors: Factors | None = None) -> Sums:
+    """Numerators and denominators where every query sees every key, in O((L + S) M D) time.
 
     Two shifts of the exponents cancel in the quotient: one by the maximum of each feature over the
     keys, the other by the maximum over the features for each query. They make the largest term of
-    each denominator at least one.
+    each denominator of positive features at least one.
 
     Parameters
     ----------
@@ -56,21 +92,36 @@ def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
         Logarithms of positive features of queries (..., L, M) and keys (..., S, M).
     values
         Values (..., S, D).
+    factors
+        As in `attend`.
 
     Returns
     -------
-    Tensor
-        Attended values (..., L, D).
+    tuple of Tensor
+        Numerators (..., L, D) and denominators (..., L, 1), up to one factor for each query.
     """
     peak = finite(log_k.detach().amax(-2, keepdim=True))
     keys = (log_k - peak).exp()
     exponent = log_q + peak
     queries = (exponent - exponent.detach().amax(-1, keepdim=True)).exp()
-    return quotient(queries @ (keys.mT @ values), queries @ keys.sum(-2)[..., None])
+    if factors is not None:
+        queries, keys = queries * factors[0], keys * factors[1]
+    return queries @ (keys.mT @ values), queries @ keys.sum(-2)[..., None]
 
 
 def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = CHUNK) -> Tensor:
-    """Attention in which query t sees the keys s <= t, in O(N M (D + chunk)) time.
+    """Attention in which query t sees the keys s <= t; see `causal_sums`."""
+    return quotient(*causal_sums(log_q, log_k, values, chunk=chunk))
+
+
+def causal_sums(
+    log_q: Tensor,
+    log_k: Tensor,
+    values: Tensor,
+    factors: Factors | None = None,
+    chunk: int = CHUNK,
+) -> Sums:
+    """Numerators and denominators where query t sees the keys s <= t, O(N M (D + chunk)) time.
 
     Past chunks enter through sums that are kept relative to the running maximum of each feature.
     Keys of the query's own chunk enter pair by pair; their exponents relative to the running
@@ -83,19 +134,21 @@ def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = 
         Logarithms of positive features of queries and of keys, both (..., N, M).
     values
         Values (..., N, D).
+    factors
+        As in `attend`.
     chunk
         Number of queries that are treated together.
 
     Returns
     -------
-    Tensor
-        Attended values (..., N, D).
+    tuple of Tensor
+        Numerators (..., N, D) and denominators (..., N, 1), up to one factor for each query.
     """
     *batch, n, m = log_q.shape
     peak = log_k.new_full((*batch, 1, m), -torch.inf)
     sums = values.new_zeros((*batch, m, values.shape[-1]))
     totals = values.new_zeros((*batch, m, 1))
-    outputs = []
+    numerators, denominators = [], []
     for start in range(0, n, chunk):
         rows = slice(start, min(start + chunk, n))
         a, b, v = log_q[..., rows, :], log_k[..., rows, :], values[..., rows, :]
@@ -104,17 +157,21 @@ def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = 
         past = (a + peak - level).exp()
         pairs = a[..., :, None, :] + b[..., None, :, :] - level[..., None]
         later = torch.ones(pairs.shape[-3:-1], dtype=torch.bool, device=a.device).triu(1)
-        within = pairs.masked_fill(later[..., None], -torch.inf).exp().sum(-1)
-        outputs.append(
-            quotient(past @ sums + within @ v, past @ totals + within.sum(-1, keepdim=True))
-        )
+        terms = pairs.masked_fill(later[..., None], -torch.inf).exp()
         new_peak = finite(running[..., -1:, :])
         decay = (peak - new_peak).exp().mT
-        keys = (b - new_peak).exp().mT
-        sums = sums * decay + keys @ v
-        totals = totals * decay + keys.sum(-1, keepdim=True)
+        keys = (b - new_peak).exp()
+        if factors is not None:
+            of_queries, of_keys = (own[..., rows, :] for own in factors)
+            past, keys = past * of_queries, keys * of_keys
+            terms = terms * of_queries[..., :, None, :] * of_keys[..., None, :, :]
+        within = terms.sum(-1)
+        numerators.append(past @ sums + within @ v)
+        denominators.append(past @ totals + within.sum(-1, keepdim=True))
+        sums = sums * decay + keys.mT @ v
+        totals = totals * decay + keys.mT.sum(-1, keepdim=True)
         peak = running[..., -1:, :]
-    return torch.cat(outputs, dim=-2)
+    return torch.cat(numerators, dim=-2), torch.cat(denominators, dim=-2)
 
 
 def quotient(numerator: Tensor, denominator: Tensor) -> Tensor:

@@ -31,10 +31,22 @@ class PositiveFeatures(Protocol):
         ...
 
 
+class LeveledFeatures(Protocol):
+    """Interface of features of either sign that `CoupledAttention` uses: `factor exp(level)`."""
+
+    def leveled_queries(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Levels and bounded factors (..., n, M) of the features of queries (..., n, d)."""
+        ...
+
+    def leveled_keys(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """Levels and bounded factors (..., n, M) of the features of keys (..., n, d)."""
+        ...
+
+
 class CoupledAttention(torch.nn.MultiheadAttention):
     """Multi-head attention in linear time, called and loaded like `torch.nn.MultiheadAttention`.
 
-    Each head estimates `softmax(Q K' / sqrt(d)) V` by positive features of the softmax kernel.
+    Each head estimates `softmax(Q K' / sqrt(d)) V` by features of the softmax kernel.
     All heads of a layer share one ensemble of coupled frequencies. The parameters have the names
     of `MultiheadAttention`, whose `state_dict` loads; the frequencies are buffers beside them,
     drawn in the constructor and again only by `redraw()`. Features and sums are computed in single
@@ -54,7 +66,10 @@ class CoupledAttention(torch.nn.MultiheadAttention):
     features
         Function that makes the features: `features(dim, n_frequencies, coupling=...,
         generator=..., dtype=..., device=...)` returns a module with `log_queries` and `log_keys`.
-        The default is `ComplexExponentialFeatures` with `A = I`.
+        The default is `ComplexExponentialFeatures` with `A = I`. `AngularHybridFeatures` and
+        `GaussianHybridFeatures` have `leveled_queries` and `leveled_keys` instead: large scores
+        are then estimated well too, at more features a frequency (`n_features`), and where the
+        estimated scores of a query have a negative sum, `attend` says what stands for it.
     dropout
         Must be 0: attention weights are never formed, so none can be dropped.
     bias, kdim, vdim, batch_first, device, dtype
@@ -107,10 +122,11 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             self.head_dim, self.n_frequencies, coupling=self.coupling, generator=generator,
             dtype=dtype, device=weight.device,
         )  # fmt: skip
-        if not getattr(made, "is_positive", hasattr(made, "log_queries")):
+        positive = hasattr(made, "log_queries") and getattr(made, "is_positive", True)
+        if not (positive or hasattr(made, "leveled_queries")):
             raise InvalidInputError(
-                "features: expected positive features, with log_queries and log_keys, got "
-                f"{type(made).__name__}"
+                "features: expected positive features, with log_queries and log_keys, or hybrids, "
+                f"with leveled_queries and leveled_keys, got {type(made).__name__}"
             )
         return made
 
@@ -177,12 +193,14 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         q, k, v = self._project(query, key, value)
         bias, causal = self._masks(key_padding_mask, attn_mask, is_causal, q, k)
         with torch.autocast(q.device.type, enabled=False):
-            log_q, log_k = self._log_features(q, k)
-            attended = attend(log_q, log_k, v.to(log_q.dtype), bias, causal)
+            log_q, log_k, *signed = self._log_features(q, k)
+            factors = (signed[0], signed[1]) if signed else None
+            attended = attend(log_q, log_k, v.to(log_q.dtype), bias, causal, factors)
             weights = None
             if need_weights:
                 eye = torch.eye(k.shape[-2], dtype=log_q.dtype, device=q.device)
-                weights = attend(log_q, log_k, eye.expand(*q.shape[:2], -1, -1), bias, causal)
+                unit = eye.expand(*q.shape[:2], -1, -1)
+                weights = attend(log_q, log_k, unit, bias, causal, factors)
         output = self.out_proj(attended.to(v.dtype).transpose(1, 2).flatten(2))
         if weights is not None:
             weights = (weights.mean(1) if average_attn_weights else weights).to(v.dtype)
@@ -210,12 +228,20 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             projected.append(split.transpose(1, 2))
         return projected
 
-    def _log_features(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms (B, H, n, M) of the features of projected queries and keys."""
-        features = cast(PositiveFeatures, self.features)
+    def _log_features(self, q: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+        """Logarithms (B, H, n, M) of the features of projected queries and keys.
+
+        Where features have either sign, these are their levels, and their factors follow.
+        """
         precise = torch.float32 if q.dtype in REDUCED else q.dtype
         root = self.head_dim**-0.25  # the scores' factor 1 / sqrt(d), shared by queries and keys
-        return features.log_queries(q.to(precise) * root), features.log_keys(k.to(precise) * root)
+        q, k = q.to(precise) * root, k.to(precise) * root
+        if hasattr(self.features, "leveled_queries"):
+            signed = cast(LeveledFeatures, self.features)
+            levels, factors = zip(signed.leveled_queries(q), signed.leveled_keys(k), strict=True)
+            return *levels, *factors
+        features = cast(PositiveFeatures, self.features)
+        return features.log_queries(q), features.log_keys(k)
 
     def _masks(
         self,

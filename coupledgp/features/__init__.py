@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from coupledgp.features.importance import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
     from coupledgp.features.importance import least_mean_variance as least_mean_variance
+    from coupledgp.features.importance import two_law_mean_variance as two_law_mean_variance
     from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
     from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
     from coupledgp.features.learned_copula import gram_loss as gram_loss

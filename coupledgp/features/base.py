@@ -63,6 +63,10 @@ class FeatureMap(torch.nn.Module, ABC):
         Class attribute: whether estimators take the lengthscale from the rule
         `2 mean_ij |x_i + x_j|` and keep it, as they should where the variance of the estimates
         grows with `|x + y|`.
+    from_rows
+        Class attribute: whether the law of the frequencies depends on data. The first argument of
+        the constructor is then a table of scaled inputs (n, d) in place of the dimension, and there
+        is no `spectrum`; estimators give their training rows.
     product_sign
         Class attribute: for features whose estimate is `(c/m) sum_i g(w_i)`, 1 if
         `g(w) = exp(w . (x + y))` and -1 if `g(w) = cos(w . (x - y))`, whose errors
@@ -73,6 +77,7 @@ class FeatureMap(torch.nn.Module, ABC):
 
     gaussian_only: ClassVar[bool] = False
     lengthscale_by_rule: ClassVar[bool] = False
+    from_rows: ClassVar[bool] = False
     product_sign: ClassVar[int | None] = None
     couplings_to_try: ClassVar[tuple[str, ...]] = (
         "iid",

@@ -76,9 +76,10 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         The data are invalid, or the coupling would bias the estimates; the message says why.
     """
 
-    product_sign: ClassVar[int | None] = (
-        None  # the closed forms are for frequencies drawn from the kernel's spectrum
-    )
+    # The closed forms are for frequencies drawn from the kernel's spectrum.
+    product_sign: ClassVar[int | None] = None
+    from_rows = True
+    couplings_to_try = ("iid", "orthogonal", "orthogonal+stratified")
     log_ratios: Tensor
 
     def __init__(
@@ -102,11 +103,7 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         if keys is None:
             frequencies, log_ratios = _draw_mixture(queries, m, law, rng)
         else:
-            others = _checked_rows(keys, "keys")
-            if others.shape[1] != queries.shape[1]:
-                raise InvalidInputError(
-                    f"keys: expected {queries.shape[1]} columns as data, got {others.shape[1]}"
-                )
+            others = _checked_keys(keys, queries)
             others = np.concatenate([others, -others]) if symmetric else others
             frequencies, log_ratios = _draw_resampled(queries, others, m, rng)
         super().__init__(queries.shape[1], m, INDEPENDENT, generator=0, dtype=dtype, device=device)
@@ -158,7 +155,20 @@ def _draw_resampled(
     queries: FloatArray, keys: FloatArray, m: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Resample frequencies (m, d) from a pool of the two mixtures' mean; also `log p - log psi`."""
-    size = POOL * m
+    pool, geometric, ratio = _pool(queries, keys, POOL * m, rng)
+    chances = np.cumsum(ratio / ratio.sum())
+    chosen = np.searchsorted(chances / chances[-1], open_uniforms(rng, m), side="right")
+    return pool[chosen], np.log(ratio.mean()) - geometric[chosen]
+
+
+def _pool(
+    queries: FloatArray, keys: FloatArray, size: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Draw from the arithmetic mean of two mixtures, half (size // 2, d) from each.
+
+    Also the logarithm of the geometric mean of their densities over p, and the ratio of the
+    geometric to the arithmetic mean.
+    """
     halves = [
         2 * rows[rng.integers(len(rows), size=size // 2)]
         + rng.standard_normal((size // 2, rows.shape[1]))
@@ -167,10 +177,7 @@ def _draw_resampled(
     pool = np.concatenate(halves)
     of_queries, of_keys = mixture_log_ratio(pool, queries), mixture_log_ratio(pool, keys)
     geometric = (of_queries + of_keys) / 2
-    ratio = np.exp(geometric - np.logaddexp(of_queries, of_keys) + np.log(2))
-    chances = np.cumsum(ratio / ratio.sum())
-    chosen = np.searchsorted(chances / chances[-1], open_uniforms(rng, m), side="right")
-    return pool[chosen], np.log(ratio.mean()) - geometric[chosen]
+    return pool, geometric, np.exp(geometric - np.logaddexp(of_queries, of_keys) + np.log(2))
 
 
 def _checked_coupling(coupling: CouplingLike, two_laws: bool, symmetric: bool) -> FrequencyCoupling:
@@ -201,13 +208,67 @@ def _checked_rows(value: ArrayLike, name: str) -> FloatArray:
     return rows
 
 
-def least_mean_variance(data: ArrayLike) -> float:
-    """`mean_ij [K(x_i, x_i) K(x_j, x_j) - K(x_i, x_j)^2]`: the mean variance of one frequency.
+def least_mean_variance(data: ArrayLike, keys: ArrayLike | None = None) -> float:
+    """`mean_ij [K(x_i, x_i) K(y_j, y_j) - K(x_i, y_j)^2]`: the mean variance of one frequency.
 
     Every representation of the Gaussian kernel has this variance under its optimal proposal, over
-    pairs of the data (n, d), i = j included. Means over m independent frequencies have a variance m
-    times smaller.
+    pairs of the data (n, d), i = j included. With keys (k, d) of another law it is a bound, which
+    `two_law_mean_variance` stays below. Means over m independent frequencies have a variance m
+    times smaller. Theorem 1 and its corollaries of "All random features representations are
+    equivalent".
     """
     rows = _checked_rows(data, "data")
-    squares = np.square(rows[:, None] - rows).sum(axis=-1)
-    return float(1 - np.exp(-squares).mean())
+    others = rows if keys is None else _checked_keys(keys, rows)
+    return float(1 - _mean_square_kernel(rows, others))
+
+
+def two_law_mean_variance(
+    queries: ArrayLike, keys: ArrayLike, n_draws: int = 10_000, generator: Seed = 0
+) -> tuple[float, float]:
+    """Mean variance of one frequency of Laplace features under the optimal proposal of two laws.
+
+    It is `(E_p q)^2 - mean_ij K(x_i, y_j)^2` with q as above. `E_p q` is the Bhattacharyya
+    coefficient `int (f g)^(1/2)` of the mixtures f of `N(2 x_i, I)` and g of `N(2 y_j, I)`, the
+    mean of the geometric over the arithmetic mean of their densities, at most one; it is
+    estimated from draws of their arithmetic mean.
+
+    Parameters
+    ----------
+    queries, keys
+        Inputs (n, d) and (k, d) of the two laws, divided by the lengthscales.
+    n_draws
+        Number of draws, half from each mixture.
+    generator
+        Seed or generator for the draws.
+
+    Returns
+    -------
+    tuple of float
+        The variance and its standard error.
+
+    Raises
+    ------
+    InvalidInputError
+        The inputs are invalid, or there are fewer than four draws.
+    """
+    rows = _checked_rows(queries, "queries")
+    others = _checked_keys(keys, rows)
+    size = check_positive_int(n_draws, "n_draws", minimum=4)
+    ratio = _pool(rows, others, size, as_rng(generator))[2]
+    halves = ratio.reshape(2, -1)
+    mean, error = halves.mean(), np.sqrt(halves.var(axis=1, ddof=1).mean() / halves.size)
+    return float(mean**2 - _mean_square_kernel(rows, others)), float(2 * mean * error)
+
+
+def _mean_square_kernel(rows: FloatArray, others: FloatArray) -> float:
+    squares = np.square(rows[:, None] - others).sum(axis=-1)
+    return float(np.exp(-squares).mean())
+
+
+def _checked_keys(keys: ArrayLike, data: FloatArray) -> FloatArray:
+    others = _checked_rows(keys, "keys")
+    if others.shape[1] != data.shape[1]:
+        raise InvalidInputError(
+            f"keys: expected {data.shape[1]} columns as data, got {others.shape[1]}"
+        )
+    return others

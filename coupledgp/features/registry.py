@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
@@ -18,10 +19,11 @@ from coupledgp.couplings.frequencies.hadamard import (
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
+from coupledgp.features.importance import ImportanceLaplaceFeatures
 from coupledgp.features.laplace import LaplaceFeatures
-from coupledgp.random import FloatArray, Seed
+from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry, Vocabulary
-from coupledgp.spectra import Spectrum, SpectrumLike
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
 Made = TypeVar("Made")
 FeatureFactory: TypeAlias = Callable[..., FeatureMap]
@@ -43,12 +45,18 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
 
 # Types of the frequencies of a file.
 FLOATS = (torch.float32, torch.float64)
+# Largest number of rows from which a proposal is made: frequencies cost one exponential for each.
+PROPOSAL_ROWS = 4096
 # Words shared with the features of `features.hybrid.registry`, so that no name means two maps.
 WORDS = Vocabulary()
 FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
     FeatureMap,
     "coupledgp.features",
-    {"fourier": FourierFeatures, "laplace": LaplaceFeatures},
+    {
+        "fourier": FourierFeatures,
+        "laplace": LaplaceFeatures,
+        "importance-laplace": ImportanceLaplaceFeatures,
+    },
     vocabulary=WORDS,
 )
 
@@ -59,8 +67,9 @@ def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFac
     Parameters
     ----------
     features
-        `"fourier"`, `"laplace"` or a registered name; a subclass of `FeatureMap`; or a function
-        `(dim, n_frequencies, coupling, spectrum, generator, *, dtype)` that makes a `FeatureMap`.
+        `"fourier"`, `"laplace"`, `"importance-laplace"` or a registered name; a subclass of
+        `FeatureMap`; or a function `(dim, n_frequencies, coupling, spectrum, generator, *, dtype)`
+        that makes a `FeatureMap`.
     name
         Name of the argument in error messages.
 
@@ -83,6 +92,7 @@ def make_features(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
     name: str = "features",
+    rows: ArrayLike | None = None,
 ) -> FeatureMap:
     """Draw a feature map of any kind.
 
@@ -92,17 +102,27 @@ def make_features(
         As in `parse_features`.
     dim, n_frequencies, coupling, spectrum, generator, dtype, device
         As in `FeatureMap`; without a coupling, the map's own default.
+    rows
+        Scaled inputs (n, d) whose law matters, for maps that are made `from_rows`; others do not
+        look at them. Of more than 4096 rows, as many are drawn.
 
     Raises
     ------
     InvalidInputError
-        An argument is invalid, or a function makes something else.
+        An argument is invalid, rows are needed and there are none, or a function makes something
+        else.
     """
     options: dict[str, Any] = {"spectrum": spectrum, "generator": generator, "dtype": dtype}
     if coupling is not None:
         options["coupling"] = coupling
     make = parse_features(features, name)
-    made = make(dim, n_frequencies, **options)
+    if features_class(make).from_rows:
+        rng = options["generator"] = as_rng(generator)
+        made = make(
+            _proposal_rows(make, rows, options.pop("spectrum"), rng), n_frequencies, **options
+        )
+    else:
+        made = make(dim, n_frequencies, **options)
     if not isinstance(made, FeatureMap):
         raise InvalidInputError(
             f"{name}: expected a function that makes a FeatureMap, got one that makes "
@@ -110,6 +130,26 @@ def make_features(
         )
     made.maker = make
     return made if device is None else made.to(device)
+
+
+def _proposal_rows(
+    make: FeatureFactory, rows: ArrayLike | None, spectrum: SpectrumLike, rng: np.random.Generator
+) -> FloatArray:
+    """The rows (n, d) from which a map is made, at most PROPOSAL_ROWS of them."""
+    kind = features_class(make).__name__
+    if rows is None:
+        raise InvalidInputError(
+            f"features: {kind} are made from rows, which only SparseSpectrumGPRegressor and kernel "
+            "regression pass on; use 'laplace' here, or a function that makes them from rows"
+        )
+    if not isinstance(parse_spectrum(spectrum), GaussianSpectrum):
+        raise InvalidInputError(
+            f"kernel: {kind} exist for 'gaussian' only, got {str(spectrum)!r}; use 'fourier'"
+        )
+    found: FloatArray = np.asarray(rows, dtype=np.float64)
+    if len(found) > PROPOSAL_ROWS:
+        found = found[np.sort(rng.choice(len(found), PROPOSAL_ROWS, replace=False))]
+    return found
 
 
 def restore_features(
@@ -136,7 +176,7 @@ def restore_features(
     """
     own = parse_coupling(coupling)
     stored = StoredFrequencies(own, state)
-    made = make_features(features, dim, n_frequencies, stored, spectrum, 0)
+    made = make_features(features, dim, n_frequencies, stored, spectrum, 0, rows=np.zeros((1, dim)))
     made.coupling = own
     return made.restored(state)
 

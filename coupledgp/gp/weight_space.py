@@ -450,15 +450,19 @@ class WeightSpaceGP(NormalizedProcess):
 
         The laws `"balanced"` and `"leverage"` draw for the posterior of the data.
         """
-        own = self.feature_map
+        own, prior = self.feature_map, self.feature_prior
         law, rng = parse_law(coupling), np.random.default_rng(seed)
         if isinstance(law, PosteriorLaw):
-            prior = self.feature_prior.drawn_for(self.data, law, size, rng)
+            prior = prior.drawn_for(self.data, law, size, rng)
             return prior.given(self.data, self.units, self.normalize)
+        rows = None
+        if own.from_rows:
+            rows = (self.data.points - prior.center) / prior.hyperparameters.lengthscale
         drawn = make_features(
-            own.maker, own.dim, size, law, own.spectrum, rng, dtype=own.dtype, device=own.device
-        )
-        prior = replace(self.feature_prior, feature_map=drawn, proposal="kernel")
+            own.maker, own.dim, size, law, own.spectrum, rng,
+            dtype=own.dtype, device=own.device, rows=rows,
+        )  # fmt: skip
+        prior = replace(prior, feature_map=drawn, proposal="kernel")
         return prior.given(self.data, self.units, self.normalize)
 
     def on(self, device: torch.device) -> WeightSpaceGP:

@@ -54,11 +54,21 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
     optimizer: str | None
 
     def _drawn(
-        self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
+        self,
+        dim: int,
+        coupling: CouplingLike,
+        size: int,
+        rng: np.random.Generator,
+        rows: FloatArray | None = None,
     ) -> FeatureMap:
         kernel = parse_spectrum(self.kernel, "kernel")
         where: dict[str, Any] = {"dtype": DTYPES[self.dtype], "device": parse_device(self.device)}
-        return make_features(self.features, dim, size, coupling, kernel, rng, **where)
+        return make_features(self.features, dim, size, coupling, kernel, rng, rows=rows, **where)
+
+    @property
+    def _from_rows(self) -> bool:
+        """Whether the frequencies' law depends on the training rows."""
+        return features_class(self.features).from_rows
 
     def _center(self, data: Data) -> FloatArray:
         if self.center is None:
@@ -167,10 +177,11 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
         """Return the process of this model at the hyperparameters and data of an exact one."""
         data = exact.data
         rng = np.random.default_rng(seed_from_random_state(seed))
+        center, scales = self._center(data), exact.hyperparameters
+        rows = (data.points - center) / scales.lengthscale if self._from_rows else None
         law, dim = parse_law(coupling), data.points.shape[1]
         like = self.default_coupling if isinstance(law, PosteriorLaw) else law
-        drawn = self._drawn(dim, like, size, rng)
-        prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
+        prior = FeaturePrior(self._drawn(dim, like, size, rng, rows), center, scales)
         if isinstance(law, PosteriorLaw):
             prior = prior.drawn_for(data, law, size, rng)
         return prior.given(data, exact.units, self.normalize_y)

@@ -97,7 +97,8 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
         One positive number, or one for each column. None: Scott's rule, the standard deviation of
         each column times `n^(-1 / (d + 4))`.
     features
-        `"laplace"` (positive), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"` or another
+        `"laplace"` (positive), `"importance-laplace"` (positive, drawn where the training rows need
+        them), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"` or another
         registered name; a subclass of `FeatureMap` or `SoftmaxFeatures`; or a function
         `(dim, n_frequencies, coupling, generator=...)` that makes one, of the Gaussian kernel.
     n_frequencies
@@ -131,16 +132,17 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
         check_spread(inputs, "X", "column")
         dim = inputs.shape[1]
         scale = scott_lengthscale(inputs) if self.lengthscale is None else self.lengthscale
-        scaled = ScaledFeatures(
-            self._make_features(dim), check_lengthscale(scale, dim), column_means(inputs)
-        )
-        return FeatureSums.over(scaled, inputs, targets)
+        lengthscale, center = check_lengthscale(scale, dim), column_means(inputs)
+        features = self._make_features((inputs - center) / lengthscale)
+        return FeatureSums.over(ScaledFeatures(features, lengthscale, center), inputs, targets)
 
-    def _make_features(self, dim: int) -> Features:
+    def _make_features(self, rows: FloatArray) -> Features:
         m = check_positive_int(self.n_frequencies, "n_frequencies")
         spectrum = parse_spectrum(self.kernel, "kernel")
         seed = seed_from_random_state(self.random_state)
-        made = make_kernel_features(self.features, dim, m, self.coupling, spectrum, seed)
+        made = make_kernel_features(
+            self.features, rows.shape[1], m, self.coupling, spectrum, seed, rows
+        )
         check_directions(made)
         return made
 

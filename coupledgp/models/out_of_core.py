@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
-from coupledgp.features.registry import features_class
+from coupledgp.features.registry import PROPOSAL_ROWS, features_class
 from coupledgp.gp.columns import (
     RULE_ROWS,
     laplace_lengthscale,
@@ -25,6 +26,7 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.validation import (
     check_choice,
+    check_lengthscale,
     check_magnitude,
     check_positive_int,
     check_vector,
@@ -116,11 +118,16 @@ def fit_passes(
     rng = model._rng()
     dim = summary.inputs.mean.size
     check_features(model, dim)
-    drawn = model._drawn(dim, model.coupling, model.n_frequencies, rng)
-    check_directions(drawn)
+    draw = partial(model._drawn, dim, model.coupling, model.n_frequencies, rng)
     center = _center(model, summary)
     units = summary.units(model.normalize_y)
+    drawn = None if model._from_rows else draw()
     base = _base(model, passes, center, rng)
+    if drawn is None:
+        places = np.sort(rng.choice(summary.n_rows, PROPOSAL_ROWS, replace=False))
+        scale = base if model.lengthscale is None else model.lengthscale
+        drawn = draw((passes.take(places).points - center) / check_lengthscale(scale, dim))
+    check_directions(drawn)
     space = _space(model, summary, units, base)
     stream = FeatureStream(drawn, np.empty((0, dim)), center, np.ones(dim))
     problem = BatchedEvidence(passes, stream, units)

@@ -27,6 +27,7 @@ from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import (
     check_choice,
+    check_lengthscale,
     check_positive,
     check_positive_int,
 )
@@ -64,9 +65,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     Parameters
     ----------
     features
-        `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m)
-        or another registered name; a subclass of `FeatureMap`, or a function of its arguments (see
-        `features.parse_features`).
+        `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m),
+        `"importance-laplace"` (the same, frequencies drawn where the training rows need them, see
+        `features.ImportanceLaplaceFeatures`) or another registered name; a subclass of
+        `FeatureMap`, or a function of its arguments (see `features.parse_features`).
     n_frequencies
         Number of frequencies m. `"auto"`: the least number for which the KL from the exact
         posterior to this one falls below `kl_target`, or 256 if that predicts held-out rows
@@ -268,12 +270,19 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             queries = named_rows(self, queries, columns, "queries")
         rng = self._rng()
         size: Any = self.n_frequencies
-        drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
-        check_directions(drawn)
-        check_room(self, drawn, len(data))
+        drawn = None
+        if not self._from_rows:
+            drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
+            check_directions(drawn)
+            check_room(self, drawn, len(data))
         center = self._center(data)
         units = Units.of(data.targets, self.normalize_y, data.counts)
         base = self._default_lengthscale(data, center, rng, columns.groups)
+        if drawn is None:
+            scale = base if self.lengthscale is None else self.lengthscale
+            rows = (data.points - center) / check_lengthscale(scale, center.size)
+            drawn = self._drawn(center.size, self.coupling, size, rng, rows)
+            check_room(self, drawn, len(data))
         space = self._search_space(data, units, base, columns.groups)
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
         with reporter("fit", self.progress) as report:

@@ -81,7 +81,7 @@ class TestHybrids:
     def test_stated_sizes(self) -> None:
         assert AngularHybridFeatures(DIM, 5, 7).n_features == 4 * 5 * (7 + 1)
         assert GaussianHybridFeatures(DIM, 5, 7).n_features == 2 * 5 * (2 * 14 + 1)
-        assert clustered(0).n_features == 2 * 4 * 2 * 3
+        assert clustered(0).n_features == 4 * 2 * 3
 
     @all_hybrids
     def test_gaussian_kernel_is_the_rescaled_one(self, name: str, rng: np.random.Generator) -> None:

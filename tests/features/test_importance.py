@@ -6,7 +6,12 @@ import torch
 from scipy import stats
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import ImportanceLaplaceFeatures, LaplaceFeatures, least_mean_variance
+from coupledgp.features import (
+    ImportanceLaplaceFeatures,
+    LaplaceFeatures,
+    least_mean_variance,
+    two_law_mean_variance,
+)
 from coupledgp.features.importance import mixture_log_ratio
 from tests.theory import assert_mean, z_score
 
@@ -83,6 +88,35 @@ def test_mean_variance_is_the_least(rng: np.random.Generator) -> None:
     assert plain > 2 * least
 
 
+def test_two_laws_have_their_own_least(rng: np.random.Generator) -> None:
+    """By quadrature on a line; below the bound, and below both proposals of one law."""
+    X, Y = points(5)[:, :1], points(7, 0.9)[:, :1]
+    w = np.linspace(-9, 12, 4001)
+    f, g = (stats.norm(2 * rows.T, 1).pdf(w[:, None]).mean(1) for rows in (X, Y))
+    kernel = np.exp(-np.square(X - Y.T))
+    exact = (np.sqrt(f * g).sum() * (w[1] - w[0])) ** 2 - kernel.mean()
+    value, error = two_law_mean_variance(X, Y, 20_000, rng)
+    assert 0 < error < 0.01
+    assert abs(value - exact) < 4 * error
+    bound = least_mean_variance(X, Y)
+    assert bound == pytest.approx(1 - kernel.mean())
+    assert exact < bound
+    density = stats.norm().pdf(w) ** 2 * (f / stats.norm().pdf(w)) * (g / stats.norm().pdf(w))
+    for psi in (f, g, (f + g) / 2):
+        assert (density / psi).sum() * (w[1] - w[0]) - kernel.mean() > exact
+    same, _ = two_law_mean_variance(X, X, 8)
+    assert same == pytest.approx(least_mean_variance(X))
+
+
+def test_resampled_frequencies_reach_the_least_of_two_laws(rng: np.random.Generator) -> None:
+    X, Y = points(6), points(5, 0.5)
+    squares = np.square(gram_errors(1500, rng, 1, data=X, keys=Y, coupling="iid"))
+    mean, value = squares.mean(axis=(1, 2)), two_law_mean_variance(X, Y, 200_000, 1)[0]
+    # Resampling from a finite pool adds the pool's own variance, 1 / 32 of that of its draws.
+    assert mean.mean() - 4 * mean.std() / 1500**0.5 < 1.1 * value
+    assert mean.mean() + 4 * mean.std() / 1500**0.5 > value
+
+
 def test_antithetic_under_a_lopsided_proposal_would_be_biased(rng: np.random.Generator) -> None:
     """The bias for which the class refuses them: -w weighted as if it came from the mixture."""
     X = points(6)
@@ -111,6 +145,10 @@ def test_refusals() -> None:
         ImportanceLaplaceFeatures(X, 4, "iid", keys=np.full((2, DIM), np.nan))
     with pytest.raises(InvalidInputError, match="keys: expected 2 columns as data, got 3"):
         ImportanceLaplaceFeatures(X, 4, "iid", keys=np.ones((2, 3)))
+    with pytest.raises(InvalidInputError, match="keys: expected 2 columns as data, got 3"):
+        two_law_mean_variance(X, np.ones((2, 3)))
+    with pytest.raises(InvalidInputError, match="n_draws: expected an int >= 4"):
+        two_law_mean_variance(X, X, 3)
     with pytest.raises(InvalidInputError, match="expected to be made from data"):
         ImportanceLaplaceFeatures.from_frequencies(torch.ones(2, 2), "iid", "gaussian")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,21 +15,33 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.complex_exponential import ComplexArray, exponents, real_features
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
+
+FORMS = ("real", "complex", "auto")
 
 
 class ClusteredHybridFeatures(SoftmaxFeatures):
     """Softmax features with a separate estimator for each pair of a query and a key cluster.
 
-    For the centre `r` of a cluster of queries and the centre `s` of a cluster of keys, `A` is
-    diagonal with `a_k^2 = -s_k / r_k` (imaginary where `r_k s_k > 0`, real where `< 0`), so that
-    `A r + A^-T s = 0` and the estimate is exact at the centres ("Hybrid random features", section
-    2.4 and appendix H.3). A vector belongs to the cluster with the nearest centre; the
-    coefficients are indicators and sum to one. One ensemble of frequencies serves all pairs of
-    clusters, because a query and a key use the estimator of one pair only. There are
-    `M = 2 m u w` features for u clusters of queries and w of keys; `2 m w` features of a query and
-    `2 m u` of a key are not zero.
+    "Hybrid random features", section 2.4 and appendix H. The matrix A of a pair of clusters is
+    diagonal with `|a_k|^4 = E[y_k^2] / E[x_k^2]`, from the second moments of the keys and queries
+    of the pair. Among real A these minimise `E |A x + A^-1 y|^2`, hence, to first order, the
+    variance `(SM^2 / m) (exp(|A x + A^-1 y|^2) - 1)`. Clusters without spread have
+    `|a_k|^2 = |s_k / r_k|` for the centres r and s, as in the paper.
+
+    A vector belongs to the cluster with the nearest centre; the coefficients are indicators and
+    sum to one. One ensemble of frequencies serves all pairs of clusters, because a query and a key
+    use the estimator of one pair only. For u clusters of queries and w of keys there are
+    `M = m u w` positive features of the real form, of which `m w` of a query and `m u` of a key
+    are not zero; twice as many of the complex form.
+
+    In the complex form some `a_k` are imaginary, and the estimate is exact at centres without
+    spread. With `g_k = (E[x_k^2] E[y_k^2])^(1/2)`, the other coordinates have
+    `U = 2 sum (g_k + r_k s_k)` and the imaginary ones `V = 2 sum (g_k - r_k s_k)`: means of the
+    squares of the real and the imaginary part of `A x + A^-1 y`. The relative variance of one
+    frequency is `exp(U) cosh(V) - 1` at these means. The imaginary coordinates are those that make
+    it least (`imaginary_parts`): the more the spread counts beside the centres, the fewer.
 
     Parameters
     ----------
@@ -40,14 +53,30 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         Joint law of the frequencies.
     generator
         Seed or generator for the frequencies.
+    query_squares, key_squares
+        Mean squares of the coordinates of each cluster, (u, d) and (w, d); `fit` measures them.
+        None: the squares of the centres, that is, clusters without spread.
+    form
+        `"real"`: positive features. `"complex"`: m complex features. `"auto"`: the form with the
+        lower variance, at these moments, for a given number of features.
     max_ratio
-        Bound on `|a_k|^2`, which is kept between `1 / max_ratio` and `max_ratio`. Without a bound,
-        a coordinate of a centre near zero gives an estimator with a very large variance away from
-        the centre. The estimate is unbiased for any A.
+        Bound on `|a_k|^2`, which is kept between `1 / max_ratio` and `max_ratio`. The estimate is
+        unbiased for any A.
     kernel, dtype, device
         As in `ComplexExponentialFeatures`.
+
+    Attributes
+    ----------
+    form
+        `"real"` or `"complex"`, as chosen.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid: a mean square below the square of its centre, for one.
     """
 
+    form: str
     frequencies: Tensor
     query_centers: Tensor
     key_centers: Tensor
@@ -61,6 +90,9 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         coupling: CouplingLike = "orthogonal+pnc",
         generator: Seed = None,
         *,
+        query_squares: ArrayLike | None = None,
+        key_squares: ArrayLike | None = None,
+        form: str = "real",
         max_ratio: float = 10.0,
         kernel: str = "softmax",
         dtype: torch.dtype = torch.float64,
@@ -76,7 +108,15 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         super().__init__(queries.shape[1], kernel)
         m = check_positive_int(n_frequencies, "n_frequencies")
         drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
-        diagonals = pair_diagonals(queries, keys, check_positive(max_ratio, "max_ratio"))
+        pairs = ClusterPairs(
+            queries,
+            keys,
+            check_squares(query_squares, queries, "query_squares"),
+            check_squares(key_squares, keys, "key_squares"),
+        )
+        chosen = check_choice(form, FORMS, "form")
+        self.form = pairs.better_form() if chosen == "auto" else chosen
+        diagonals = pairs.diagonals(check_positive(max_ratio, "max_ratio"), self.form == "complex")
         buffers = {
             "frequencies": drawn,
             "query_centers": queries,
@@ -97,12 +137,13 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         coupling: CouplingLike = "orthogonal+pnc",
         generator: Seed = None,
         *,
+        form: str = "real",
         max_ratio: float = 10.0,
         kernel: str = "softmax",
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Self:
-        """Find the centres by k-means on queries X (n, d) and keys Y (p, d).
+        """Find centres and mean squares by k-means on queries X (n, d) and keys Y (p, d).
 
         Parameters
         ----------
@@ -116,11 +157,11 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
             Joint law of the frequencies.
         generator
             Seed or generator for k-means and the frequencies.
-        max_ratio, kernel, dtype, device
+        form, max_ratio, kernel, dtype, device
             As in the constructor.
         """
         rng = as_rng(generator)
-        centers: list[FloatArray] = []
+        found: list[FloatArray] = []
         for rows, count, name in [
             (X, n_query_clusters, "n_query_clusters"),
             (Y, n_key_clusters, "n_key_clusters"),
@@ -130,11 +171,15 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
                 raise InvalidInputError(f"{name}: expected at most {len(points)}, got {count}")
             seed = int(rng.integers(2**31 - 1))
             # The best of four starts, because a poor start of k-means joins two clusters.
-            centers.append(KMeans(count, n_init=4, random_state=seed).fit(points).cluster_centers_)
-        query_centers, key_centers = centers
+            means = KMeans(count, n_init=4, random_state=seed).fit(points)
+            members = np.eye(count)[means.labels_]
+            squares = members.T @ np.square(points) / members.sum(axis=0)[:, None]
+            found += [means.cluster_centers_, squares]
+        query_centers, query_squares, key_centers, key_squares = found
         return cls(
             query_centers, key_centers, n_frequencies, coupling, rng,
-            max_ratio=max_ratio, kernel=kernel, dtype=dtype, device=device,
+            query_squares=query_squares, key_squares=key_squares, form=form, max_ratio=max_ratio,
+            kernel=kernel, dtype=dtype, device=device,
         )  # fmt: skip
 
     @property
@@ -144,14 +189,16 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
 
     @property
     def n_features(self) -> int:
-        """Number of features, 2 m u w."""
-        return 2 * self.n_frequencies * len(self.query_centers) * len(self.key_centers)
+        """Number of features: m u w of the real form, 2 m u w of the complex one."""
+        own = self.n_frequencies * (1 if self.form == "real" else 2)
+        return own * len(self.query_centers) * len(self.key_centers)
 
     @property
     def cost(self) -> int:
         """Multiplications for one query: its distances to the centres, then w estimators."""
         u, w = len(self.query_centers), len(self.key_centers)
-        return self.dim * u + w * (2 * self.dim * self.n_frequencies + 2 * self.n_frequencies)
+        parts = 1 if self.form == "real" else 2
+        return self.dim * u + w * parts * (self.dim + 1) * self.n_frequencies
 
     @property
     def _like(self) -> Tensor:
@@ -166,7 +213,8 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         real, imag = self.factor if is_query else invert_diagonals(self.factor).transpose(1, 2)
         real, imag = (part[cluster] * rows[:, None, :] for part in (real, imag))
         norm = rows.square().sum(-1)[:, None, None] if self.kernel == "gaussian" else None
-        active = real_features(*exponents(self.frequencies, real, imag, norm), side)
+        phases = None if self.form == "real" else imag
+        active = real_features(*exponents(self.frequencies, real, phases, norm), side)
         own = torch.nn.functional.one_hot(cluster, len(centers)).to(active.dtype)
         blocks = own[:, :, None, None] * active[:, None]
         if not is_query:
@@ -174,23 +222,100 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         return blocks.reshape(*inputs.shape[:-1], self.n_features)
 
 
-def pair_diagonals(queries: FloatArray, keys: FloatArray, max_ratio: float) -> ComplexArray:
-    """Diagonals (u, w, d) of A with `A r + A^-1 s = 0` at all pairs of centres.
+@dataclass(frozen=True)
+class ClusterPairs:
+    """Moments of the coordinates in all pairs of a cluster of queries and one of keys.
+
+    Attributes
+    ----------
+    queries, keys
+        Centres (u, d) and (w, d).
+    query_squares, key_squares
+        Mean squares (u, d) and (w, d) of the coordinates.
+    """
+
+    queries: FloatArray
+    keys: FloatArray
+    query_squares: FloatArray
+    key_squares: FloatArray
+
+    def diagonals(self, max_ratio: float, complex_form: bool) -> ComplexArray:
+        """Diagonals (u, w, d) of A, with `|a_k|^2` between `1 / max_ratio` and `max_ratio`."""
+        x, y = self.query_squares[:, None], self.key_squares[None]
+        bound = max(max_ratio, 1 / max_ratio)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt(y / x)
+        clipped = np.clip(np.nan_to_num(ratio, nan=1.0, posinf=bound), 1 / bound, bound)
+        imaginary = self._imaginary if complex_form else np.zeros(clipped.shape, dtype=bool)
+        found: ComplexArray = np.sqrt(clipped) * np.where(imaginary, 1j, 1.0)
+        return found
+
+    @property
+    def _squares(self) -> tuple[FloatArray, FloatArray]:
+        """Means (u, w, d) of the squares in `A x + A^-1 y`, where a_k is real and imaginary."""
+        inner = self.queries[:, None] * self.keys[None]
+        size = np.sqrt(self.query_squares[:, None] * self.key_squares[None])
+        return 2 * np.maximum(size + inner, 0.0), 2 * np.maximum(size - inner, 0.0)
+
+    @property
+    def _imaginary(self) -> NDArray[np.bool_]:
+        """Imaginary coordinates (u, w, d)."""
+        return imaginary_parts(*self._squares)
+
+    def better_form(self) -> str:
+        """The form of the lower variance at these moments, for equal numbers of features.
+
+        Variances are summed over the pairs of clusters, each with the kernel at its centres.
+        """
+        real, imaginary = self._squares
+        chosen = self._imaginary
+        size = 2 * self.queries @ self.keys.T
+        positive = log_variance(real.sum(-1)) + size
+        u, v = (
+            np.where(mask, part, 0.0).sum(-1)
+            for mask, part in ((~chosen, real), (chosen, imaginary))
+        )
+        mixed = log_variance(u + log_cosh(v)) + size + np.log(2)
+        gains = np.logaddexp.reduce(mixed, None) < np.logaddexp.reduce(positive, None)
+        return "complex" if gains else "real"
+
+
+def imaginary_parts(real: FloatArray, imaginary: FloatArray) -> NDArray[np.bool_]:
+    """Coordinates (..., d) that minimise `sum_real U_k + log cosh(sum_imaginary V_k)`.
+
+    A coordinate is worth being imaginary where `U_k > tanh(V) V_k`, with V the sum over the
+    others: a threshold on `U_k / V_k`. All d + 1 thresholds are tried, and ties stay real.
 
     Parameters
     ----------
-    queries, keys
-        Centres (u, d) of queries and (w, d) of keys.
-    max_ratio
-        Bound on `|a_k|^2` and on its inverse.
+    real, imaginary
+        The terms `U_k >= 0` and `V_k >= 0`, (..., d).
     """
-    r, s = queries[:, None, :], keys[None, :, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.abs(s) / np.abs(r)
-    bound = max(max_ratio, 1 / max_ratio)
-    size = np.sqrt(np.clip(np.nan_to_num(ratio, nan=1.0, posinf=bound), 1 / bound, bound))
-    diagonals: ComplexArray = np.where(r * s > 0, 1j * size, size)
-    return diagonals
+    share = real / np.maximum(real + imaginary, np.finfo(float).tiny)
+    order = np.argsort(-share, axis=-1, kind="stable")
+    first = np.zeros((*real.shape[:-1], 1))
+    u, v = (
+        np.concatenate([first, np.take_along_axis(part, order, -1).cumsum(-1)], axis=-1)
+        for part in (real, imaginary)
+    )
+    count = (log_cosh(v) - u).argmin(axis=-1)
+    ranks = np.argsort(order, axis=-1, kind="stable")
+    chosen: NDArray[np.bool_] = ranks < count[..., None]
+    return chosen
+
+
+def log_cosh(values: FloatArray) -> FloatArray:
+    """`log cosh` of an array of any shape, without overflow."""
+    result: FloatArray = np.logaddexp(values, -values) - np.log(2)
+    return result
+
+
+def log_variance(exponent: FloatArray) -> FloatArray:
+    """`log(exp(t) - 1)` of an array of any shape; -inf at zero."""
+    positive = np.maximum(exponent, 0.0)
+    with np.errstate(divide="ignore"):
+        result: FloatArray = positive + np.log(-np.expm1(-positive))
+    return result
 
 
 def invert_diagonals(factor: Tensor) -> Tensor:
@@ -208,3 +333,17 @@ def check_centers(centers: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{name}: expected a non-empty 2-D array of finite numbers, got shape {array.shape}"
         )
     return array
+
+
+def check_squares(squares: ArrayLike | None, centers: FloatArray, name: str) -> FloatArray:
+    """Return mean squares (n, d) of clusters with the given centres; None means no spread."""
+    least = np.square(centers)
+    if squares is None:
+        return least
+    array = check_centers(squares, name)
+    if array.shape != centers.shape or (array < least * (1 - 1e-6)).any():
+        raise InvalidInputError(
+            f"{name}: expected shape {centers.shape}, nowhere below the squares of the centres, "
+            f"got shape {array.shape}"
+        )
+    return np.maximum(array, least)

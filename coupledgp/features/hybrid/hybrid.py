@@ -111,7 +111,10 @@ class HybridFeatures(SoftmaxFeatures):
         return bases, weights
 
     def _features(self, inputs: Tensor, side: Side) -> Tensor:
-        bases, weights = self._parts(inputs, side)
+        return self._joined(*self._parts(inputs, side), side)
+
+    def _joined(self, bases: list[Tensor], weights: list[Tensor], side: Side) -> Tensor:
+        """Features (..., n, M) from those of the estimators and of the coefficients."""
         sign = 1.0 if side == "query" else -1.0
         blocks = []
         for a, base in zip(self._constants, bases, strict=True):
@@ -181,7 +184,29 @@ class _BipolarHybridFeatures(HybridFeatures):
         bases = positive.n_features + trigonometric.n_features
         return projections + bases + sum(w.cost for w in self._weights) + self.n_features
 
-    def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+    def leveled_queries(self, X: Tensor | np.ndarray) -> tuple[Tensor, Tensor]:
+        """Levels and factors (..., n, M) of the query features `factor exp(level)` of `X`.
+
+        Factors are bounded, so that the features of long vectors can be scaled before they
+        overflow; `CoupledAttention` does so.
+        """
+        return self._leveled(as_rows(X, self.dim, self._like, "X"), "query")
+
+    def leveled_keys(self, Y: Tensor | np.ndarray) -> tuple[Tensor, Tensor]:
+        """Levels and factors (..., n, M) of the key features of `Y`; see `leveled_queries`."""
+        return self._leveled(as_rows(Y, self.dim, self._like, "Y"), "key")
+
+    def _leveled(self, inputs: Tensor, side: Side) -> tuple[Tensor, Tensor]:
+        levels, factors, weights = self._levels(inputs, side)
+        copies = [levels[k] for k, a in enumerate(self._constants) if a != 0]
+        for level, weight in zip(levels, weights, strict=False):
+            copies += [*[level] * weight.shape[-1], *[levels[-1]] * weight.shape[-1]]
+        return torch.cat(copies, dim=-1), self._joined(factors, weights, side)
+
+    def _levels(
+        self, inputs: Tensor, side: Side
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Levels and factors (..., n, 2 m) of both estimators, and features of the coefficient."""
         positive, trigonometric = self._bipolar()
         m = trigonometric.n_frequencies
         projected = inputs @ positive.frequencies[:m].mT
@@ -189,12 +214,18 @@ class _BipolarHybridFeatures(HybridFeatures):
         half = inputs.square().sum(-1, keepdim=True) / 2
         scale = half if self.kernel == "gaussian" else torch.zeros_like(half)
         level = -half - scale - 0.5 * math.log(2 * m)
-        exponentials = torch.cat([projected + level, level - projected], dim=-1).exp()
+        exponents = torch.cat([projected + level, level - projected], dim=-1)
         waves = torch.cat([phase.cos(), phase.sin()], dim=-1)
-        waves = waves * ((half - scale).exp() / math.sqrt(m))
+        wave_level = (half - scale - 0.5 * math.log(m)).expand_as(waves)
         weights = [weight.features(inputs, side) for weight in self._weights]
-        ordered = [exponentials, waves]
-        return ordered if self._bases[0] is positive else ordered[::-1], weights
+        levels, factors = [exponents, wave_level], [torch.ones_like(exponents), waves]
+        if self._bases[0] is positive:
+            return levels, factors, weights
+        return levels[::-1], factors[::-1], weights
+
+    def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+        levels, factors, weights = self._levels(inputs, side)
+        return [f * e.exp() for f, e in zip(factors, levels, strict=True)], weights
 
 
 class AngularHybridFeatures(_BipolarHybridFeatures):

@@ -21,7 +21,7 @@ from coupledgp.features.registry import (
     parse_features,
 )
 from coupledgp.ground.validation import unknown_choice
-from coupledgp.random import Seed
+from coupledgp.random import FloatArray, Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 
 SOFTMAX_FEATURES: FeatureRegistry[SoftmaxFeatures] = FeatureRegistry(
@@ -50,6 +50,7 @@ def make_kernel_features(
     coupling: CouplingLike,
     spectrum: Spectrum,
     generator: Seed,
+    rows: FloatArray | None = None,
 ) -> FeatureMap | SoftmaxFeatures:
     """Draw features of a kernel, of either kind, for estimators that need no covariance.
 
@@ -63,6 +64,8 @@ def make_kernel_features(
     spectrum
         The kernel; `SoftmaxFeatures` exist for the Gaussian one only, and for a function it is not
         asked for.
+    rows
+        As in `make_features`.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def make_kernel_features(
             f"{str(spectrum)!r}; use features='fourier'"
         )
     if make is not None:
-        return make_features(make, dim, n_frequencies, coupling, spectrum, generator)
+        return make_features(make, dim, n_frequencies, coupling, spectrum, generator, rows=rows)
     assert softmax is not None
     made = softmax(dim, n_frequencies, coupling=coupling, generator=generator, kernel="gaussian")
     return _checked(made)

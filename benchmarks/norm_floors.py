@@ -97,8 +97,9 @@ def several_blocks(draws: int) -> None:
                 floor = norms_floor("fourier", "orthogonal", m, dim, t) / alone
                 strata = distance_mse("fourier", "orthogonal+stratified", m, dim, t) / alone
                 shared = simulated_distance_mse("fourier", coupling, m, dim, t, n_draws=draws)
-                print(f"| {dim} | {blocks} | {t:g} | {floor:.3f} | {strata:.3f} | "
-                      f"{shared.value / alone:.3f} ({shared.standard_error / alone:.3f}) |")  # fmt: skip
+                value, error = shared.value / alone, shared.standard_error / alone
+                row = f"| {dim} | {blocks} | {t:g} | {floor:.3f} | {strata:.3f} | "
+                print(row + f"{value:.3f} ({error:.3f}) |")
 
 
 def main() -> None:

@@ -167,7 +167,7 @@ def test_z_score_sees_a_shift(rng: np.random.Generator) -> None:
 
 @both
 def test_published_gaps(features: str) -> None:
-    """Corollary 4.4, with the factor 2^k of its derivation that the printed formula lacks, and 4.5."""
+    """Corollary 4.4, with the factor 2^k that its printed formula lacks, and Theorem 4.5."""
     sign = SIGNS[features]
     for m, dim, t in ((2, 2, 0.7), (5, 8, 1.2)):
         series = orthogonal_moment(sign, dim, t)
@@ -250,9 +250,7 @@ def test_no_directions_independent_of_norms_beat_the_simplex(
         cosines = (units @ units.T)[np.triu_indices(dim, 1)]
         both = np.square(r)[:, None] + np.square(r)
         means = [
-            weight
-            @ special.hyp0f1(dim / 2, v**2 * (both + 2 * c * np.outer(r, r)) / 4)
-            @ weight
+            weight @ special.hyp0f1(dim / 2, v**2 * (both + 2 * c * np.outer(r, r)) / 4) @ weight
             for c in cosines
         ]
         return float(np.mean(means))

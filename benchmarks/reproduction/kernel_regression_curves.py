@@ -112,7 +112,9 @@ def figure_10(kept: Record, names: list[str]) -> None:
               f"at {SIGMAS[int(exact.argmax())]:.2f}; published {published:.2f}")  # fmt: skip
         finding.figure(f"{name}, sigma of the peak of iid features", SIGMAS[peak], None, published)
         finding.figure(f"{name}, accuracy there", means[peak], errors[peak])
-        finding.figure(f"{name}, sigma of the peak of the exact kernel", SIGMAS[int(exact.argmax())])
+        finding.figure(
+            f"{name}, sigma of the peak of the exact kernel", SIGMAS[int(exact.argmax())]
+        )
         finding.figure(f"{name}, its accuracy there", float(exact.max()))
         apart.append(int(exact.argmax()) != peak)
         worse.append(bool(means[-1] < exact[-1] + CLEAR * errors[-1]))

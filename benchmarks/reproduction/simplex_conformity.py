@@ -152,7 +152,9 @@ def figure_5(kept: Record, n_pairs: int = 20_000) -> None:
         p = stats.kstest(lengths, law).pvalue
         share = float(np.mean(lengths > 5))
         error = (share * (1 - share) / n_pairs) ** 0.5
-        finding.figure(f"{name}, P(|w_i + w_j| > 5)", share, error, 1 - float(law(np.array(5.0))), 0)
+        finding.figure(
+            f"{name}, P(|w_i + w_j| > 5)", share, error, 1 - float(law(np.array(5.0))), 0
+        )
         print(f"Fig. 5, {name}: beyond 5 {share:.4f} ({error:.4f}), Kolmogorov-Smirnov p {p:.3f}")
         beyond.append(share)
         accepted.append(p > ALARM)

@@ -10,7 +10,7 @@ orthonormal eigenfunctions f_k of h~ under chi_d,
 
 Each square has a mean from 0 to n^2, whatever the joint law, whence the floor
 
-    MSE >= MSE_independent - (1/n) [sum_{lambda_k > 0} lambda_k + (n - 1) sum_{lambda_k < 0} |lambda_k|] .
+    MSE >= MSE_independent - [sum_{lambda_k > 0} lambda_k + (n - 1) sum_{lambda_k < 0} |lambda_k|] / n .
 
 At small distances of Fourier features one eigenvalue remains, of `f(r) = r^2 - d`: the floor says
 that no law does better than to keep the sum of the squared norms constant. It is a bound and need
@@ -76,12 +76,14 @@ def norms_floor(
     t = check_distance(t)
     d, directions = ensemble.dim, ensemble.directions
     above, below = _interaction(directions, sign, d, t)
-    sizes = [d] * (m // d) + ([m % d] if m % d else [])
     found = 0.0
-    for n in sizes:
+    for n, blocks in ((d, m // d), (m % d, 1)):
+        if n == 0 or blocks == 0:
+            continue
         with np.errstate(over="ignore", invalid="ignore"):
             independent = distance_mse(features, directions, n, d, t)
-        found += (n / m) ** 2 * max(0.0, independent - (above + (n - 1) * below) / n)
+        least = max(0.0, independent - (above + (n - 1) * below) / n)
+        found += blocks * (n / m) ** 2 * least
     if not np.isfinite(above + below + found):
         raise NumericalError(f"t: the error at {t:g} is beyond the range of numbers; expected less")
     return float(found)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from coupledgp.couplings import DirectionsAndNorms, parse_coupling
+from coupledgp.couplings.frequencies.simplex import simplex_product
 from coupledgp.errors import InvalidInputError
 from coupledgp.theory import conformity, distance_mse, expected_mse, orthogonality_gap
-from coupledgp.theory.closed_forms import _Pair
+from coupledgp.theory.closed_forms import _cosine_mean, _Pair, norm_rule
 from tests.theory import assert_mean, orthogonal_moment, z_score
 
 DIMS = [1, 2, 3, 8]
@@ -98,6 +99,15 @@ def test_gaps(features: str) -> None:
     assert (gap > 0) == (features == "laplace")
 
 
+@pytest.mark.parametrize("t", [0.1, 1.0, 8.0])
+def test_cosine_means_of_many_dimensions(t: float) -> None:
+    """Where SciPy's 0F1 still has a value it is the same."""
+    dim = 100
+    lengths = t * np.linspace(0, 2 * (dim**0.5 + 14), 200)
+    expected = special.hyp0f1(dim / 2, -(lengths**2) / 4)
+    np.testing.assert_allclose(_cosine_mean(dim, lengths), expected, rtol=0, atol=1e-11)
+
+
 @both
 def test_fast_directions_are_those_of_the_padded_dimension(features: str) -> None:
     fast = distance_mse(features, "simplex-fast+pnc", 6, 3, 0.8)
@@ -153,3 +163,103 @@ def test_z_score_sees_a_shift(rng: np.random.Generator) -> None:
     samples = rng.standard_normal(10_000)
     assert abs(z_score(samples, 0.0)) < 5
     assert abs(z_score(samples, 0.1)) > 5
+
+
+@both
+def test_published_gaps(features: str) -> None:
+    """Corollary 4.4, with the factor 2^k that its printed formula lacks, and Theorem 4.5."""
+    sign = SIGNS[features]
+    for m, dim, t in ((2, 2, 0.7), (5, 8, 1.2)):
+        series = orthogonal_moment(sign, dim, t)
+        gap = (m - 1) / m * (np.exp(sign * t**2) - series)
+        assert orthogonality_gap(features, "orthogonal", m, dim, t) == pytest.approx(gap, rel=1e-8)
+        assert gap > 0
+
+
+def test_the_ratio_in_many_dimensions() -> None:
+    """Corollary 4.6, whose remainder is of order 1 / d^2, also where SciPy's 0F1 has no value."""
+    m, z = 2, 1.1
+    for dim, tolerance in ((100, 0.06), (500, 0.012)):
+        orthogonal, iid = (
+            distance_mse("fourier", name, m, dim, z) for name in ("orthogonal", "iid")
+        )
+        leading = (m - 1) * np.exp(-(z**2)) * z**4 / (dim * (1 - np.exp(-(z**2))) ** 2)
+        assert 1 - orthogonal / iid == pytest.approx(leading, rel=tolerance)
+
+
+def test_published_series_of_the_conformity() -> None:
+    """Theorem 4.3, both series term by term."""
+    for dim, v in ((2, 0.5), (3, 1.0), (6, 1.4)):
+        assert conformity("orthogonal", dim, dim, v) == pytest.approx(
+            orthogonal_moment(1.0, dim, v)
+        )
+        total = 0.0
+        for k in range(80):
+            inner = sum(
+                (-1 / (dim - 1)) ** p
+                * np.exp(
+                    special.gammaln((dim + p) / 2)
+                    - special.gammaln((dim + p + 1) / 2)
+                    - special.gammaln(k - p + 1)
+                    - special.gammaln(p + 1)
+                )
+                for p in range(k + 1)
+            )
+            ratio = np.exp(special.gammaln(k + dim) - special.gammaln(k + dim / 2))
+            total += ratio * (v**2 / 2) ** k * inner
+        total *= np.sqrt(np.pi) / (special.gamma(dim / 2) * 2 ** (dim - 1))
+        assert conformity("simplex", dim, dim, v) == pytest.approx(total, rel=1e-9)
+
+
+def test_simplex_is_below_orthogonal_below_iid() -> None:
+    for dim in (2, 5, 16):
+        for v in (0.1, 0.8, 2.0):
+            errors = [
+                distance_mse("laplace", name, dim, dim, v)
+                for name in ("simplex", "orthogonal", "iid")
+            ]
+            assert errors[0] < errors[1] < errors[2]
+
+
+def test_the_law_of_the_length_of_a_sum() -> None:
+    """Lemma 4.2: the density of `|w_i + w_j|` gives the conformity; chi of 2 d if orthogonal."""
+    dim, v = 4, 0.9
+    phi = (np.arange(400) + 0.5) * np.pi / 800
+    w = np.linspace(1e-3, 16, 1601)
+    for name, cosine in (("orthogonal", 0.0), ("simplex", -1 / (dim - 1))):
+        wide = 1 + np.sin(2 * phi) * cosine
+        inner = (np.sin(phi) * np.cos(phi)) ** (dim - 1) / wide**dim
+        inner = (inner * np.exp(-np.square(w)[:, None] / (2 * wide))).sum(axis=1) * np.pi / 800
+        density = w ** (2 * dim - 1) * inner / 2 ** (dim - 2) / special.gamma(dim / 2) ** 2
+        if name == "orthogonal":
+            np.testing.assert_allclose(density, stats.chi(2 * dim).pdf(w), atol=1e-8)
+        mean = np.trapezoid(density * special.hyp0f1(dim / 2, v**2 * w**2 / 4), w)
+        assert conformity(name, dim, dim, v) == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("equal_norms", [True, False])
+def test_no_directions_independent_of_norms_beat_the_simplex(
+    equal_norms: bool, rng: np.random.Generator
+) -> None:
+    """Theorem 3.4 and Lemma A.1, against other directions, far from the simplex and near it."""
+    dim, v = 5, 1.3
+    r, weight = (np.array([np.sqrt(dim)]), np.ones(1)) if equal_norms else norm_rule(dim)
+    r, weight = r[weight > 1e-12], weight[weight > 1e-12]
+
+    def of(units: np.ndarray) -> float:
+        cosines = (units @ units.T)[np.triu_indices(dim, 1)]
+        both = np.square(r)[:, None] + np.square(r)
+        means = [
+            weight @ special.hyp0f1(dim / 2, v**2 * (both + 2 * c * np.outer(r, r)) / 4) @ weight
+            for c in cosines
+        ]
+        return float(np.mean(means))
+
+    simplex = simplex_product(np.eye(dim))
+    least = of(simplex)
+    if not equal_norms:
+        assert least == pytest.approx(conformity("simplex", dim, dim, v), rel=1e-5)
+    for size in (0.05, 0.3, 5.0):
+        for _ in range(3):
+            other = simplex + size * rng.normal(size=simplex.shape)
+            assert of(other / np.linalg.norm(other, axis=1, keepdims=True)) > least

@@ -14,6 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.held_out import HeldOutRows
 from coupledgp.selection.protocol import check_selectable, named_couplings
 
@@ -134,6 +135,8 @@ class Selection:
         Whether the KLs are those that a pilot expects in closed form, instead of measured ones.
     outcome : str
         The size and the measured KL of the fitted model, in words; empty before the fit.
+    cannot_gain : str
+        Which couplings change the posterior by less than the draws can tell, in words.
     """
 
     best: Trial
@@ -148,6 +151,7 @@ class Selection:
     prediction: Prediction | None = None
     expected: bool = False
     outcome: str = ""
+    cannot_gain: str = ""
 
     @property
     def coupling(self) -> str:
@@ -162,7 +166,8 @@ class Selection:
     def explain(self) -> str:
         """The chosen coupling and size, and the figures that decided, in words."""
         prediction = "" if self.prediction is None else self.prediction.explain()
-        return " ".join(filter(None, [self._kl(), self.outcome, prediction]))
+        parts = [self._kl(), self.outcome, self.cannot_gain, prediction]
+        return " ".join(filter(None, parts))
 
     def _kl(self) -> str:
         best = self.best
@@ -311,7 +316,16 @@ def select(
     return Selection(
         best, best.bound < kl_target, kl_target, tuple(search.trials), name,
         rows.n_train, rows.n_query, rows.n_rows, chosen,
+        cannot_gain=_remark(model, rows, search.trials, best.size),
     )  # fmt: skip
+
+
+def _remark(model: Any, rows: HeldOutRows, trials: Sequence[Trial], size: int) -> str:
+    """What the couplings that were tried at a size cannot gain, in words."""
+    made = {t.coupling: t for t in trials if t.size == size and np.isfinite(t.kl_per_point)}
+    errors = {name: t.standard_error / max(t.kl_per_point, 1e-300) for name, t in made.items()}
+    couplings = {name: t.candidate for name, t in made.items()}
+    return cannot_gain(model, rows.exact, couplings, errors, size)
 
 
 def _check_sizes(sizes: Sequence[int]) -> list[int]:

@@ -41,6 +41,7 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
+from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.protocol import check_selectable, named_couplings
 
 
@@ -154,10 +155,14 @@ class _Draws:
             for name, coupling in couplings.items()
         ]
         law, y = self.exact.law, self.y
+        largest = {row.coupling: row.kl_per_point for row in rows if row.size == sizes[-1]}
+        errors = {name: kl.standard_error / max(kl.mean, 1e-300) for name, kl in largest.items()}
+        model = self.subject.model
         return CouplingStudy(
-            self.subject.model.size_parameter, tuple(rows), len(self._process.data), len(law.mean),
+            model.size_parameter, tuple(rows), len(self._process.data), len(law.mean),
             None if y is None else rmse(y, law.mean),
             None if y is None else nlpd(y, law.mean, law.std),
+            cannot_gain(model, self._process, couplings, errors, sizes[-1]),
         )  # fmt: skip
 
     def _row(self, name: str, coupling: Any, size: int, seeds: range) -> StudyRow:

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from coupledgp.theory.closed_forms import expected_mse as expected_mse
     from coupledgp.theory.closed_forms import has_closed_form as has_closed_form
     from coupledgp.theory.closed_forms import orthogonality_gap as orthogonality_gap
+    from coupledgp.theory.floors import norms_floor as norms_floor
+    from coupledgp.theory.floors import small_distance_coefficient as small_distance_coefficient
+    from coupledgp.theory.posterior import ExpectedChange as ExpectedChange
     from coupledgp.theory.posterior import ExpectedError as ExpectedError
     from coupledgp.theory.posterior import PosteriorErrors as PosteriorErrors
+    from coupledgp.theory.posterior import expected_changes as expected_changes
     from coupledgp.theory.posterior import (
         orthogonal_pair_covariance as orthogonal_pair_covariance,
     )

@@ -20,12 +20,18 @@ mixes different differences, and gains only where inputs lie near a line.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings import CouplingLike, DirectionsAndNorms, parse_coupling
+from coupledgp.couplings import (
+    CouplingLike,
+    DirectionsAndNorms,
+    FrequencyCoupling,
+    parse_coupling,
+)
 from coupledgp.couplings.frequencies.directions import IidDirections
 from coupledgp.couplings.frequencies.norms import IndependentNorms
 from coupledgp.errors import InvalidInputError, PrecisionWarning
@@ -60,6 +66,26 @@ class ExpectedError:
     value: float
     standard_error: float
     independent: float
+
+
+@dataclass(frozen=True)
+class ExpectedChange:
+    """What a coupling adds to the expected KL, as a part of that of independent frequencies.
+
+    Attributes
+    ----------
+    value : float
+        Below zero where the coupling gains.
+    standard_error : float
+        Of the mean over draws of the coupling.
+    """
+
+    value: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        """Return both in percent."""
+        return f"{100 * self.value:+.1f} ± {100 * self.standard_error:.1f} %"
 
 
 @dataclass(frozen=True)
@@ -188,13 +214,63 @@ def is_independent(coupling: object) -> bool:
     )
 
 
+def expected_changes(
+    form: PosteriorForm,
+    couplings: Mapping[str, FrequencyCoupling],
+    n_frequencies: int,
+    dim: int,
+    *,
+    n_draws: int = N_DRAWS,
+    random_state: Seed = 0,
+) -> tuple[float, dict[str, ExpectedChange]]:
+    """Changes `(m - 1) C / V` of the expected KL by couplings, which share the seed of their draws.
+
+    Parameters
+    ----------
+    form
+        The posterior's form.
+    couplings
+        Joint laws of frequencies of equal weight, by name.
+    n_frequencies, dim
+        Number of frequencies m and their dimension d.
+    n_draws
+        Draws of each coupling.
+    random_state
+        Seed of the pool and of the draws.
+
+    Returns
+    -------
+    float and dict of ExpectedChange
+        Expected KL of independent frequencies, nats per query, and the changes by name.
+    """
+    m, spectrum = check_positive_int(n_frequencies, "n_frequencies"), form.spectrum
+    pool_seed, draw_seed = as_rng(random_state).integers(2**32, size=2)
+    rng = as_rng(int(pool_seed))
+    pools = [POOL.sample(POOL_SIZE, dim, spectrum, rng) for _ in range(SCRAMBLES)]
+    independent, _ = _independent(form, pools, m)
+    changes = {}
+    for name, coupling in couplings.items():
+        rng = as_rng(int(draw_seed))
+        draws = [coupling.sample(m, dim, spectrum, rng) for _ in range(n_draws)]
+        pairs = np.array([_centred_pairs(form, form.atoms(draw)) for draw in draws])
+        pairs /= form.n_queries * independent
+        error = float(pairs.std(ddof=1) / np.sqrt(n_draws))
+        changes[name] = ExpectedChange(float(pairs.mean()), error)
+    return independent, changes
+
+
+def _independent(form: PosteriorForm, pools: list[FloatArray], m: int) -> tuple[float, float]:
+    """Expected form of m independent frequencies per query, and the variance of its estimate."""
+    means = np.array([form.diagonal(form.atoms(pool)).mean() for pool in pools]) - form.of_kernel
+    scale = 1 / m / form.n_queries
+    return float(means.mean()) * scale, float(means.var(ddof=1)) / len(means) * scale**2
+
+
 def _expected(
     form: PosteriorForm, pools: list[FloatArray], draws: list[FloatArray], m: int
 ) -> ExpectedError:
-    of_kernel, q = form.of_kernel, form.n_queries
-    means = np.array([form.diagonal(form.atoms(pool)).mean() for pool in pools]) - of_kernel
-    independent = float(means.mean()) / m / q
-    variance = float(means.var(ddof=1)) / len(means) / (m * q) ** 2
+    q = form.n_queries
+    independent, variance = _independent(form, pools, m)
     pairs = np.array([_centred_pairs(form, form.atoms(draw)) for draw in draws]) / q
     if not pairs.size:
         return ExpectedError(independent, float(np.sqrt(variance)), independent)

@@ -37,7 +37,7 @@ from coupledgp.features.registry import FeaturesLike, features_class, make_featu
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.theory.closed_forms import check_pair, reduced
+from coupledgp.theory.closed_forms import check_distance, check_pair, reduced
 
 # Directions whose joint law is the same under every rotation.
 _ROTATION_INVARIANT = (
@@ -148,11 +148,10 @@ def simulated_distance_mse(
             "features: expected features whose products depend on x - y or x + y alone, 'fourier' "
             f"or 'laplace', got {features!r}; simulated_mse takes the inputs themselves"
         )
-    if not (np.isfinite(t) and t >= 0):
-        raise InvalidInputError(f"t: expected a finite number >= 0, got {t!r}")
+    length = check_distance(t)
     simulation = _Simulation.of(coupling, n_frequencies, dim, spectrum, n_draws, generator)
     simulation.check_served_by(features)
-    return simulation.of_products(sign, float(t), None)
+    return simulation.of_products(sign, length, None)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class CouplingStudy:
         Numbers of training rows and of test points.
     reference_rmse, reference_nlpd : float or None
         Scores of the exact GP; None without targets.
+    cannot_gain : str
+        Which couplings change the posterior by less than these draws can tell, in words.
     """
 
     size_name: str
@@ -59,6 +61,7 @@ class CouplingStudy:
     n_test: int
     reference_rmse: float | None
     reference_nlpd: float | None
+    cannot_gain: str = ""
 
     @property
     def couplings(self) -> list[str]:
@@ -129,7 +132,8 @@ class CouplingStudy:
     def verdict(self) -> str:
         """Return in words which coupling is closest at the largest size, and by which factor.
 
-        Couplings are told from the closest by the paired t-test, corrected for all pairs.
+        Couplings are told from the closest by the paired t-test, corrected for all pairs. What
+        theory says cannot be gained stands at the end.
         """
         rows = sorted(self.at(), key=lambda row: row.kl_per_point.mean)
         best, rest = rows[0], rows[1:]
@@ -143,7 +147,7 @@ class CouplingStudy:
         if rest and rest[-1].coupling not in equal:
             ratio = rest[-1].kl_per_point.mean / max(best.kl_per_point.mean, 1e-300)
             text += f" {rest[-1].coupling} is {ratio:.2g} times as far."
-        return text
+        return f"{text} {self.cannot_gain}".rstrip()
 
     def _best(self, figure: str, rows: Sequence[StudyRow]) -> set[str]:
         """Couplings at one size that are not told from the one of the least mean."""
@@ -256,8 +260,8 @@ class CouplingStudy:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CouplingStudy:
-        """Return the study that `to_dict` made the values of; files may lack the draws."""
-        given = {name: values[name] for name in cls.__dataclass_fields__}
+        """Return the study that `to_dict` made the values of; files may lack draws and remarks."""
+        given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         return cls(**given | {"rows": tuple(_row_of(row) for row in values["rows"])})
 
 

@@ -16,12 +16,13 @@ not depend on the basis by which the null space is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
 # Atoms of a block beyond the functions: fewer take more factorisations, more take longer steps.
@@ -124,29 +125,6 @@ def _checked(start: FloatArray, functions: FloatArray) -> int:
     return start.size
 
 
-@dataclass
-class _Block:
-    """Atoms that move together, and an orthonormal basis (b, k) of their null space."""
-
-    atoms: IntArray
-    basis: FloatArray
-
-    def without(self, place: int) -> None:
-        """Keep the directions that leave an atom where it is, by a reflection of the basis."""
-        row = self.basis[place].copy()
-        length = np.linalg.norm(row)
-        if length <= 0:
-            return
-        last = int(np.argmax(np.abs(row)))
-        # A Householder reflection that maps the row to a multiple of a unit vector.
-        row[last] += np.copysign(length, row[last])
-        factor = 2 / (row @ row)
-        self.basis -= np.outer(self.basis @ row, factor * row)
-        self.basis[:, last] = self.basis[:, -1]
-        self.basis = self.basis[:, :-1]
-        self.basis[place] = 0.0
-
-
 class _Flight:
     """A vector on its way to a vertex of its bounds `0 <= x_i <= upper_i`."""
 
@@ -170,48 +148,130 @@ class _Flight:
             if atoms.size <= n_functions:
                 n_functions = max(1, int(KEPT_SHARE * atoms.size))
             spare = max(LEAST_SPARE, int(SPARE_SHARE * n_functions))
-            block = self._block(atoms[: n_functions + spare], n_functions)
-            n_open = atoms.size
-            while block.basis.shape[1] and n_open > n_left:
-                n_open -= self._step(block)
+            self._move(atoms[: n_functions + spare], n_functions, atoms.size - n_left)
         if n_left == 0 and self.open.any():  # one number, which rounding keeps off its bound
             self.x[self.open] = np.round(self.x[self.open])
         return self.x
 
-    def _block(self, atoms: IntArray, n_functions: int) -> _Block:
+    def _move(self, atoms: IntArray, n_functions: int, most: int) -> None:
+        """Move some atoms until as many as the functions leave free, or `most`, are settled."""
+        basis = self._null_space(atoms, n_functions)
+        x, upper, tolerance = self.x[atoms], self.upper[atoms], self.tolerance[atoms]
+        inside = np.ones(atoms.size, dtype=np.bool_)
+        n_columns, n_settled = basis.shape[1], 0
+        while n_columns and n_settled < most:
+            normals = self.rng.standard_normal((n_columns, atoms.size))
+            uniforms = self.rng.random(n_columns)
+            n_settled, n_columns = _steps(
+                x, upper, tolerance, inside, basis, n_columns, normals, uniforms, n_settled, most
+            )
+        self.x[atoms], self.open[atoms] = x, inside
+
+    def _null_space(self, atoms: IntArray, n_functions: int) -> FloatArray:
+        """Orthonormal directions (b, k) in which the functions do not change."""
         matrix = self.columns[:n_functions, atoms].T
         matrix = matrix / np.maximum(np.abs(matrix).max(axis=0), np.finfo(float).tiny)
         Q, R, _ = linalg.qr(matrix, pivoting=True)
         sizes = np.abs(np.diag(R))
         rank = int((sizes > RANK * sizes[0]).sum())
-        return _Block(atoms, np.ascontiguousarray(Q[:, rank:]))
-
-    def _step(self, block: _Block) -> int:
-        """Move up or down to the first bounds that are met; return how many atoms they settle."""
-        atoms, basis = block.atoms, block.basis
-        within = basis.T @ self.rng.standard_normal(atoms.size)
-        while np.linalg.norm(within) < LEAST_WITHIN:  # functions that are such numbers themselves
-            within = basis.T @ self.rng.standard_normal(atoms.size)
-        direction = basis @ within
-        x, upper = self.x[atoms], self.upper[atoms]
-        up, down = _reach(x, upper, direction), _reach(x, upper, -direction)
-        rises = self.rng.random() * (up + down) < down
-        x = x + (up if rises else -down) * direction
-        tolerance = self.tolerance[atoms]
-        low, high = x <= tolerance, x >= upper - tolerance
-        met = (low | high) & self.open[atoms]
-        x[low], x[high] = 0.0, upper[high]
-        self.x[atoms] = x
-        self.open[atoms[met]] = False
-        for place in np.flatnonzero(met):
-            if block.basis.shape[1]:
-                block.without(int(place))
-        return int(met.sum())
+        return np.ascontiguousarray(Q[:, rank:])
 
 
-def _reach(x: FloatArray, upper: FloatArray, direction: FloatArray) -> float:
-    """Longest step along a direction within the bounds."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.where(direction > 0, (upper - x) / direction, -x / direction)
-    moving = np.abs(direction) > 1e-14 * np.abs(direction).max()
-    return float(max(steps[moving].min(), 0.0))
+@compiled
+def _steps(
+    x: Any, upper: Any, tolerance: Any, inside: Any, basis: Any, n_columns: Any, normals: Any,
+    uniforms: Any, n_settled: Any, most: Any,
+) -> Any:  # fmt: skip
+    """Move b atoms up or down to the first bounds that are met, once for each row of normals.
+
+    Parameters
+    ----------
+    x, upper, tolerance, inside
+        Numbers, upper bounds and tolerances of the atoms (b,), and which are inside their bounds.
+    basis
+        Orthonormal directions (b, k), of which the first `n_columns` are left.
+    normals, uniforms
+        Random vectors (s, b), and numbers (s,) that choose up or down.
+    n_settled, most
+        Number of settled atoms, and that at which to end.
+
+    Returns
+    -------
+    (int, int)
+        Numbers of settled atoms and of directions that are left.
+    """
+    size = x.size
+    direction = np.empty(size)
+    for turn in range(normals.shape[0]):
+        if n_columns == 0 or n_settled >= most:
+            break
+        within = np.zeros(n_columns)
+        for i in range(size):
+            for j in range(n_columns):
+                within[j] += basis[i, j] * normals[turn, i]
+        length = 0.0
+        for j in range(n_columns):
+            length += within[j] * within[j]
+        if length < LEAST_WITHIN * LEAST_WITHIN:
+            continue  # functions that are such numbers themselves
+        largest = 0.0
+        for i in range(size):
+            total = 0.0
+            for j in range(n_columns):
+                total += basis[i, j] * within[j]
+            direction[i] = total
+            largest = max(largest, abs(total))
+        up, down = np.inf, np.inf
+        for i in range(size):
+            step = direction[i]
+            if abs(step) <= 1e-14 * largest:
+                continue
+            above, below = (upper[i] - x[i]) / abs(step), x[i] / abs(step)
+            if step > 0:
+                up, down = min(up, above), min(down, below)
+            else:
+                up, down = min(up, below), min(down, above)
+        up, down = max(up, 0.0), max(down, 0.0)
+        moved = up if uniforms[turn] * (up + down) < down else -down
+        for i in range(size):
+            x[i] += moved * direction[i]
+            low, high = x[i] <= tolerance[i], x[i] >= upper[i] - tolerance[i]
+            if low:
+                x[i] = 0.0
+            elif high:
+                x[i] = upper[i]
+            if (low or high) and inside[i]:
+                inside[i] = False
+                n_settled += 1
+                if n_columns > 0:
+                    n_columns = _without(basis, i, n_columns)
+    return n_settled, n_columns
+
+
+@part
+def _without(basis: Any, place: Any, n_columns: Any) -> Any:
+    """Keep the directions that leave an atom where it is, by a reflection; return their number."""
+    row = basis[place, :n_columns].copy()
+    square, last = 0.0, 0
+    for j in range(n_columns):
+        square += row[j] * row[j]
+        if abs(row[j]) > abs(row[last]):
+            last = j
+    if square <= 0.0:
+        return n_columns
+    # A Householder reflection that maps the row to a multiple of a unit vector.
+    row[last] += np.copysign(np.sqrt(square), row[last])
+    square = 0.0
+    for j in range(n_columns):
+        square += row[j] * row[j]
+    for i in range(basis.shape[0]):
+        total = 0.0
+        for j in range(n_columns):
+            total += basis[i, j] * row[j]
+        total *= 2.0 / square
+        for j in range(n_columns):
+            basis[i, j] -= total * row[j]
+        basis[i, last] = basis[i, n_columns - 1]
+    for j in range(n_columns):
+        basis[place, j] = 0.0
+    return n_columns - 1

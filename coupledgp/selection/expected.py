@@ -21,7 +21,7 @@ from coupledgp.inference.spectra.posterior_draw import (
     PILOT_ROWS,
     POOL,
     PosteriorLaw,
-    posterior_draw,
+    WeighedPool,
 )
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.selection.held_out import HeldOutRows
@@ -106,8 +106,9 @@ class _Sizes:
         four are drawn, each of which costs some fits of hyperparameters.
         """
         low, high, size = least, best.size, max(least, int(FIRST_SHARE * best.size))
+        pool = WeighedPool.of(self.form, self.dim, high, self.rng)
         for _ in range(MOST_DRAWS):
-            draw = posterior_draw(self.form, self.dim, size, self.rng)
+            draw = pool.draw(size, self.rng)
             trial = Trial("balanced", size, draw.kl_per_point, 0.0, "balanced")
             self.trials.append(trial)
             if trial.kl_per_point <= self.target:

@@ -243,6 +243,57 @@ def _stepped(hyper: Hyperparameters) -> Hyperparameters:
     return Hyperparameters(near(hyper.lengthscale), *scales)
 
 
+@dataclass(frozen=True, eq=False)
+class WeighedPool:
+    """A pool of N frequencies, with what each costs a posterior.
+
+    Attributes
+    ----------
+    form : PosteriorForm
+        The form of the posterior.
+    frequencies : FloatArray (N, d)
+        In units of one over the lengthscale.
+    atoms : Atoms
+        Their features.
+    own : FloatArray (N,)
+        `Q(A_w)` of each alone.
+    """
+
+    form: PosteriorForm
+    frequencies: FloatArray
+    atoms: Atoms
+    own: FloatArray
+
+    @classmethod
+    def of(
+        cls, form: PosteriorForm, dim: int, n_frequencies: int, rng: np.random.Generator
+    ) -> WeighedPool:
+        """Draw a pool for a draw of m frequencies of `dim` dimensions; O(N (n + p)^2)."""
+        m = n_frequencies
+        size = max(min(max(POOL_FACTOR * m, LEAST_POOL), MOST_POOL), 2 * m)
+        pool = POOL.sample(size, dim, form.spectrum, rng)
+        atoms = form.atoms(pool)
+        return cls(form, pool, atoms, form.diagonal(atoms))
+
+    def independent_kl(self, n_frequencies: int) -> float:
+        """Expected KL of m independent frequencies of the kernel, nats per query."""
+        variance = max(float(self.own.mean()) - self.form.of_kernel, 0.0)
+        return variance / n_frequencies / self.form.n_queries
+
+    def draw(
+        self, n_frequencies: int, rng: np.random.Generator, law: str = "balanced"
+    ) -> PosteriorDraw:
+        """Draw m frequencies; O(N r^2) for a draw balanced on r functions."""
+        made = _by_leverage if law == "leverage" else _balanced
+        independent, found = self.independent_kl(n_frequencies), []
+        for kind, places, weights in made(self, n_frequencies, rng):
+            weights = weights / weights.sum()
+            value = self.form.value(self.atoms.take(places), weights) / self.form.n_queries
+            chosen, size = self.frequencies[places], len(self.atoms)
+            found.append(PosteriorDraw(chosen, weights, kind, value, independent, size))
+        return min(found, key=lambda draw: draw.kl_per_point)
+
+
 def posterior_draw(
     form: PosteriorForm,
     dim: int,
@@ -250,45 +301,26 @@ def posterior_draw(
     rng: np.random.Generator,
     law: str = "balanced",
 ) -> PosteriorDraw:
-    """Draw m frequencies of `dim` dimensions for a posterior; see the head of this file.
-
-    O(N (n + p)^2) for the atoms of the pool and O(N r^2) for a draw balanced on r functions.
-    """
-    m = n_frequencies
-    size = max(min(max(POOL_FACTOR * m, LEAST_POOL), MOST_POOL), 2 * m)
-    pool = POOL.sample(size, dim, form.spectrum, rng)
-    atoms = form.atoms(pool)
-    own = form.diagonal(atoms)
-    made = _by_leverage if law == "leverage" else _balanced
-    n_queries = form.n_queries
-    independent = max(float(own.mean()) - form.of_kernel, 0.0) / m / n_queries
-    found = []
-    for kind, places, weights in made(form, atoms, own, m, rng):
-        weights = weights / weights.sum()
-        value = form.value(atoms.take(places), weights) / n_queries
-        found.append(PosteriorDraw(pool[places], weights, kind, value, independent, size))
-    return min(found, key=lambda draw: draw.kl_per_point)
+    """Draw m frequencies of `dim` dimensions for a posterior; see the head of this file."""
+    return WeighedPool.of(form, dim, n_frequencies, rng).draw(n_frequencies, rng, law)
 
 
 _Sample = tuple[str, IntArray, FloatArray]
 
 
-def _balanced(
-    form: PosteriorForm, atoms: Atoms, own: FloatArray, m: int, rng: np.random.Generator
-) -> Iterator[_Sample]:
-    size = len(atoms)
-    functions = np.vstack([np.full(size, 1 / size), leading_functions(form, atoms, m, rng) / size])
-    probabilities = inclusion(own, m)
+def _balanced(pool: WeighedPool, m: int, rng: np.random.Generator) -> Iterator[_Sample]:
+    size = len(pool.atoms)
+    leading = leading_functions(pool.form, pool.atoms, m, rng)
+    functions = np.vstack([np.full(size, 1 / size), leading / size])
+    probabilities = inclusion(pool.own, m)
     chosen = balanced_sample(probabilities, functions, rng)
     yield "balanced", chosen, 1 / probabilities[chosen]
     if m > 1:  # a single atom keeps no mean
         yield "recombined", *recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
 
 
-def _by_leverage(
-    form: PosteriorForm, atoms: Atoms, own: FloatArray, m: int, rng: np.random.Generator
-) -> Iterator[_Sample]:
-    scores = np.square(atoms.rows).sum(axis=(0, 2))
+def _by_leverage(pool: WeighedPool, m: int, rng: np.random.Generator) -> Iterator[_Sample]:
+    scores = np.square(pool.atoms.rows).sum(axis=(0, 2))
     cumulative = np.cumsum(scores)
     chosen = np.searchsorted(cumulative, rng.random(m) * cumulative[-1], side="right")
     chosen = np.minimum(chosen, scores.size - 1)

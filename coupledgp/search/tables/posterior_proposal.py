@@ -18,8 +18,8 @@ from coupledgp.inference.spectra.posterior_draw import (
     LAWS,
     MOST_KL,
     Proposal,
+    WeighedPool,
     pilot_form,
-    posterior_draw,
 )
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
@@ -94,21 +94,23 @@ def drawn_for_posterior(
         rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
         None if rows.queries is None else rows.queries - center, rows.n_counted,
     )  # fmt: skip
-    draw = posterior_draw(form, own.dim, own.n_frequencies, rng, LAWS[proposal])
-    if draw.independent_kl > MOST_KL and not as_asked:
+    pool = WeighedPool.of(form, own.dim, own.n_frequencies, rng)
+    independent = pool.independent_kl(own.n_frequencies)
+    if independent > MOST_KL and not as_asked:
         reason = (
-            f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "
+            f"independent ones are {independent:.2g} nats per point from the exact "
             "posterior, too far for a draw for it"
         )
         return prior, search, Proposal("kernel", reason)
-    if draw.independent_kl > MOST_KL:
+    if independent > MOST_KL:
         warnings.warn(
             f"proposal: expected a KL of at most {MOST_KL:g} nats per point by independent "
-            f"frequencies, got {draw.independent_kl:.2g}; a draw for the posterior can predict "
+            f"frequencies, got {independent:.2g}; a draw for the posterior can predict "
             "worse there: take more frequencies, proposal='auto', or ExactGPRegressor",
             PrecisionWarning,
             stacklevel=levels_to_caller(),
         )
+    draw = pool.draw(own.n_frequencies, rng, LAWS[proposal])
     moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
     found = maximise_evidence(problem(moved), kept, rng=rng, report=report)

@@ -102,7 +102,9 @@ def test_errors_fall_as_one_over_the_numbers() -> None:
     assert one.kl_with(np.full(34, 40))[0] == pytest.approx(two.kl.value, rel=1e-9)
     wanted = one.walks_for(two.kl.value / 3)
     assert wanted in (120, 121)
-    assert one.walks_for(two.kl.value / 3, "posterior") < wanted
+    spread = one.walks_for(two.kl.value / 3, "posterior")
+    assert spread == pytest.approx(one.gain * wanted, abs=1.5)
+    assert spread < wanted
     np.testing.assert_array_equal(one.spread(), one.spread(10))
     assert one.spread(20).sum() <= 20 * 34
     assert one.cost_errors.shape == one.costs.shape == (34,)

@@ -28,6 +28,9 @@ from coupledgp.random import IntArray
 DENSE_PILOT, SKETCH_COLUMNS = 2000, 64
 # Draws of walkers in a pilot.
 PILOT_DRAWS = 32
+# Share of the expected KL of equal numbers above which a spread is not worth it: on graphs whose
+# nodes are alike it would only add the error of the pilot.
+LEAST_GAIN = 0.95
 # Separates the seeds of a pilot from others of the same number.
 PILOT_STREAM = 0x57A1
 
@@ -52,11 +55,21 @@ class WalkerSpread:
     spread_kl: float
     n_columns: int | None
 
+    @property
+    def pays(self) -> bool:
+        """Whether the spread is expected to gain a twentieth; equal numbers are kept if not."""
+        return self.spread_kl <= LEAST_GAIN * self.equal_kl
+
     def explain(self) -> str:
         """The numbers of walkers and the expected gain in words."""
         m, how = self.n_walks, "dense algebra"
         if self.n_columns is not None:
             how = f"{self.n_columns} random columns"
+        if not self.pays:
+            return (
+                f"walkers: equal numbers kept, expected KL {self.equal_kl:.2g} nats a node, "
+                f"{self.spread_kl:.2g} if they were spread (pilot by {how})"
+            )
         return (
             f"walkers spread for the posterior: {m.min()} to {m.max()} a node, {m.mean():.3g} in "
             f"the mean; expected KL {self.spread_kl:.2g} nats a node, {self.equal_kl:.2g} with "
@@ -70,8 +83,9 @@ def spread_for_posterior(
     """The process with its walkers spread over nodes, and how, for each of its components.
 
     Costs `q_i` of one walker come from a pilot (`inference.nodes.walker_form`), and numbers of
-    walkers are in proportion to their roots. Queries are the nodes without an observation; all
-    nodes where there are none. Kernel, scales, data and the number of walkers in all are kept.
+    walkers are in proportion to their roots. They stay equal where that is expected to gain less
+    than a twentieth. Queries are the nodes without an observation; all nodes where there are none.
+    Kernel, scales, data and the number of walkers in all are kept.
 
     Raises
     ------
@@ -113,6 +127,8 @@ def _spread(process: GaussianProcess, own: IntArray | None) -> tuple[NodeGP, Wal
         crossed_cost(draws, budget)[0] / queries.size,
         n_columns,
     )
+    if not spread.pays:
+        return process, replace(spread, n_walks=np.full_like(numbers, m))
     return process.remade(replace(recipe, walkers=numbers), process.settings), spread
 
 

@@ -140,11 +140,15 @@ def test_numbers_are_in_proportion_to_roots_within_the_budget() -> None:
 
 
 def test_numbers_do_not_hang_on_the_last_digits_of_costs() -> None:
-    costs = np.random.default_rng(0).lognormal(size=2000, sigma=2.0)
-    expected = spread_walkers(costs, 2000 * 16)
-    for seed in range(5):
-        noise = 1 + 1e-13 * np.random.default_rng(seed).normal(size=costs.size)
-        np.testing.assert_array_equal(spread_walkers(costs * noise, 2000 * 16), expected)
+    """Neither of any costs, nor of those whose numbers of walkers would be whole by themselves."""
+    any_costs = np.random.default_rng(0).lognormal(size=2000, sigma=2.0)
+    whole = np.tile([1.0, 4.0, 16.0, 64.0], 500)
+    for costs, budget in ((any_costs, 2000 * 16), (whole, 500 * (16 + 32 + 64 + 128) - 1)):
+        expected = spread_walkers(costs, budget)
+        for seed in range(5):
+            noise = 1 + 1e-13 * np.random.default_rng(seed).normal(size=costs.size)
+            np.testing.assert_array_equal(spread_walkers(costs * noise, budget), expected)
+    np.testing.assert_array_equal(expected, np.tile([15, 31, 63, 127], 500))
 
 
 def test_every_node_has_a_walker_and_none_too_many() -> None:

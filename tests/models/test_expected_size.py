@@ -74,7 +74,7 @@ def test_where_no_number_of_frequencies_serves_it_is_said():
         {"features": "laplace"},
         {"coupling": "halton"},
         {"proposal": "leverage"},
-        {"coupling": "auto"},
+        {"coupling": "auto", "proposal": "kernel"},
         {"n_frequencies": 64, "coupling": "auto", "proposal": "auto"},
     ],
 )

@@ -31,7 +31,16 @@ def drawn():
 
 @pytest.fixture(scope="module")
 def sampled():
-    return model().fit(X, Y)
+    return model(proposal="kernel").fit(X, Y)
+
+
+def test_by_default_a_draw_is_made_where_it_gains(sampled):
+    gp = model().fit(X, Y)
+    assert gp.proposal_.name == "posterior"
+    assert "frequencies are enough" in gp.explain()
+    few = model(n_frequencies=31).fit(X, Y)
+    assert few.proposal_.name == "kernel"
+    assert "fewer than 16 frequencies a column" in few.explain()
 
 
 def test_the_posterior_is_closer_to_the_exact_one(drawn, sampled):
@@ -148,7 +157,7 @@ def test_what_is_refused(parameters, text):
 
 def test_queries_need_a_use():
     with pytest.raises(InvalidInputError, match="queries: expected none unless proposal"):
-        model().fit(X, Y, queries=X_TEST)
+        model(proposal="kernel").fit(X, Y, queries=X_TEST)
 
 
 def test_a_draw_beyond_second_order_is_told():

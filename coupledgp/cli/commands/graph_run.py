@@ -139,6 +139,15 @@ class GraphDomain(Domain):
         result["output"] = {"path": str(options.output), "latent": options.latent}
         n_walks = model.n_walks_ if model.method_ == "walks" else None
         result["model"] = {"model": "graph", **self.settings, "n_walks": n_walks}
+        spreads = getattr(model, "walker_spread_", ())
+        if spreads:
+            result["model"]["walker_spread"] = [
+                {
+                    "least": int(s.n_walks.min()), "most": int(s.n_walks.max()),
+                    "expected_kl": s.spread_kl, "expected_kl_equal": s.equal_kl,
+                }
+                for s in spreads
+            ]  # fmt: skip
         result["selection"] = selection_of(model)
         # Without a choice of weights there is nothing to report.
         result["face_weights"] = self.choice.to_dict() if network.nodes == "faces" else None

@@ -150,3 +150,28 @@ def test_the_floor_is_that_of_all_signs() -> None:
     expected = distance_mse("fourier", "orthogonal", dim, dim, t) - gain / dim
     assert norms_floor("fourier", "orthogonal", dim, dim, t) == pytest.approx(expected, rel=2e-2)
     assert (dim - 1) * negative > 0.2 * gain
+
+
+@pytest.mark.parametrize("directions", ["orthogonal", "simplex"])
+@pytest.mark.parametrize("features", ["fourier", "laplace"])
+def test_shared_strata_against_simulation(features: str, directions: str, seed: int) -> None:
+    """Blocks that are full, and a last one that is not."""
+    coupling, dim, t = f"{directions}+shared-strata", 4, 0.8
+    for m in (8, 10):
+        found = simulated_distance_mse(
+            features, coupling, m, dim, t, n_draws=1500, generator=seed + m
+        )
+        error = distance_mse(features, coupling, m, dim, t)
+        assert abs(found.value - error) < 4 * found.standard_error
+
+
+def test_shared_strata_pass_the_floor_of_independent_blocks() -> None:
+    dim, t = 4, 0.8
+    errors = [
+        distance_mse("fourier", "orthogonal+shared-strata", blocks * dim, dim, t) * blocks
+        for blocks in (1, 4, 16)
+    ]
+    floor = norms_floor("fourier", "orthogonal", dim, dim, t)
+    assert errors[0] == pytest.approx(distance_mse("fourier", "orthogonal+monotone", dim, dim, t))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.3 * floor

@@ -131,3 +131,47 @@ def test_wrong_arguments_of_floors(call, message: str) -> None:
 def test_errors_beyond_the_range_of_numbers_are_refused() -> None:
     with pytest.raises(NumericalError, match="t: the error at 60"):
         norms_floor("laplace", "orthogonal", 3, 3, 60.0)
+
+
+def test_the_floor_of_blocks_is_that_of_one() -> None:
+    one = norms_floor("fourier", "orthogonal", 5, 5, 0.9)
+    assert norms_floor("fourier", "orthogonal", 15, 5, 0.9) == pytest.approx(one / 3)
+
+
+def test_the_floor_is_that_of_all_signs() -> None:
+    """Against the eigenvalues of the interaction on a grid of quantiles, signs taken apart."""
+    n, dim, t = 1500, 4, 2.0
+    r2 = squared((np.arange(n) + 0.5) / n, dim)
+    h = special.hyp0f1(dim / 2, -(t**2) * (r2[:, None] + r2) / 4)
+    h -= h.mean(axis=0) + h.mean(axis=1)[:, None] - h.mean()
+    eigenvalues = np.linalg.eigvalsh(h / n)
+    negative = -eigenvalues[eigenvalues < 0].sum()
+    gain = eigenvalues[eigenvalues > 0].sum() + (dim - 1) * negative
+    expected = distance_mse("fourier", "orthogonal", dim, dim, t) - gain / dim
+    assert norms_floor("fourier", "orthogonal", dim, dim, t) == pytest.approx(expected, rel=2e-2)
+    assert (dim - 1) * negative > 0.2 * gain
+
+
+@pytest.mark.parametrize("directions", ["orthogonal", "simplex"])
+@pytest.mark.parametrize("features", ["fourier", "laplace"])
+def test_shared_strata_against_simulation(features: str, directions: str, seed: int) -> None:
+    """Blocks that are full, and a last one that is not."""
+    coupling, dim, t = f"{directions}+shared-strata", 4, 0.8
+    for m in (8, 10):
+        found = simulated_distance_mse(
+            features, coupling, m, dim, t, n_draws=1500, generator=seed + m
+        )
+        error = distance_mse(features, coupling, m, dim, t)
+        assert abs(found.value - error) < 4 * found.standard_error
+
+
+def test_shared_strata_pass_the_floor_of_independent_blocks() -> None:
+    dim, t = 4, 0.8
+    errors = [
+        distance_mse("fourier", "orthogonal+shared-strata", blocks * dim, dim, t) * blocks
+        for blocks in (1, 4, 16)
+    ]
+    floor = norms_floor("fourier", "orthogonal", dim, dim, t)
+    assert errors[0] == pytest.approx(distance_mse("fourier", "orthogonal+monotone", dim, dim, t))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.3 * floor

@@ -152,18 +152,18 @@ def test_changes_are_those_of_the_expected_errors() -> None:
     """Against `posterior_errors`, whose draws differ; independent frequencies change nothing."""
     rng = np.random.default_rng(8)
     X = rng.normal(size=(90, 1)) + 0.3 * rng.normal(size=(90, 3))
-    rows, points, hyper = X[:60], X[60:], Hyperparameters(np.full(3, 2.0), 1.0, 0.1)
+    rows, points, hyper = X[:60], X[60:], Hyperparameters(np.full(3, 4.0), 1.0, 0.1)
     form = PosteriorForm(rows, points, SPECTRUM, hyper)
     laws = {name: parse_coupling(name) for name in ("iid", "orthogonal")}
-    independent, changes = theory.expected_changes(form, laws, 9, 3, n_draws=200, random_state=1)
+    independent, changes = theory.expected_changes(form, laws, 3, 3, n_draws=400, random_state=1)
     found = theory.posterior_errors(
-        rows, points, 9, lengthscale=2.0, outputscale=1.0, noise=0.1, coupling="orthogonal",
-        n_draws=200,
+        rows, points, 3, lengthscale=4.0, outputscale=1.0, noise=0.1, coupling="orthogonal",
+        n_draws=400,
     )  # fmt: skip
     expected = found.kl.value / found.kl.independent - 1
     error = np.hypot(changes["orthogonal"].standard_error, found.kl.standard_error / independent)
     assert abs(changes["orthogonal"].value - expected) < 4 * error
     assert abs(independent - found.kl.independent) < 6 * found.kl.standard_error
-    assert changes["orthogonal"].value < -0.2
+    assert changes["orthogonal"].value < -0.06
     assert abs(changes["iid"].value) < 4 * changes["iid"].standard_error
     assert str(theory.ExpectedChange(-0.0314, 0.0021)) == "-3.1 ± 0.2 %"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coupledgp.couplings.frequencies.norms import MonotoneNorms as MonotoneNorms
     from coupledgp.couplings.frequencies.norms import Norms as Norms
     from coupledgp.couplings.frequencies.norms import PairwiseNorms as PairwiseNorms
+    from coupledgp.couplings.frequencies.norms import SharedStrataNorms as SharedStrataNorms
     from coupledgp.couplings.frequencies.norms import StratifiedNorms as StratifiedNorms
     from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo as QuasiMonteCarlo
     from coupledgp.couplings.frequencies.quadrature import (

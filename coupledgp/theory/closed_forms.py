@@ -37,6 +37,7 @@ from coupledgp.couplings import (
     MonotoneNorms,
     OrthogonalDirections,
     PairwiseNorms,
+    SharedStrataNorms,
     SimplexDirections,
     StratifiedNorms,
     parse_coupling,
@@ -57,6 +58,7 @@ _NORMS = {
     PairwiseNorms: "pnc",
     MonotoneNorms: "monotone",
     StratifiedNorms: "stratified",
+    SharedStrataNorms: "shared-strata",
 }
 # Largest input of positive features, in lengthscales: their error has left the range of numbers
 # long before, and series for it take ever longer.
@@ -78,7 +80,7 @@ def expected_mse(
         `"fourier"`, `"laplace"`, or others whose class has a `product_sign` of their kind.
     coupling
         Joint law of the frequencies: iid, orthogonal or simplex directions (also fast) with
-        independent, pnc, monotone or stratified norms, antithetic or not.
+        independent, pnc, monotone, stratified or shared-strata norms, antithetic or not.
     n_frequencies
         Number of frequencies m.
     x, y
@@ -281,9 +283,11 @@ class _Ensemble:
             "pnc": "mirrored" if partners else "independent",
             "monotone": "equal" if same_block else "independent",
             "stratified": "strata",
+            "shared-strata": "equal" if same_block else "strata",
         }[self.norms]
         directions = self.directions if same_block else "iid"
-        n_strata = self.n_drawn if norms == "strata" else 0
+        drawn = self.n_drawn if self.norms == "stratified" else -(-self.n_drawn // self.dim)
+        n_strata = drawn if norms == "strata" else 0
         # The sign of one frequency changes the angle between two corners of a simplex only.
         return _Pair(directions, norms, opposite and directions == "simplex", n_strata)
 

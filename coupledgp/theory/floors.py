@@ -10,7 +10,9 @@ orthonormal eigenfunctions f_k of h~ under chi_d,
 
 Each square has a mean from 0 to n^2, whatever the joint law, whence the floor
 
-    MSE >= MSE_independent - [sum_{lambda_k > 0} lambda_k + (n - 1) sum_{lambda_k < 0} |lambda_k|] / n .
+    MSE >= MSE_independent - [P + (n - 1) N] / n ,
+
+P the sum of the positive eigenvalues and N that of the sizes of the negative ones.
 
 At small distances of Fourier features one eigenvalue remains, of `f(r) = r^2 - d`: the floor says
 that no law does better than to keep the sum of the squared norms constant. It is a bound and need

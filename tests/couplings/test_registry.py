@@ -35,7 +35,7 @@ EXPECTED = {
     *(
         f"{head}{norms}{tail}"
         for head in HEADS
-        for norms in ("", "+pnc", "+monotone", "+stratified")
+        for norms in ("", "+pnc", "+monotone", "+stratified", "+shared-strata")
         for tail in ("", "+antithetic")
     ),
 }
@@ -136,7 +136,7 @@ class TestTextForm:
             (
                 "orthogonal+pcn",
                 r"after 'orthogonal': expected one of 'antithetic', 'copula', 'independent', "
-                r"'monotone', 'pnc', 'stratified'; got 'pcn'.*"
+                r"'monotone', 'pnc', 'shared-strata', 'stratified'; got 'pcn'.*"
                 r"directions\[\+norms\]\[\+antithetic\]",
             ),
             ("orthogonal+pnc+monotone", r"got 'pnc\+monotone'"),

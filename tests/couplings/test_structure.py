@@ -108,6 +108,19 @@ def test_strata_are_permuted_over_all_positions(rng: np.random.Generator) -> Non
     assert stats.kstest((u * 4 - strata).ravel(), "uniform").pvalue > 1e-8
 
 
+@pytest.mark.parametrize(("m", "dim"), [(12, 4), (10, 4), (3, 5), (8, 1)])
+def test_shared_strata_have_one_norm_a_block_and_one_block_a_stratum(
+    m: int, dim: int, seed: int
+) -> None:
+    spectrum = GaussianSpectrum()
+    w = parse_coupling("orthogonal+shared-strata").sample(m, dim, spectrum, seed)
+    u = spectrum.norm_cdf(np.linalg.norm(w, axis=1), dim)
+    blocks = -(-m // dim)
+    first = u[::dim]
+    np.testing.assert_allclose(u, np.repeat(first, dim)[:m], rtol=1e-9)
+    assert sorted(np.floor(first * blocks).astype(int)) == list(range(blocks))
+
+
 def test_strata_of_any_number_stay_inside_the_open_interval() -> None:
     class Largest:
         def permutation(self, n: int) -> np.ndarray:

@@ -69,7 +69,7 @@ class FitOptions(Options):
     )
     coupling: str = option(
         "iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with directions iid, "
-        "orthogonal, simplex and norms pnc, monotone, stratified; or auto.",
+        "orthogonal, simplex and norms pnc, monotone, stratified, shared-strata; or auto.",
         default="orthogonal+pnc",
         panel=MODEL_PANEL,
     )

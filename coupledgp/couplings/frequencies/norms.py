@@ -85,7 +85,26 @@ class StratifiedNorms(Norms):
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
-        within = open_uniforms(rng, n)
-        # The sum can round up to n, because a large index leaves few bits to the uniform.
-        u = (rng.permutation(n) + within) / n
-        return np.clip(u, 2.0**-53, 1 - 2.0**-53)
+        return _strata(n, rng)
+
+
+@dataclass(frozen=True)
+class SharedStrataNorms(Norms):
+    """Shared strata: one norm for all of a block, the blocks' norms stratified, in random order.
+
+    Not in the papers. Orthogonal frequencies of one length r sum to `sum_i w_i w_i^T = r^2 I`
+    exactly, so that at small distances the kernel's error is that of the mean of r^2 alone, and
+    strata leave little of it (`theory.small_distance_coefficient`). With one block this is
+    `MonotoneNorms`; with few blocks in many dimensions it is worse than independent norms.
+    """
+
+    def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
+        return np.repeat(_strata(-(-n // block_size), rng), block_size)[:n]
+
+
+def _strata(n: int, rng: np.random.Generator) -> FloatArray:
+    """Uniforms (n,), one from each of n equal strata, in random order."""
+    within = open_uniforms(rng, n)
+    # The sum can round up to n, because a large index leaves few bits to the uniform.
+    u = (rng.permutation(n) + within) / n
+    return np.clip(u, 2.0**-53, 1 - 2.0**-53)

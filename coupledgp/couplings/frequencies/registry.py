@@ -21,6 +21,7 @@ from coupledgp.couplings.frequencies.norms import (
     MonotoneNorms,
     Norms,
     PairwiseNorms,
+    SharedStrataNorms,
     StratifiedNorms,
 )
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
@@ -64,6 +65,7 @@ NORMS: Registry[Norms] = Registry(
         "pnc": PairwiseNorms(),
         "monotone": MonotoneNorms(),
         "stratified": StratifiedNorms(),
+        "shared-strata": SharedStrataNorms(),
     },
     vocabulary=WORDS,
     patterns={COPULA: _copula_of},
@@ -168,9 +170,9 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     coupling
         `"halton"`, `"sobol"`, `"quadrature[+antithetic]"`, or `directions[+norms][+antithetic]`
         with directions `"iid"`, `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"`
-        or `"simplex-fast"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"` or
-        `"stratified"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as `GaussianCopulaNorms`
-        writes it; names added by the register functions count.
+        or `"simplex-fast"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"`,
+        `"stratified"` or `"shared-strata"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as
+        `GaussianCopulaNorms` writes it; names added by the register functions count.
     name
         Name of the argument in error messages.
 

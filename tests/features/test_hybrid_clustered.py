@@ -60,7 +60,7 @@ class TestClustered:
         features = ClusteredHybridFeatures(R, S, 5, generator=1, form=form)
         assert features.queries(X).shape[1] == features.n_features
         assert (form == "real") == bool((features.queries(X) >= 0).all())
-        diagonals = ClusterPairs(R, S, R**2, S**2).diagonals(10.0, form == "complex")
+        diagonals = ClusterPairs.without_spread(R, S).diagonals(10.0, form == "complex")
         for x, y in zip(X, Y, strict=True):
             i = np.linalg.norm(R - x, axis=1).argmin()
             j = np.linalg.norm(S - y, axis=1).argmin()
@@ -73,7 +73,7 @@ class TestClustered:
 
     def test_ratio_is_bounded(self) -> None:
         R, S = np.array([[0.0, 1.0, 0.0]]), np.array([[1.0, 0.0, 0.0]])
-        sizes = np.abs(ClusterPairs(R, S, R**2, S**2).diagonals(4.0, False)).ravel()
+        sizes = np.abs(ClusterPairs.without_spread(R, S).diagonals(4.0, False)).ravel()
         np.testing.assert_allclose(sizes, [2, 0.5, 1])
 
     def test_moments_are_least(self, rng: np.random.Generator) -> None:

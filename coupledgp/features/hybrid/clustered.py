@@ -100,11 +100,6 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     ) -> None:
         queries = check_centers(query_centers, "query_centers")
         keys = check_centers(key_centers, "key_centers")
-        if queries.shape[1] != keys.shape[1]:
-            raise InvalidInputError(
-                f"key_centers: expected {queries.shape[1]} columns as in query_centers, "
-                f"got {keys.shape[1]}"
-            )
         super().__init__(queries.shape[1], kernel)
         m = check_positive_int(n_frequencies, "n_frequencies")
         drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
@@ -238,6 +233,18 @@ class ClusterPairs:
     keys: FloatArray
     query_squares: FloatArray
     key_squares: FloatArray
+
+    def __post_init__(self) -> None:
+        dims = self.queries.shape[1], self.keys.shape[1]
+        if dims[0] != dims[1]:
+            raise InvalidInputError(
+                f"key_centers: expected {dims[0]} columns as in query_centers, got {dims[1]}"
+            )
+
+    @classmethod
+    def without_spread(cls, queries: FloatArray, keys: FloatArray) -> Self:
+        """Pairs of clusters that are their centres (u, d) and (w, d)."""
+        return cls(queries, keys, np.square(queries), np.square(keys))
 
     def diagonals(self, max_ratio: float, complex_form: bool) -> ComplexArray:
         """Diagonals (u, w, d) of A, with `|a_k|^2` between `1 / max_ratio` and `max_ratio`."""

@@ -1,17 +1,17 @@
 """Figure 6 and Table 3 of "Hybrid random features": estimates on data of clusters.
 
-Appendix H.3: two clusters of queries and two of keys in 50 dimensions, 1000 rows each (here 400) with
-covariance `sigma^2 I`, centres that are rotations of two random vectors with signs chosen so that
+Appendix H.3: two clusters of queries and two of keys in 50 dimensions, 1000 rows each (here 400)
+with covariance `sigma^2 I`, centres that are rotations of two random vectors with signs chosen so that
 queries and keys point against each other in all but a few coordinates, and rows scaled to one
 length. Clusters are found by k-means. The error is the mean over all pairs of a query and a key;
 20 repetitions draw frequencies anew. The paper gives neither the law of the random vectors nor the
 length: here their entries are `N(0, spread^2)`, swept, and the length is .7.
 
 "hybrid, centres" takes A from the centres, Eq. 88 of the paper; "hybrid" from the second moments,
-as `ClusteredHybridFeatures.fit` does; "hybrid, auto" may have imaginary entries. All estimators
-have the number of features of the column; those of clusters count the ones that are not zero for a
-query and one cluster of keys, as the paper does. Positive features, those of real hybrids
-included, are on frequencies and their negatives.
+as `ClusteredHybridFeatures.fit` does; "hybrid, complex" has imaginary entries where they pay. All
+estimators have the number of features of the column; those of clusters count the ones that are not
+zero for a query and one cluster of keys, as the paper does. Positive features, those of real
+hybrids included, are on frequencies and their negatives.
 
     python benchmarks/reproduction/hybrid_clusters.py [--rows 400] [--draws 20] [--record]
 """
@@ -72,8 +72,8 @@ def clouds(
 
 def makers(X: np.ndarray, Y: np.ndarray) -> tuple[dict[str, Maker], list[float]]:
     """Estimators of a data set, and the losses `s` of Eq. 21 at the centres for the paper's A."""
-    found = ClusteredHybridFeatures.fit(X, Y, 1, 2, 2, generator=0)
-    automatic = ClusteredHybridFeatures.fit(X, Y, 1, 2, 2, generator=0, form="auto")
+    found = ClusteredHybridFeatures.fit(X, Y, 2, 2, 2, generator=0)
+    mixed = ClusteredHybridFeatures.fit(X, Y, 1, 2, 2, generator=0, form="complex")
     centers = found.query_centers.numpy(), found.key_centers.numpy()
     by_centers = ClusteredHybridFeatures(*centers, 1, generator=0)
     a = by_centers.factor[0].numpy()
@@ -95,7 +95,7 @@ def makers(X: np.ndarray, Y: np.ndarray) -> tuple[dict[str, Maker], list[float]]
         "positive": lambda m, rng: ComplexExponentialFeatures(DIM, m, 1, "iid+antithetic", rng),
         "trigonometric": lambda m, rng: ComplexExponentialFeatures(DIM, m // 2, 1j, "iid", rng),
     }
-    hybrids = {"hybrid": found, "hybrid, centres": by_centers, "hybrid, auto": automatic}
+    hybrids = {"hybrid": found, "hybrid, centres": by_centers, "hybrid, complex": mixed}
     own = {name: redrawn(made) for name, made in hybrids.items()}
     return own | plain, sorted(losses.ravel().tolist(), reverse=True)
 
@@ -168,7 +168,7 @@ def record_means(item: Finding, by_spread: dict[float, dict[str, Errors]]) -> No
                 )
         for other in ("positive", "trigonometric"):
             item.claim(
-                f"Centres of spread {spread:g}: the hybrid is below {other} features on all four sets, at every number of features.",
+                f"Centres of spread {spread:g}: the hybrid is below {other} features by two standard errors on all four sets, at every number of features.",
                 all(
                     beats(found["hybrid"][m], found[other][m])
                     for found in results.values() for m in found["hybrid"]

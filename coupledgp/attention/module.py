@@ -155,9 +155,10 @@ class CoupledAttention(torch.nn.MultiheadAttention):
     ) -> None:
         """Draw frequencies anew, where attention between these rows needs them.
 
-        See `attention_proposal` for the law; `redraw` goes back to the normal law. The frequencies do not
-        depend on the rows that are attended to later, so that causal attention stays causal, and
-        scores stay unbiased. The law is that of the present parameters. It takes quadratic time.
+        See `attention_proposal` for the law; `redraw` goes back to the normal law. The frequencies
+        do not depend on the rows that are attended to later, so that causal attention stays causal,
+        and scores stay unbiased. The law is that of the present parameters. It takes quadratic
+        time.
 
         Parameters
         ----------

@@ -132,6 +132,19 @@ class TestClustered:
         assert ClusteredHybridFeatures(R, R, 4, form="auto", **loose).form == "complex"
         assert ClusteredHybridFeatures(R, -R, 4, form="auto", **loose).form == "real"
 
+    def test_antithetic_frequencies_favour_the_real_form(self) -> None:
+        """At one pair of clusters of short vectors; both variances are written out."""
+        R, S, squares = np.array([[0.2, 0.2]]), np.array([[0.1, -0.1]]), np.full((1, 2), 0.05)
+        # g = .05 and r s = .02, -.02: the first coordinate is worth being imaginary.
+        u, v = 2 * (0.05 + np.array([0.02, -0.02])), 2 * (0.05 - np.array([0.02, -0.02]))
+        mixed = 2 * (np.exp(u[1]) * np.cosh(v[0]) - 1)
+        assert 4 * np.sinh(u.sum() / 2) ** 2 < mixed < np.exp(u.sum()) - 1
+        for coupling, form in (("iid", "complex"), ("iid+antithetic", "real")):
+            found = ClusteredHybridFeatures(
+                R, S, 4, coupling, form="auto", query_squares=squares, key_squares=squares
+            )
+            assert found.form == form
+
     def test_smaller_error_on_clustered_data(self, rng: np.random.Generator) -> None:
         """Far below plain positive and trigonometric features; the margin is wide."""
         R, S = np.array([[2.0, -1.5, 1.0], [-1.5, 1, 2]]), np.array([[1.0, 2, -1.5], [1.5, 1, 1]])

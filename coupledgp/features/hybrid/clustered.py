@@ -50,7 +50,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     n_frequencies
         Number of frequencies m.
     coupling
-        Joint law of the frequencies.
+        Joint law of the frequencies. Antithetic ones ("orthogonal+antithetic") suit the real form.
     generator
         Seed or generator for the frequencies.
     query_squares, key_squares
@@ -102,15 +102,16 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         keys = check_centers(key_centers, "key_centers")
         super().__init__(queries.shape[1], kernel)
         m = check_positive_int(n_frequencies, "n_frequencies")
-        drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
+        law = parse_coupling(coupling)
+        drawn = law.sample(m, self.dim, "gaussian", generator)
         pairs = ClusterPairs(
             queries,
             keys,
             check_squares(query_squares, queries, "query_squares"),
             check_squares(key_squares, keys, "key_squares"),
         )
-        chosen = check_choice(form, FORMS, "form")
-        self.form = pairs.better_form() if chosen == "auto" else chosen
+        chosen, antithetic = check_choice(form, FORMS, "form"), getattr(law, "antithetic", False)
+        self.form = pairs.better_form(antithetic) if chosen == "auto" else chosen
         diagonals = pairs.diagonals(check_positive(max_ratio, "max_ratio"), self.form == "complex")
         buffers = {
             "frequencies": drawn,
@@ -269,15 +270,17 @@ class ClusterPairs:
         """Imaginary coordinates (u, w, d)."""
         return imaginary_parts(*self._squares)
 
-    def better_form(self) -> str:
+    def better_form(self, antithetic: bool) -> str:
         """The form of the lower variance at these moments, for equal numbers of features.
 
         Variances are summed over the pairs of clusters, each with the kernel at its centres.
+        Antithetic frequencies leave `4 sinh(U / 2)^2` of the variance `exp(U) - 1` of real forms.
         """
         real, imaginary = self._squares
         chosen = self._imaginary
         size = 2 * self.queries @ self.keys.T
-        positive = log_variance(real.sum(-1)) + size
+        total = real.sum(-1)
+        positive = size + (2 * log_variance(total) - total if antithetic else log_variance(total))
         u, v = (
             np.where(mask, part, 0.0).sum(-1)
             for mask, part in ((~chosen, real), (chosen, imaginary))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import coupledgp as cgp
 from coupledgp.attention import attend
+from coupledgp.attention.linear import within_values
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import AngularHybridFeatures, ClusteredHybridFeatures
 from tests.features.hybrid_cases import DIM, HYBRIDS
@@ -76,11 +77,16 @@ def test_module_masks(causal: bool, rng: np.random.Generator) -> None:
     q, k, v = module._project(*[x.transpose(0, 1)] * 3)
     root = (E // H) ** -0.25
     bias = (by_key + torch.zeros(2, 9).masked_fill(padding, -torch.inf))[:, None]
-    heads = dense(module.features, root * q, root * k, v, bias, causal)
+    unbounded = dense(module.features, root * q, root * k, v, bias, causal)
+    heads = unbounded.clone()
+    for b in range(2):
+        for t in range(9):
+            seen = v[b, :, : (t + 1 if causal else 9)][:, ~padding[b, : (t + 1 if causal else 9)]]
+            heads[b, :, t] = heads[b, :, t].clamp(seen.amin(1), seen.amax(1))
     joined = module.out_proj(heads.transpose(1, 2).flatten(2)).transpose(0, 1)
     torch.testing.assert_close(joined, output)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, H, 9, dtype=torch.float64))
-    torch.testing.assert_close(weights @ v, heads)
+    torch.testing.assert_close(weights @ v, unbounded)
     assert not weights[1, :, :, 6:].any()
     assert bool((weights.triu(1) == 0).all()) == causal
 
@@ -92,7 +98,7 @@ def test_scores_have_the_mean_of_exact_attention(causal: bool, rng: np.random.Ge
     hidden = torch.ones(4, 4, dtype=torch.bool).triu(1) if causal else torch.zeros(4, 4).bool()
     exact = (q @ k.T).masked_fill(hidden, -torch.inf).softmax(-1) @ v
     draws = []
-    for _ in range(600):
+    for _ in range(300):
         features = AngularHybridFeatures(DIM, 6, 3, "orthogonal", rng)
         totals = features.estimate(q, k).masked_fill(hidden, 0.0).sum(-1, keepdim=True)
         (log_q, f_q), (log_k, f_k) = features.leveled_queries(q), features.leveled_keys(k)
@@ -124,6 +130,22 @@ def test_approaches_exact_attention(causal: bool, rng: np.random.Generator) -> N
             square += float((result - expected).detach().square().mean())
         errors.append(square**0.5)
     assert errors[1] < errors[0] / 3
+
+
+@either
+def test_outputs_stay_within_the_values(causal: bool, rng: np.random.Generator) -> None:
+    values, attended = tensors(rng, (2, 5, 3), (2, 5, 3), scale=3.0)
+    bias = torch.zeros(2, 5)
+    bias[0, 0] = bias[1, 3] = -torch.inf
+    found = within_values(attended, values, bias, causal)
+    for b in range(2):
+        for t in range(5):
+            seen = [s for s in range(t + 1 if causal else 5) if bias[b, s] == 0]
+            own = values[b, seen]
+            expected = attended[b, t]
+            if seen:
+                expected = expected.clamp(own.amin(0), own.amax(0))
+            torch.testing.assert_close(found[b, t], expected)
 
 
 def test_the_past_does_not_see_the_future(rng: np.random.Generator) -> None:

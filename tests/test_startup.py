@@ -58,7 +58,8 @@ PUBLIC = {
     "coupledgp.features": """
         AngularCoefficient AngularHybridFeatures ClusteredHybridFeatures Coefficient
         ComplexExponentialFeatures FeatureMap FourierFeatures FourierSampler
-        GaussianCoefficient GaussianHybridFeatures HopPlan HybridFeatures
+        GaussianCoefficient GaussianHybridFeatures GaussianMixtureHybridFeatures HopPlan
+        HybridFeatures
         ImportanceLaplaceFeatures LaplaceFeatures LaplaceSampler LearnedCopula
         SoftmaxFeatures Truncation WalkFeatures Walks gram_loss learn_copula
         least_mean_variance plan_hops sample_walk_features sample_walks

@@ -149,7 +149,9 @@ def test_couplings_without_closed_form_are_refused(text: str) -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(InvalidInputError, match="features: expected one of 'fourier', 'laplace'"):
+    with pytest.raises(
+        InvalidInputError, match="features: expected one of 'fourier', 'importance-laplace'"
+    ):
         distance_mse("furier", "iid", 2, 2, 0.5)
     with pytest.raises(InvalidInputError, match="n_frequencies: expected an int >= 2"):
         conformity("iid", 1, 2, 0.5)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from coupledgp.attention.loss import AttentionLoss as AttentionLoss
     from coupledgp.attention.loss import attention_loss as attention_loss
     from coupledgp.attention.module import CoupledAttention as CoupledAttention
+    from coupledgp.attention.module import LeveledFeatures as LeveledFeatures
     from coupledgp.attention.module import PositiveFeatures as PositiveFeatures
+    from coupledgp.attention.proposal import attention_proposal as attention_proposal
 else:
     __all__, __getattr__, __dir__ = attach(__name__)

@@ -74,6 +74,32 @@ def attend(
     return torch.where(lost, even, quotient(numerator, denominator.masked_fill(lost, 1.0)))
 
 
+def within_values(attended: Tensor, values: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
+    """Attended values (..., L, D), each kept within the range of those that its query sees.
+
+    A weighted mean never leaves that range, so that this brings no estimate farther from exact
+    attention; features of either sign need it, where the sum of a query's scores is near zero.
+
+    Parameters
+    ----------
+    attended
+        Attended values (..., L, D).
+    values, bias, causal
+        As in `attend`.
+    """
+    low = high = values
+    if bias is not None:
+        left_out = (bias == -torch.inf)[..., None]
+        low = values.masked_fill(left_out, torch.inf)
+        high = values.masked_fill(left_out, -torch.inf)
+    if causal:
+        low, high = low.cummin(-2).values, high.cummax(-2).values
+    else:
+        low, high = low.amin(-2, keepdim=True), high.amax(-2, keepdim=True)
+    bounded = torch.minimum(torch.maximum(attended, low), high)
+    return torch.where(low <= high, bounded, attended)  # without a key there is no range
+
+
 def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
     """Attention in which every query sees every key; see `full_sums`."""
     return quotient(*full_sums(log_q, log_k, values))

@@ -8,8 +8,9 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from coupledgp.attention.linear import attend
+from coupledgp.attention.linear import attend, within_values
 from coupledgp.attention.masks import as_additive, check_attention_inputs, split_mask
+from coupledgp.attention.proposal import attention_proposal
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import ComplexExponentialFeatures
@@ -69,7 +70,9 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         The default is `ComplexExponentialFeatures` with `A = I`. `AngularHybridFeatures` and
         `GaussianHybridFeatures` have `leveled_queries` and `leveled_keys` instead: large scores
         are then estimated well too, at more features a frequency (`n_features`), and where the
-        estimated scores of a query have a negative sum, `attend` says what stands for it.
+        estimated scores of a query have a negative sum, `attend` says what stands for it. Weights
+        can then be negative, and outputs are kept within the range of the values that a query sees,
+        which exact attention never leaves.
     dropout
         Must be 0: attention weights are never formed, so none can be dropped.
     bias, kdim, vdim, batch_first, device, dtype
@@ -142,6 +145,70 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             raise CoupledGPError("redraw: frequencies are frozen in eval mode; call train() first")
         self.features.load_state_dict(self._draw(generator).state_dict())
 
+    def calibrate(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        is_causal: bool = False,
+        generator: Seed = None,
+    ) -> None:
+        """Draw frequencies anew, where attention between these rows needs them.
+
+        See `attention_proposal` for the law; `redraw` goes back to the normal law. The frequencies
+        do not depend on the rows that are attended to later, so that causal attention stays causal,
+        and scores stay unbiased. The law is that of the present parameters. It takes quadratic
+        time.
+
+        Parameters
+        ----------
+        query, key, value
+            Typical inputs, in the shapes of `forward`; keys are the queries, values the keys, if
+            None.
+        is_causal
+            Whether query t will see the keys s <= t only.
+        generator
+            Seed or generator for the frequencies.
+
+        Raises
+        ------
+        CoupledGPError
+            The module is in evaluation mode.
+        InvalidInputError
+            A shape does not fit, the coupling is antithetic, or the features are not positive
+            ones with `A = I`.
+        """
+        if not self.training:
+            raise CoupledGPError(
+                "calibrate: frequencies are frozen in eval mode; call train() first"
+            )
+        own = self.features
+        if not (isinstance(own, ComplexExponentialFeatures) and own.is_identity):
+            raise InvalidInputError(
+                "features: expected ComplexExponentialFeatures with A = I to calibrate, got "
+                f"{type(own).__name__}"
+            )
+        key = query if key is None else key
+        value = key if value is None else value
+        check_attention_inputs(query, key, value)
+        with torch.no_grad():
+            if query.ndim == 2:
+                query, key, value = (x[None] for x in (query, key, value))
+            elif not self.batch_first:
+                query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            q, k, _ = self._project(query, key, value)
+            root = self.head_dim**-0.25
+            frequencies, ratios = attention_proposal(
+                root * q.double(),
+                root * k.double(),
+                self.n_frequencies,
+                self.coupling,
+                is_causal,
+                generator,
+            )
+        state = own.state_dict() | {"frequencies": frequencies, "log_ratios": ratios}
+        own.load_state_dict(state)
+
     def forward(
         self,
         query: Tensor,
@@ -195,7 +262,10 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         with torch.autocast(q.device.type, enabled=False):
             log_q, log_k, *signed = self._log_features(q, k)
             factors = (signed[0], signed[1]) if signed else None
-            attended = attend(log_q, log_k, v.to(log_q.dtype), bias, causal, factors)
+            values = v.to(log_q.dtype)
+            attended = attend(log_q, log_k, values, bias, causal, factors)
+            if signed:
+                attended = within_values(attended, values, bias, causal)
             weights = None
             if need_weights:
                 eye = torch.eye(k.shape[-2], dtype=log_q.dtype, device=q.device)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
     from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
     from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+    from coupledgp.features.hybrid.mixture import (
+        GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
+    )
     from coupledgp.features.hybrid.registry import (
         register_softmax_features as register_softmax_features,
     )

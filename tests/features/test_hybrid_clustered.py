@@ -60,7 +60,7 @@ class TestClustered:
         features = ClusteredHybridFeatures(R, S, 5, generator=1, form=form)
         assert features.queries(X).shape[1] == features.n_features
         assert (form == "real") == bool((features.queries(X) >= 0).all())
-        diagonals = ClusterPairs(R, S, R**2, S**2).diagonals(10.0, form == "complex")
+        diagonals = ClusterPairs.without_spread(R, S).diagonals(10.0, form == "complex")
         for x, y in zip(X, Y, strict=True):
             i = np.linalg.norm(R - x, axis=1).argmin()
             j = np.linalg.norm(S - y, axis=1).argmin()
@@ -73,7 +73,7 @@ class TestClustered:
 
     def test_ratio_is_bounded(self) -> None:
         R, S = np.array([[0.0, 1.0, 0.0]]), np.array([[1.0, 0.0, 0.0]])
-        sizes = np.abs(ClusterPairs(R, S, R**2, S**2).diagonals(4.0, False)).ravel()
+        sizes = np.abs(ClusterPairs.without_spread(R, S).diagonals(4.0, False)).ravel()
         np.testing.assert_allclose(sizes, [2, 0.5, 1])
 
     def test_moments_are_least(self, rng: np.random.Generator) -> None:
@@ -131,6 +131,19 @@ class TestClustered:
         loose = {"query_squares": R**2 + 9, "key_squares": R**2 + 9}
         assert ClusteredHybridFeatures(R, R, 4, form="auto", **loose).form == "complex"
         assert ClusteredHybridFeatures(R, -R, 4, form="auto", **loose).form == "real"
+
+    def test_antithetic_frequencies_favour_the_real_form(self) -> None:
+        """At one pair of clusters of short vectors; both variances are written out."""
+        R, S, squares = np.array([[0.2, 0.2]]), np.array([[0.1, -0.1]]), np.full((1, 2), 0.05)
+        # g = .05 and r s = .02, -.02: the first coordinate is worth being imaginary.
+        u, v = 2 * (0.05 + np.array([0.02, -0.02])), 2 * (0.05 - np.array([0.02, -0.02]))
+        mixed = 2 * (np.exp(u[1]) * np.cosh(v[0]) - 1)
+        assert 4 * np.sinh(u.sum() / 2) ** 2 < mixed < np.exp(u.sum()) - 1
+        for coupling, form in (("iid", "complex"), ("iid+antithetic", "real")):
+            found = ClusteredHybridFeatures(
+                R, S, 4, coupling, form="auto", query_squares=squares, key_squares=squares
+            )
+            assert found.form == form
 
     def test_smaller_error_on_clustered_data(self, rng: np.random.Generator) -> None:
         """Far below plain positive and trigonometric features; the margin is wide."""

@@ -42,7 +42,7 @@ class TestCoefficients:
     def test_errors(self) -> None:
         with pytest.raises(InvalidInputError, match="width: expected a finite number > 0"):
             GaussianCoefficient(DIM, 4, width=0.0)
-        with pytest.raises(InvalidInputError, match="features: expected one of 'fourier', 'lap"):
+        with pytest.raises(InvalidInputError, match="features: expected one of 'fourier', 'imp"):
             GaussianCoefficient(DIM, 4, features="cosine")
         with pytest.raises(InvalidInputError, match=r"matrix: expected a number, shape \(3,\)"):
             GaussianCoefficient(DIM, 4, matrix=np.ones((2, 2)))

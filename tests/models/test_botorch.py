@@ -537,7 +537,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("name", "value", "message"),
         [
-            ("features", "cosine", "features: expected one of 'fourier', 'laplace'"),
+            ("features", "cosine", "features: expected one of 'fourier', 'importance-laplace'"),
             ("kernel", "gauss", "spectrum: expected one of 'gaussian'"),
             ("n_frequencies", 0, "n_frequencies: expected an int >= 1"),
             ("coupling", "orthogonl", "coupling: expected one of"),

@@ -1,5 +1,7 @@
 """Frequencies drawn where the training rows need them, inside the regressors."""
 
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from coupledgp.features import ImportanceLaplaceFeatures
 from coupledgp.features import registry as features_registry
 from coupledgp.features.importance import mixture_log_ratio
 from coupledgp.features.registry import make_features
+from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 
 RNG = np.random.default_rng(3)
 X = RNG.normal([0.5, -1.0], size=(160, 2))
@@ -128,3 +131,24 @@ def test_refusals() -> None:
         model(frequencies="fitted").fit(X, Y)
     with pytest.raises(InvalidInputError, match="would bias the estimates"):
         model(coupling="orthogonal+antithetic").fit(X, Y)
+
+
+def test_tables_read_in_passes_give_some_of_their_rows() -> None:
+    n_rows = KEPT_ROWS + 200
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n_rows, 2))
+    targets = np.sin(rows[:, 0])
+
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from ((rows[i : i + 4096], targets[i : i + 4096]) for i in range(0, n_rows, 4096))
+
+    fitted = model(n_frequencies=24, max_iter=2, n_restarts=0, lengthscale=2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two iterations are not all
+        fitted.fit_batches(batches)
+    own, points = fitted.features_, (rows - rows.mean(axis=0)) / 2.0
+    assert type(own) is ImportanceLaplaceFeatures
+    # The proposal of 4096 of the rows is near that of all of them.
+    expected = -mixture_log_ratio(own.frequencies.numpy(), points)
+    np.testing.assert_allclose(own.log_ratios, expected, atol=0.5)
+    assert np.abs(fitted.predict(rows[:50]) - targets[:50]).max() < 0.3

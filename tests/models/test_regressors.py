@@ -288,7 +288,10 @@ def test_awkward_tables(model):
 
 BAD = [
     ({"kernel": "gausian"}, "kernel: expected one of 'gaussian'"),
-    ({"features": "wavelet"}, "features: expected one of 'fourier', 'laplace'; got 'wavelet'"),
+    (
+        {"features": "wavelet"},
+        "features: expected one of 'fourier', 'importance-laplace', 'laplace'; got 'wavelet'",
+    ),
     ({"n_frequencies": 0}, "n_frequencies: expected an int >= 1, got 0"),
     ({"n_frequencies": 2.5}, "n_frequencies: expected an int >= 1, got 2.5"),
     ({"coupling": "orthogonal+pcn"}, "did you mean 'pnc'"),

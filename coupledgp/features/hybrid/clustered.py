@@ -50,7 +50,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     n_frequencies
         Number of frequencies m.
     coupling
-        Joint law of the frequencies.
+        Joint law of the frequencies. Antithetic ones ("orthogonal+antithetic") suit the real form.
     generator
         Seed or generator for the frequencies.
     query_squares, key_squares
@@ -100,22 +100,18 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     ) -> None:
         queries = check_centers(query_centers, "query_centers")
         keys = check_centers(key_centers, "key_centers")
-        if queries.shape[1] != keys.shape[1]:
-            raise InvalidInputError(
-                f"key_centers: expected {queries.shape[1]} columns as in query_centers, "
-                f"got {keys.shape[1]}"
-            )
         super().__init__(queries.shape[1], kernel)
         m = check_positive_int(n_frequencies, "n_frequencies")
-        drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
+        law = parse_coupling(coupling)
+        drawn = law.sample(m, self.dim, "gaussian", generator)
         pairs = ClusterPairs(
             queries,
             keys,
             check_squares(query_squares, queries, "query_squares"),
             check_squares(key_squares, keys, "key_squares"),
         )
-        chosen = check_choice(form, FORMS, "form")
-        self.form = pairs.better_form() if chosen == "auto" else chosen
+        chosen, antithetic = check_choice(form, FORMS, "form"), getattr(law, "antithetic", False)
+        self.form = pairs.better_form(antithetic) if chosen == "auto" else chosen
         diagonals = pairs.diagonals(check_positive(max_ratio, "max_ratio"), self.form == "complex")
         buffers = {
             "frequencies": drawn,
@@ -239,6 +235,18 @@ class ClusterPairs:
     query_squares: FloatArray
     key_squares: FloatArray
 
+    def __post_init__(self) -> None:
+        dims = self.queries.shape[1], self.keys.shape[1]
+        if dims[0] != dims[1]:
+            raise InvalidInputError(
+                f"key_centers: expected {dims[0]} columns as in query_centers, got {dims[1]}"
+            )
+
+    @classmethod
+    def without_spread(cls, queries: FloatArray, keys: FloatArray) -> Self:
+        """Pairs of clusters that are their centres (u, d) and (w, d)."""
+        return cls(queries, keys, np.square(queries), np.square(keys))
+
     def diagonals(self, max_ratio: float, complex_form: bool) -> ComplexArray:
         """Diagonals (u, w, d) of A, with `|a_k|^2` between `1 / max_ratio` and `max_ratio`."""
         x, y = self.query_squares[:, None], self.key_squares[None]
@@ -262,15 +270,17 @@ class ClusterPairs:
         """Imaginary coordinates (u, w, d)."""
         return imaginary_parts(*self._squares)
 
-    def better_form(self) -> str:
+    def better_form(self, antithetic: bool) -> str:
         """The form of the lower variance at these moments, for equal numbers of features.
 
         Variances are summed over the pairs of clusters, each with the kernel at its centres.
+        Antithetic frequencies leave `4 sinh(U / 2)^2` of the variance `exp(U) - 1` of real forms.
         """
         real, imaginary = self._squares
         chosen = self._imaginary
         size = 2 * self.queries @ self.keys.T
-        positive = log_variance(real.sum(-1)) + size
+        total = real.sum(-1)
+        positive = size + (2 * log_variance(total) - total if antithetic else log_variance(total))
         u, v = (
             np.where(mask, part, 0.0).sum(-1)
             for mask, part in ((~chosen, real), (chosen, imaginary))

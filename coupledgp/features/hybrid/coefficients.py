@@ -12,10 +12,11 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.base import Side, as_rows
+from coupledgp.features.base import FeatureMap
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
 from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.ground.validation import check_positive, check_positive_int
-from coupledgp.random import Seed
+from coupledgp.random import FloatArray, Seed
 
 
 class Coefficient(torch.nn.Module, ABC):
@@ -114,9 +115,12 @@ class AngularCoefficient(Coefficient):
 
 
 class GaussianCoefficient(Coefficient):
-    """The weight `lam = exp(-|x + M y|^2 / (2 c^2))`, from random features of the Gaussian kernel.
+    """The weight `g = exp(-|N x + M y|^2 / (2 c^2))`, from random features of the Gaussian kernel.
 
-    It is near one where `x` is near `-M y`, and falls to zero with their distance.
+    It is near one where `N x` is near `-M y`, and falls to zero with their distance. With a
+    `length` r it is `lam = 1 - (1 - g) / rho`, `rho = 1 - exp(-2 r^2 / c^2)`, which for vectors of
+    length r is one where `x = y` and zero where `x = -y` (M = -I, N = I; "Hybrid random features",
+    appendix F).
 
     Parameters
     ----------
@@ -129,18 +133,24 @@ class GaussianCoefficient(Coefficient):
     width
         Width c, in the units of the inputs.
     features
-        `"fourier"` (2n features, exact at `x = -M y`), `"laplace"` (n positive features) or other
-        ones, as in `parse_features`.
+        `"fourier"` (2n features, exact at `N x = -M y`), `"laplace"` (n positive features) or other
+        ones, as in `parse_features`. `SoftmaxFeatures` of the Gaussian kernel, such as a hybrid
+        estimator of its own, are taken as they are; `n_frequencies`, coupling and seed are then not
+        used.
     coupling
         Joint law of the frequencies.
     generator
         Seed or generator for the frequencies.
+    query_matrix
+        Real matrix N, as `matrix`.
+    length
+        Length r of all inputs, for the normalised weight; None: the weight is g.
     dtype, device
         Precision and device of the features.
     """
 
     matrix: Tensor
-    constant = 0.0
+    query_matrix: Tensor | None
 
     def __init__(
         self,
@@ -148,28 +158,41 @@ class GaussianCoefficient(Coefficient):
         n_frequencies: int,
         matrix: ArrayLike = -1.0,
         width: float = 1.0,
-        features: FeaturesLike = "fourier",
+        features: FeaturesLike | SoftmaxFeatures = "fourier",
         coupling: CouplingLike = "orthogonal+pnc",
         generator: Seed = None,
         *,
+        query_matrix: ArrayLike = 1.0,
+        length: float | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         self.width = check_positive(width, "width")
-        self.map = make_features(
-            features, dim, n_frequencies, coupling, generator=generator, dtype=dtype, device=device
-        )
+        self.map: FeatureMap | SoftmaxFeatures
+        if isinstance(features, SoftmaxFeatures):
+            if features.kernel != "gaussian" or features.dim != dim:
+                raise InvalidInputError(
+                    f"features: expected those of the Gaussian kernel in {dim} dimensions, got "
+                    f"those of the {features.kernel} kernel in {features.dim}"
+                )
+            self.map = features
+        else:
+            self.map = make_features(
+                features, dim, n_frequencies, coupling, generator=generator,
+                dtype=dtype, device=device,
+            )  # fmt: skip
         self.dim = self.map.dim
-        array = np.asarray(matrix, dtype=np.float64)
-        if array.ndim < 2:
-            array = np.diag(np.broadcast_to(array, dim))
-        if array.shape != (dim, dim) or not np.isfinite(array).all():
-            raise InvalidInputError(
-                f"matrix: expected a number, shape ({dim},) or ({dim}, {dim}), finite and real; "
-                f"got shape {np.shape(matrix)}"
-            )
-        self.register_buffer("matrix", torch.as_tensor(array).to(dtype=dtype, device=device))
+        self.share = 1.0
+        if length is not None:
+            self.share = -1 / math.expm1(-2 * (check_positive(length, "length") / self.width) ** 2)
+        self.constant = 1.0 - self.share
+        own = check_real_matrix(query_matrix, dim, "query_matrix")
+        arrays = {"matrix": check_real_matrix(matrix, dim, "matrix"), "query_matrix": own}
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.as_tensor(array).to(dtype=dtype, device=device))
+        if np.array_equal(own, np.eye(dim)):
+            self.query_matrix = None
 
     @property
     def n_features(self) -> int:
@@ -179,13 +202,38 @@ class GaussianCoefficient(Coefficient):
     @property
     def cost(self) -> int:
         """Multiplications: d n for the projections, the features, and d^2 for M."""
+        if isinstance(self.map, SoftmaxFeatures):
+            return self.map.cost + self.dim**2
         return self.dim * self.map.n_frequencies + self.n_features + self.dim**2
 
     def features(self, inputs: Tensor, side: Side) -> Tensor:
-        moved = inputs if side == "query" else -inputs @ self.matrix.mT
-        return self.map(moved / self.width)
+        is_query = side == "query"
+        matrix = self.query_matrix if is_query else -self.matrix
+        moved = (inputs if matrix is None else inputs @ matrix.mT) / self.width
+        made = (
+            self.map(moved)
+            if isinstance(self.map, FeatureMap)
+            else (self.map.queries if is_query else self.map.keys)(moved)
+        )
+        return self.share * made if is_query else made
 
     def exact(self, X: Tensor, Y: Tensor) -> Tensor:
         moved = as_rows(Y, self.dim, self.matrix, "Y") @ self.matrix.mT
-        sums = (X[..., :, None, :] + moved[..., None, :, :]) / self.width
-        return (-sums.square().sum(-1) / 2).exp()
+        own = as_rows(X, self.dim, self.matrix, "X")
+        if self.query_matrix is not None:
+            own = own @ self.query_matrix.mT
+        sums = (own[..., :, None, :] + moved[..., None, :, :]) / self.width
+        return self.constant + self.share * (-sums.square().sum(-1) / 2).exp()
+
+
+def check_real_matrix(matrix: ArrayLike, dim: int, name: str) -> FloatArray:
+    """Return a number, a diagonal (dim,) or a matrix (dim, dim) as a matrix, finite and real."""
+    array = np.asarray(matrix, dtype=np.float64)
+    if array.ndim == 0 or array.shape == (dim,):
+        array = np.diag(np.broadcast_to(array, dim))
+    if array.shape != (dim, dim) or not np.isfinite(array).all():
+        raise InvalidInputError(
+            f"{name}: expected a number, shape ({dim},) or ({dim}, {dim}), finite and real; "
+            f"got shape {np.shape(matrix)}"
+        )
+    return array

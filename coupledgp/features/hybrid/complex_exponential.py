@@ -54,9 +54,16 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
     dtype, device
         Precision and device of the features. Frequencies are drawn in float64 on the CPU and then
         converted.
+
+    Attributes
+    ----------
+    log_ratios
+        Buffer (m,): `log p(w_i) - log psi(w_i)` where the frequencies follow another law psi than
+        the normal law p; features are multiplied by the root of the ratio. Usually None.
     """
 
     frequencies: Tensor
+    log_ratios: Tensor | None
     query_real: Tensor | None
     query_imag: Tensor | None
     key_real: Tensor | None
@@ -78,6 +85,7 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         m = check_positive_int(n_frequencies, "n_frequencies")
         drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
         factor, inverse = check_matrix(matrix, self.dim)
+        self.register_buffer("log_ratios", None)
         self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
         for name, value in {"query": factor, "key": inverse}.items():
             for part, numbers in {"real": value.real, "imag": value.imag}.items():
@@ -108,6 +116,14 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
     def is_positive(self) -> bool:
         """Whether A is real, and so every feature positive."""
         return self.query_imag is None and self.key_imag is None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether `A = I`: plain positive features."""
+        matrix = self.query_real
+        if matrix is None or not self.is_positive:
+            return False
+        return torch.equal(matrix, torch.ones_like(matrix)) if matrix.ndim == 1 else False
 
     @property
     def n_features(self) -> int:
@@ -151,7 +167,19 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         norm = inputs.square().sum(-1, keepdim=True) if self.kernel == "gaussian" else None
         if self.is_positive:
             imag = None
-        return exponents(self.frequencies, real, imag, norm)
+        exponent, phase = exponents(self.frequencies, real, imag, norm)
+        return exponent if self.log_ratios is None else exponent + self.log_ratios / 2, phase
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        """Load a state; whether there are ratios is up to the state."""
+        stored = state_dict.get(f"{prefix}log_ratios")
+        if stored is not None and self.log_ratios is None:
+            self.log_ratios = torch.empty_like(stored).to(self.frequencies)
+        elif stored is None and f"{prefix}frequencies" in state_dict:
+            self.log_ratios = None
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def exponents(

@@ -297,9 +297,9 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         Joint law of the frequencies in each part.
     generator
         Seed or generator for all frequencies.
-    matrix, width, coefficient_features
-        Matrix M (a number, (d,) or (d, d)), width c and kind of features of the coefficient; see
-        `GaussianCoefficient`.
+    matrix, width, coefficient_features, length
+        Matrix M (a number, (d,) or (d, d)), width c, features of the coefficient, and the length r
+        of all inputs, for weights that are zero where `x = -y`; see `GaussianCoefficient`.
     shared
         Whether both estimators use the same frequencies.
     kernel, dtype, device
@@ -316,7 +316,8 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         *,
         matrix: ArrayLike = -1.0,
         width: float = 1.0,
-        coefficient_features: FeaturesLike = "fourier",
+        coefficient_features: FeaturesLike | SoftmaxFeatures = "fourier",
+        length: float | None = None,
         shared: bool = False,
         kernel: str = "softmax",
         dtype: torch.dtype = torch.float64,
@@ -328,7 +329,7 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         )
         coefficient = GaussianCoefficient(
             dim, n_coefficient_frequencies, matrix, width, coefficient_features, coupling, rng,
-            dtype=dtype, device=device,
+            length=length, dtype=dtype, device=device,
         )  # fmt: skip
         super().__init__([trigonometric, positive], [coefficient])
         self._shared = shared

@@ -28,10 +28,10 @@ LEAD = """# Fidelity to the papers
 
 Every published item of the papers that this package builds on: the command that measures it, our
 figures beside the published ones, and a verdict. Commands read `COUPLEDGP_DATA`. Errors in brackets
-are one standard error. A median is that of the repeats whose mean stands beside it. The distance z is
-in standard errors of both. A verdict follows from the
-statements: all of them hold, some, or none. This page is written by
-`python -m benchmarks.reproduction.fidelity` from what the commands recorded.
+are one standard error, a median is that of the repeats whose mean stands beside it, and the distance
+z is in standard errors of both. A verdict follows from the statements: all of them hold, some, or
+none. This page is written by `python -m benchmarks.reproduction.fidelity` from what the commands
+recorded.
 """
 
 

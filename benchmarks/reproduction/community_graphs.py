@@ -29,6 +29,8 @@ from graph_common import (
     table,
     with_error,
 )
+from graph_record import Cell, record_cells
+from record import Record, command
 from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.datasets import graphs
@@ -42,15 +44,29 @@ COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
 HALTS = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
-def n_draws(n_nodes: int, work: int) -> int:
-    """Draws that walk from `work` nodes in all, at least 100 and at most 1000."""
-    return int(np.clip(work // n_nodes, 100, 1000))
+def n_draws(n_nodes: int, work: int, least: int) -> int:
+    """Draws that walk from `work` nodes in all, at least `least` and at most 1000."""
+    return int(np.clip(work // n_nodes, least, 1000))
 
 
 def distance(squares: FloatArray, other: FloatArray) -> tuple[float, float]:
     """Gap `ratio - 1` of paired errors, and its standard error."""
     ratio, error = root_ratio(squares, other)
     return ratio - 1.0, error
+
+
+def record(cells: list[Cell], work: int, least: int) -> None:
+    """Figure 3 has cora alone, figure 10 the other graphs."""
+    kept = Record("community_graphs", command())
+    protocol = (
+        f"Draws of each cell: {work} over the number of nodes, at least {least} and at most 1000. "
+        "The last coupling is this package's own."
+    )
+    for name, own in (("Figure 3", True), ("Figure 10", False)):
+        chosen_cells = [cell for cell in cells if (cell.graph == "cora") is own]
+        if chosen_cells:
+            record_cells(kept.item("variance-reducing-couplings", name), chosen_cells, protocol)
+    kept.write()
 
 
 def main() -> None:
@@ -62,11 +78,13 @@ def main() -> None:
     parser.add_argument("--halts", nargs="+", type=float, default=list(HALTS))
     parser.add_argument("--work", type=int, default=100_000, help="start nodes in all draws")
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
+    parser.add_argument("--least", type=int, default=100, help="draws of the largest graphs")
+    parser.add_argument("--record", action="store_true", help="write the record")
     add_options(parser, COUPLINGS, walkers=True)
     arguments = parse_options(parser)
     if arguments.quick:
         arguments.graphs, arguments.work = arguments.graphs[:1], 1
-    lines, rows, distances = JsonLines(arguments.json), [], []
+    lines, rows, cells = JsonLines(arguments.json), [], list[Cell]()
     own = dict(zip(COUPLINGS, COUPLINGS, strict=True))
     # The claim needs its own couplings; others stand beside them.
     couplings = own | chosen(arguments, own)
@@ -74,7 +92,7 @@ def main() -> None:
     with reporter("community graphs") as tick:
         for name in arguments.graphs:
             target = Target(graphs.load(name).graph, KERNEL)
-            draws = n_draws(target.graph.n_nodes, arguments.work)
+            draws = n_draws(target.graph.n_nodes, arguments.work, arguments.least)
             for p in arguments.halts:
                 tick(f"{name} p={p}")
                 found = coupling_errors({"": target}, N_WALKS, p, couplings, range(draws))
@@ -85,7 +103,9 @@ def main() -> None:
                 others = list(couplings)[1:]
                 gaps = [distance(found["", "sigma"], found["", c]) for c in COUPLINGS[:2]]
                 ratios = [root_ratio(found["", c], base) for c in others]
-                distances.append([gap / error for gap, error in gaps])
+                shown = {c: root_ratio(found["", c], base) for c in COUPLINGS[1:]}
+                to_iid, to_antithetic = (gap / error for gap, error in gaps)
+                cells.append(Cell(name, p, shown, (to_iid, to_antithetic)))
                 rows.append(
                     [name, target.graph.n_nodes, p, draws, with_error(*root_mean(base))]
                     + [with_error(*ratio) for ratio in ratios]
@@ -98,7 +118,9 @@ def main() -> None:
                     )  # fmt: skip
     header = ["graph", "N", "p", "draws", "iid error", *list(couplings)[1:]]
     print(table([*header, "distance to iid", "distance to antithetic"], rows), "\n")
-    print(claim(np.array(distances)))
+    print(claim(np.array([cell.gaps for cell in cells])))
+    if arguments.record:
+        record(cells, arguments.work, arguments.least)
     if arguments.couplings is not None:
         results.print_comparisons()
     results.write(arguments.output)

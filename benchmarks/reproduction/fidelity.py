@@ -11,17 +11,27 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.reproduction.record import VERDICTS, Figure, Finding, Item, findings, items, papers
+from benchmarks.reproduction.record import (
+    FOLDER,
+    VERDICTS,
+    Figure,
+    Finding,
+    Item,
+    findings,
+    items,
+    papers,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
-DEVIATIONS = Path(__file__).parent / "items" / "deviations.md"
+DEVIATIONS = FOLDER / "items" / "deviations.md"
 LEAD = """# Fidelity to the papers
 
 Every published item of the papers that this package builds on: the command that measures it, our
 figures beside the published ones, and a verdict. Commands read `COUPLEDGP_DATA`. Errors in brackets
-are one standard error. The distance z is in standard errors of both. A verdict follows from the
-statements: all of them hold, some, or none. This page is written by
-`python -m benchmarks.reproduction.fidelity` from what the commands recorded.
+are one standard error, a median is that of the repeats whose mean stands beside it, and the distance
+z is in standard errors of both. A verdict follows from the statements: all of them hold, some, or
+none. This page is written by `python -m benchmarks.reproduction.fidelity` from what the commands
+recorded.
 """
 
 
@@ -67,17 +77,35 @@ def section(item: Item, found: tuple[str, Finding] | None) -> tuple[str, str]:
         if found is None:
             raise ValueError(f"{item.paper}, {item.name}: {item.script} has recorded nothing")
         command, finding = found
+        if item.script not in command or not (FOLDER / item.script).exists():
+            raise ValueError(f"{item.paper}, {item.name}: recorded by {command}, not {item.script}")
         claims = [
             f"* {'holds' if c.holds else '**does not hold**'}: {c.text}" for c in finding.claims
         ]
-        figures = [table(["", "ours", "published", "z"], [cells(f) for f in finding.figures])]
-        body = [f"`{command}`", "\n".join(claims), *(figures if finding.figures else [])]
+        body = [f"`{command}`", "\n".join(claims)]
+        if finding.figures:
+            body.append(comparison(finding.figures))
         return finding.verdict, text(item, finding.verdict, [*body, " ".join(finding.notes)])
     if item.test:
-        if not (PAGE.parents[1] / item.test.split("::")[0]).exists():
+        if not is_there(item.test):
             raise ValueError(f"{item.paper}, {item.name}: there is no {item.test}")
         return VERDICTS[3], text(item, VERDICTS[3], [f"Checked by `{item.test}`."])
     return VERDICTS[4], text(item, VERDICTS[4], [item.out_of_reach])
+
+
+def is_there(test: str) -> bool:
+    """Whether the tests have a file, and a function in it where one is named."""
+    path, _, name = test.partition("::")
+    file = PAGE.parents[1] / path
+    return file.exists() and f"def {name}(" in file.read_text("utf-8") if name else file.exists()
+
+
+def comparison(figures: list[Figure]) -> str:
+    """A table of figures; columns that none of them fills are left out."""
+    rows = [["figure", "ours", "median", "published", "z"], *map(cells, figures)]
+    kept = [k for k in range(len(rows[0])) if any(row[k] for row in rows[1:])]
+    head, *body = [[row[k] for k in kept] for row in rows]
+    return table(head, body)
 
 
 def text(item: Item, verdict: str, body: list[str]) -> str:
@@ -89,7 +117,8 @@ def cells(figure: Figure) -> list[str]:
     """One row of a table of figures."""
     distance = "" if figure.distance is None else f"{figure.distance:+.1f}"
     ours = number(figure.ours, figure.error)
-    return [figure.label, ours, number(figure.theirs, figure.their_error), distance]
+    theirs = number(figure.theirs, figure.their_error)
+    return [figure.label, ours, number(figure.median, None), theirs, distance]
 
 
 def number(value: float | None, error: float | None) -> str:

@@ -41,7 +41,7 @@ from graph_common import (
     table,
     with_error,
 )
-from mesh_frozen import FROZEN, print_frozen
+from mesh_frozen import FROZEN, print_frozen, record_frozen
 from mesh_tasks import PAPERS, SIGMA, Settings, Task, task
 
 from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
@@ -180,6 +180,8 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="+", help="some of the methods only; by how they begin (real)"
     )
+    parser.add_argument("--sizes", nargs="+", type=int, help="numbers of walkers (frozen)")
+    parser.add_argument("--record", action="store_true", help="write the record (frozen)")
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
     parser.add_argument("--show", nargs="+", help="files of --json to print, nothing else (real)")
     arguments = parser.parse_args()
@@ -190,7 +192,17 @@ def main() -> None:
     with reporter("mesh and traffic") as tick:
         if arguments.protocol == "frozen":
             methods = arguments.methods or list(FROZEN)
-            print_frozen(arguments.names, arguments.draws, methods, arguments.time, lines, tick)
+            found = print_frozen(
+                arguments.names,
+                arguments.draws,
+                methods,
+                arguments.time,
+                arguments.sizes,
+                lines,
+                tick,
+            )
+            if arguments.record:
+                record_frozen(found, arguments.draws)
             return
         rows: list[Settings] = []
         for name in arguments.names:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from graph_common import JsonLines, mean_and_error, n_errors, relative_error, table, with_error
 from mesh_tasks import PAPERS, SIGMA, Settings, Task, task
+from record import Finding, Record, command
 
 from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.diagnostics import gaussian_kl, nlpd, rmse
@@ -17,6 +18,8 @@ from coupledgp.random import FloatArray
 
 Tick = Callable[[str], None]
 Model: TypeAlias = GraphGPRegressor | ExactGraphGPRegressor
+# Kernel error, RMSE and KL (draws, 3) by data, number of walkers and method.
+Found: TypeAlias = dict[tuple[str, int, str], FloatArray]
 
 OURS: Settings = {**PAPERS, "coupling": "stratified+systematic", "hop_nodes": "power"}
 FROZEN: dict[str, Settings] = {
@@ -73,18 +76,20 @@ def frozen(
     n_draws: int,
     methods: list[str],
     time: float | None,
+    sizes: list[int] | None,
     lines: JsonLines,
     tick: Tick,
-) -> tuple[list[Any], list[list[Any]]]:
-    """The frozen hyperparameters, and one row for each number of walkers and method."""
+) -> tuple[list[Any], list[list[Any]], Found]:
+    """The frozen hyperparameters, one row for each number of walkers and method, and the figures."""
     problem = task(name, 0)
     tick(f"{name}: hyperparameters")
     teacher = fit_teacher(problem, time)
     truth = exact_truth(problem, teacher)
     summary = frozen_summary(name, teacher, truth)
     lines.write(what="frozen", data=name, **dict(zip(SUMMARY, summary, strict=True)))
-    rows = []
-    for m in (4, 8, 16) if name == "traffic" else (16, 32, 64):
+    rows: list[list[Any]] = []
+    every: Found = {}
+    for m in sizes or ((4, 8, 16) if name == "traffic" else (16, 32, 64)):
         found = {}
         for method in methods:
             tick(f"{name}: m={m} {method}")
@@ -92,7 +97,7 @@ def frozen(
                 truth.distances(at_frozen(teacher, problem, m, seed, FROZEN[method]))
                 for seed in range(n_draws)
             ]
-            found[method] = np.array(draws)
+            found[method] = every[name, m, method] = np.array(draws)
         for method, values in found.items():
             rows.append([name, m, method, *frozen_cells(values, found.get("iid"))])
             for figure, column in zip(("kernel_error", "rmse", "kl"), values.T, strict=True):
@@ -101,7 +106,7 @@ def frozen(
                     what=figure, data=name, n_walks=m, method=method, draws=n_draws,
                     mean=mean, error=error,
                 )  # fmt: skip
-    return summary, rows
+    return summary, rows, every
 
 
 def fit_teacher(problem: Task, time: float | None) -> Model:
@@ -161,11 +166,52 @@ def print_frozen(
     n_draws: int,
     methods: list[str],
     time: float | None,
+    sizes: list[int] | None,
     lines: JsonLines,
     tick: Tick,
-) -> None:
-    """Both tables of the papers' protocol."""
-    parts = [frozen(name, n_draws, methods, time, lines, tick) for name in names]
-    print(table(SUMMARY, [summary for summary, _ in parts]), "\n")
+) -> Found:
+    """Both tables of the papers' protocol; the figures of every draw."""
+    parts = [frozen(name, n_draws, methods, time, sizes, lines, tick) for name in names]
+    print(table(SUMMARY, [summary for summary, _, _ in parts]), "\n")
     header = ["data", "m", "method", "kernel error", "RMSE", "KL", "KL distance to iid"]
-    print(table(header, [row for _, rows in parts for row in rows]))
+    print(table(header, [row for _, rows, _ in parts for row in rows]))
+    return {key: values for _, _, found in parts for key, values in found.items()}
+
+
+def record_frozen(found: Found, n_draws: int) -> None:
+    """Figures 4 (meshes) and 11 (traffic): what sigma does to each figure of i.i.d. walkers."""
+    kept = Record("mesh_and_traffic", command())
+    for item, is_traffic in (("Figure 4", False), ("Figure 11", True)):
+        own = {key: values for key, values in found.items() if (key[0] == "traffic") is is_traffic}
+        if own:
+            record_sigma(kept.item("variance-reducing-couplings", item), own)
+            kept.findings[-1].note(
+                f"{n_draws} draws of walkers, one split; hyperparameters by the evidence of 8 i.i.d. "
+                "walkers, found with L-BFGS where the paper took 1000 steps of Adam."
+            )
+    kept.write()
+
+
+def record_sigma(finding: Finding, found: Found) -> None:
+    """Figures of i.i.d., antithetic and sigma walkers, and the claims about them."""
+    for (name, m, method), values in found.items():
+        for figure, column in zip(("kernel error", "RMSE", "KL"), values.T, strict=True):
+            finding.figure(f"{name}, m = {m}, {figure}, {method}", *mean_and_error(column))
+    cells = {(name, m) for name, m, _ in found}
+    means = {key: values.mean(0) for key, values in found.items()}
+    for index, figure in ((0, "kernel error"), (2, "KL to the exact posterior")):
+        for other in ("iid", "antithetic"):
+            finding.claim(
+                f"{figure}: sigma below {other} in each of {len(cells)} cells",
+                all(means[*cell, "sigma"][index] < means[*cell, other][index] for cell in cells),
+            )
+    gaps = [
+        mean_and_error(found[*cell, "sigma"][:, 1] - found[*cell, "iid"][:, 1]) for cell in cells
+    ]
+    finding.claim(
+        "test RMSE: sigma nowhere above iid by two standard errors",
+        all(gap <= 2 * error for gap, error in gaps),
+    )
+    best = max(means[*cell, "iid"][2] / means[*cell, "sigma"][2] for cell in cells)
+    if len({name for name, _ in cells}) > 1:
+        finding.claim(f"somewhere by a factor above 2 (KL: {best:.2f})", best > 2)

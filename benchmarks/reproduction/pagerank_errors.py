@@ -23,6 +23,8 @@ from graph_common import (
     table,
     with_error,
 )
+from graph_record import Cell, record_cells
+from record import Record, command
 from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp import pagerank
@@ -71,13 +73,14 @@ def main() -> None:
     parser.add_argument("--halts", nargs="+", type=float, default=list(HALTS))
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
+    parser.add_argument("--record", action="store_true", help="write the record")
     add_options(parser, COUPLINGS, walkers=True)
     arguments = parse_options(parser)
     if arguments.quick:
         arguments.graphs, arguments.halts, arguments.repeats = arguments.graphs[:1], [0.5], 20
     own = dict(zip(COUPLINGS, COUPLINGS, strict=True))
     couplings = list(own | chosen(arguments, own))
-    lines, rows, distances = JsonLines(arguments.json), [], []
+    lines, rows, cells = JsonLines(arguments.json), [], list[Cell]()
     results = Results("n_walks", ("error",))
     with reporter("pagerank") as tick:
         for name in arguments.graphs:
@@ -90,7 +93,9 @@ def main() -> None:
                         results.add(f"{name} p={p}", label, N_WALKS, seed, value)
                 gaps = [mean_and_error(found["sigma"] - found[c]) for c in COUPLINGS[:2]]
                 ratios = [ratio_of_means(found[c], found["iid"]) for c in couplings[1:]]
-                distances.append([gap / error for gap, error in gaps])
+                to_iid, to_antithetic = (gap / error for gap, error in gaps)
+                shown = dict(zip(couplings[1:], ratios, strict=True))
+                cells.append(Cell(name, p, shown, (to_iid, to_antithetic)))
                 base = mean_and_error(found["iid"])
                 rows.append(
                     [name, graph.n_nodes, p, f"{base[0]:.5f}"]
@@ -104,7 +109,12 @@ def main() -> None:
                     )  # fmt: skip
     header = ["graph", "N", "p", "iid error", *couplings[1:]]
     print(table([*header, "distance to iid", "distance to antithetic"], rows), "\n")
-    print(claim(np.array(distances)))
+    print(claim(np.array([cell.gaps for cell in cells])))
+    if arguments.record:
+        kept = Record("pagerank_errors", command())
+        protocol = f"{arguments.repeats} repeats of each cell (published: 1000)."
+        record_cells(kept.item("variance-reducing-couplings", "Figure 9"), cells, protocol)
+        kept.write()
     if arguments.couplings is not None:
         results.print_comparisons()
     results.write(arguments.output)

@@ -5,7 +5,7 @@ and where it is checked. That is one of `script` (a file beside this one, which 
 writes its part of the record), `test` (a file of the tests, for theorems and algorithms), or
 `out_of_reach` (the reason). A script hands its findings to a `Record`:
 
-    record = Record("uci_couplings", "python benchmarks/reproduction/uci_couplings.py --record")
+    record = Record("uci_couplings", command())
     table = record.item("variance-reducing-couplings", "Table 1")
     table.figure("orthogonal, concrete", ours=.59, error=.01, theirs=.627, their_error=.019)
     table.claim("orthogonal below iid on every set", holds=True)
@@ -21,6 +21,8 @@ page of all items.
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -34,13 +36,17 @@ VERDICTS = ("reproduced", "in part", "not reproduced", "by a test", "out of reac
 
 @dataclass(frozen=True)
 class Figure:
-    """One of our figures beside the published one, each with one standard error, where known."""
+    """One of our figures beside the published one, each with one standard error, where known.
+
+    `median` is that of the same repeats whose mean is `ours`, where a mean hides a few large ones.
+    """
 
     label: str
     ours: float
     error: float | None = None
     theirs: float | None = None
     their_error: float | None = None
+    median: float | None = None
 
     @property
     def distance(self) -> float | None:
@@ -76,9 +82,10 @@ class Finding:
         error: float | None = None,
         theirs: float | None = None,
         their_error: float | None = None,
+        median: float | None = None,
     ) -> None:
         """Add a figure of ours, with the published one where there is one."""
-        numbers = (ours, error, theirs, their_error)
+        numbers = (ours, error, theirs, their_error, median)
         self.figures.append(Figure(label, *(_rounded(number) for number in numbers)))  # type: ignore[arg-type]
 
     def claim(self, text: str, holds: bool) -> None:
@@ -139,6 +146,12 @@ class Item:
             raise ValueError(
                 f"{self.paper}, {self.name}: exactly one of script, test, out_of_reach"
             )
+
+
+def command() -> str:
+    """The command that started this process, as typed in the root of the repository."""
+    script = f"benchmarks/reproduction/{Path(sys.argv[0]).name}"
+    return shlex.join(["python", script, *sys.argv[1:]])
 
 
 def papers() -> dict[str, dict[str, str]]:

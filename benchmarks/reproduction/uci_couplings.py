@@ -9,7 +9,10 @@ features (Table 1), KL(exact || approximate) in nats per test point (Table 3) an
 predictions over that of i.i.d. (Table 4): each as mean and standard error over splits, beside the
 paper's figure and the distance between the two in standard errors of both.
 
-    COUPLEDGP_DATA=... python benchmarks/reproduction/uci_couplings.py [--draws 20] [--json OUT]
+    COUPLEDGP_DATA=... python benchmarks/reproduction/uci_couplings.py [--draws 20] [--record]
+
+A third group of features takes the lengthscale that Table 1 implies (`uci_record`) in place of the
+evidence's, and outputscale and noise by evidence: hyperparameters move the KL more than couplings.
 
 Couplings and tables of your own, with paired tests over splits (see `study_options`):
 
@@ -29,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.preprocessing import StandardScaler
 from study_options import Results, add_options, chosen, parse_options, read_table
+from uci_record import DATASETS, IMPLIED, PAPER, implied, write_record
 
 import coupledgp as cgp
 from coupledgp.couplings import (
@@ -38,8 +42,7 @@ from coupledgp.couplings import (
     parse_coupling,
 )
 from coupledgp.datasets import uci
-
-DATASETS = ("concrete", "abalone", "cpu", "power", "airfoil", "boston")
+from coupledgp.gp.columns import laplace_lengthscale
 
 
 @dataclass(frozen=True)
@@ -67,45 +70,13 @@ SYSTEMS = {
     "laplace": {
         "iid": "iid",
         "halton": "halton",
+        "sobol": "sobol",
         "orthogonal (antiparallel)": DirectionsAndNorms(AntiparallelDirections()),
         "orthogonal+pnc+antithetic": "orthogonal+pnc+antithetic",
         "orthogonal+stratified+antithetic": "orthogonal+stratified+antithetic",
     },
+    IMPLIED: {"iid": "iid", "orthogonal": "orthogonal", "orthogonal+pnc": "orthogonal+pnc"},
 }
-# (value, error as printed); order of DATASETS. Table 1: one standard error; 3 and 4: two.
-PAPER = {
-    ("fourier", "kernel"): {
-        "halton": [(1.028, 0.029), (0.991, 0.042), (0.995, 0.082), (0.913, 0.033), (0.927, 0.021), (1.176, 0.022)],
-        "orthogonal": [(0.627, 0.019), (0.535, 0.023), (0.617, 0.070), (0.669, 0.024), (0.586, 0.013), (0.639, 0.016)],
-        "orthogonal+pnc": [(0.563, 0.019), (0.433, 0.019), (0.544, 0.071), (0.547, 0.020), (0.481, 0.011), (0.606, 0.018)],
-    },
-    ("laplace", "kernel"): {
-        "halton": [(0.721, 0.067), (0.777, 0.031), (0.779, 0.084), (0.728, 0.015), (0.721, 0.021), (0.893, 0.028)],
-        "orthogonal (antiparallel)": [(0.418, 0.041), (0.546, 0.026), (0.614, 0.098), (0.527, 0.013), (0.489, 0.016), (0.360, 0.019)],
-        "orthogonal+pnc+antithetic": [(0.367, 0.043), (0.486, 0.027), (0.618, 0.119), (0.438, 0.013), (0.418, 0.016), (0.324, 0.019)],
-    },
-    ("fourier", "kl"): {
-        "iid": [(1.491, 0.053), (0.013, 0.0005), (1.570, 0.209), (0.150, 0.0035), (0.357, 0.0125), (2.128, 0.099)],
-        "halton": [(1.548, None), (0.014, None), (1.596, None), (0.138, None), (0.356, None), (2.263, None)],
-        "orthogonal": [(1.166, 0.057), (0.004, 0.0005), (1.635, 0.212), (0.029, 0.001), (0.235, 0.0085), (1.990, 0.096)],
-        "orthogonal+pnc": [(1.168, 0.057), (0.004, 0.0005), (1.589, 0.208), (0.029, 0.001), (0.235, 0.0085), (1.985, 0.095)],
-    },
-    ("laplace", "kl"): {
-        "iid": [(0.552, 0.032), (0.028, 0.0015), (5.925, 0.98), (0.199, 0.0055), (0.230, 0.012), (0.759, 0.034)],
-        "orthogonal (antiparallel)": [(0.486, None), (0.014, None), (5.494, None), (0.059, None), (0.165, None), (0.679, None)],
-        "orthogonal+pnc+antithetic": [(0.482, 0.029), (0.014, 0.001), (5.468, 0.89), (0.050, 0.003), (0.165, 0.009), (0.673, 0.029)],
-    },
-    ("fourier", "rmse"): {
-        "halton": [(v, None) for v in (1.013, 1.001, 1.005, 0.991, 0.999, 1.021)],
-        "sobol": [(v, None) for v in (1.010, 1.000, 1.004, 0.991, 0.997, 1.027)],
-        "orthogonal": [(v, None) for v in (0.917, 0.994, 1.019, 0.915, 0.930, 0.974)],
-        "orthogonal+pnc": [(v, None) for v in (0.917, 0.994, 1.033, 0.915, 0.930, 0.975)],
-    },
-    ("laplace", "rmse"): {
-        "orthogonal (antiparallel)": [(v, None) for v in (0.979, 0.990, 1.003, 0.899, 0.958, 0.979)],
-        "orthogonal+pnc+antithetic": [(v, None) for v in (0.981, 0.991, 1.006, 0.909, 0.958, 0.982)],
-    },
-}  # fmt: skip
 
 
 def split(name: str, number: int, target: str | None = None) -> tuple[np.ndarray, ...]:
@@ -122,25 +93,44 @@ def split(name: str, number: int, target: str | None = None) -> tuple[np.ndarray
     return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
 
 
-def run_split(all_systems: dict, name: str, number: int, draws: int, target: str | None) -> dict:
+def exact_gp(X: np.ndarray, y: np.ndarray, lengthscale: float | None) -> cgp.ExactGPRegressor:
+    """The exact GP by evidence, at a given lengthscale or with its own."""
+    fixed = () if lengthscale is None else ("lengthscale",)
+    gp = cgp.ExactGPRegressor(ard=False, lengthscale=lengthscale, fixed=fixed, random_state=0)
+    return gp.fit(X, y)
+
+
+def closed_form(name: str, n_splits: int) -> tuple[float, float, dict[str, float]]:
+    """Lengthscale that Table 1 implies, the evidence's (three splits), and errors at the first."""
+    splits = [split(name, number) for number in range(n_splits)]
+    fits = [np.median(exact_gp(X, y, None).lengthscale_) for X, y, *_ in splits[:3]]
+    lengthscale, errors = implied(name, [X_test for _, _, X_test, _ in splits], np.median(fits))
+    return lengthscale, float(np.median(fits)), errors
+
+
+def run_split(
+    all_systems: dict,
+    name: str,
+    number: int,
+    draws: int,
+    target: str | None,
+    implied_lengthscale: float | None = None,
+) -> dict:
     """Figures of every system on one split, averaged over draws of the frequencies."""
     X, y, X_test, y_test = split(name, number, target)
     dim, result = X.shape[1], {}
     for features, systems in all_systems.items():
         laplace = features == "laplace"
-        rule = cgp.models.sparse_spectrum.laplace_lengthscale(X, np.random.default_rng(0))
-        exact = cgp.ExactGPRegressor(
-            ard=False,
-            lengthscale=rule if laplace else None,
-            fixed=("lengthscale",) if laplace else (),
-            random_state=0,
-        ).fit(X, y)
+        given = implied_lengthscale if features == IMPLIED else None
+        if laplace:
+            given = laplace_lengthscale(X, np.random.default_rng(0))
+        exact = exact_gp(X, y, given)
         variance = y.var()
         for label, coupling in systems.items():
             rows = []
             for draw in range(draws):
                 gp = cgp.SparseSpectrumGPRegressor(
-                    features=features,
+                    features="laplace" if laplace else "fourier",
                     n_frequencies=2 * dim if laplace else dim,
                     coupling=coupling,
                     ard=False,
@@ -158,13 +148,19 @@ def run_split(all_systems: dict, name: str, number: int, draws: int, target: str
     return result
 
 
-def summarise(splits: list[dict], features: str, label: str, figure: str) -> tuple[float, float]:
-    """Mean and standard error over splits; relative to the first unless the figure is the KL."""
+def summarise(
+    splits: list[dict], features: str, label: str, figure: str
+) -> tuple[float, float, float]:
+    """Mean, standard error and median over splits; relative to the first unless it is the KL."""
     values = np.array([s[features, label][figure] for s in splits])
     if figure != "kl":
         first = next(system for kind, system in splits[0] if kind == features)
         values = values / [s[features, first][figure] for s in splits]
-    return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)
+    return (
+        float(values.mean()),
+        float(values.std(ddof=1) / len(values) ** 0.5),
+        float(np.median(values)),
+    )
 
 
 def table(results: dict[str, list[dict]], features: str, figure: str) -> Table:
@@ -176,7 +172,7 @@ def table(results: dict[str, list[dict]], features: str, figure: str) -> Table:
     for label in (system for kind, system in splits[0] if kind == features):
         cells = []
         for name in results:
-            mean, error = summarise(results[name], features, label, figure)
+            mean, error, _ = summarise(results[name], features, label, figure)
             cell = f"{mean:.3f} ({error:.3f})"
             published = PAPER[features, figure].get(label)
             if published is not None and name in DATASETS:
@@ -207,6 +203,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--features", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--record", action="store_true", help="write the record of all six sets")
     parser.add_argument("--json")
     labels = dict.fromkeys(label for systems in SYSTEMS.values() for label in systems)
     add_options(parser, labels, data=DATASETS)
@@ -220,10 +217,17 @@ def main() -> None:
         }
         for features in arguments.features
     }
-    results = {}
+    if arguments.record and (tuple(arguments.data) != DATASETS or set(systems) != set(SYSTEMS)):
+        parser.error("--record: expected all sets and features")
+    if not set(arguments.data) <= set(DATASETS):
+        systems.pop(IMPLIED, None)
+    results, closed = {}, {}
     for name in arguments.data:
+        if name in DATASETS and IMPLIED in systems:
+            closed[name] = closed_form(name, arguments.splits)
+        scale = closed[name][0] if name in closed else None
         calls = (
-            delayed(run_split)(systems, name, k, arguments.draws, arguments.target)
+            delayed(run_split)(systems, name, k, arguments.draws, arguments.target, scale)
             for k in range(arguments.splits)
         )
         results[name] = Parallel(arguments.jobs)(calls)
@@ -231,6 +235,10 @@ def main() -> None:
     for features, figure in PAPER:
         if features in systems:
             console.print(table(results, features, figure))
+    for name, (scale, evidence, errors) in closed.items():
+        console.print(f"{name}: implied lengthscale {scale:.2f}, evidence {evidence:.2f}, {errors}")
+    if arguments.record:
+        write_record(results, summarise, closed)
     collected = collect(results)
     collected.print_comparisons()
     collected.write(arguments.output)

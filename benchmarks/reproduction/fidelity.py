@@ -7,6 +7,7 @@ python -m benchmarks.reproduction.fidelity --check    fail if the page is not wh
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -94,10 +95,13 @@ def section(item: Item, found: tuple[str, Finding] | None) -> tuple[str, str]:
 
 
 def is_there(test: str) -> bool:
-    """Whether the tests have a file, and a function in it where one is named."""
-    path, _, name = test.partition("::")
+    """Whether the tests have a file, and the class and function in it that are named."""
+    path, *names = test.split("::")
     file = PAGE.parents[1] / path
-    return file.exists() and f"def {name}(" in file.read_text("utf-8") if name else file.exists()
+    if not file.exists():
+        return False
+    code = file.read_text("utf-8")
+    return all(re.search(rf"^ *(def|class) {name}\b", code, re.MULTILINE) for name in names)
 
 
 def comparison(figures: list[Figure]) -> str:

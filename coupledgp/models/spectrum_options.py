@@ -16,6 +16,7 @@ from coupledgp.inference.spectra.posterior_draw import (
     LEAST_PILOT_ROWS,
 )
 from coupledgp.inference.weights.stream import CHUNK_BYTES
+from coupledgp.selection.protocol import is_auto
 
 SPECTRA = ("sampled", "fitted")
 PROPOSALS = ("kernel", *LAWS, "auto")
@@ -113,12 +114,16 @@ def check_keeping(keep_rows: Any) -> None:
 
 def check_use_of_queries(model: Any) -> None:
     """Refuse query points where the objective does not use them."""
-    moved = model.frequencies == "fitted" and model.objective == "posterior-kl"
-    if not moved and model.proposal == "kernel":
+    fitted = model.frequencies == "fitted"
+    used = model.objective == "posterior-kl" if fitted else model.proposal != "kernel"
+    chosen = [name for name in ("n_frequencies", "coupling") if is_auto(getattr(model, name))]
+    if not used or chosen:
         raise InvalidInputError(
-            "queries: expected none unless proposal='posterior', or frequencies='fitted' and "
-            f"objective='posterior-kl', got proposal={model.proposal!r}, "
-            f"frequencies={model.frequencies!r}, objective={model.objective!r}"
+            "queries: expected none unless frequencies of a given number and coupling are drawn "
+            "for the posterior, or fitted with objective='posterior-kl', got "
+            f"n_frequencies={model.n_frequencies!r}, coupling={model.coupling!r}, "
+            f"proposal={model.proposal!r}, frequencies={model.frequencies!r}, "
+            f"objective={model.objective!r}"
         )
 
 

@@ -112,7 +112,13 @@ def test_wrong_query_points(queries):
 
 
 @pytest.mark.parametrize(
-    "options", [{"objective": "evidence"}, {"frequencies": "sampled"}, {"n_frequencies": "auto"}]
+    "options",
+    [
+        {"objective": "evidence", "frequencies": "fitted"},
+        {"frequencies": "sampled", "proposal": "kernel"},
+        {"n_frequencies": "auto"},
+        {"coupling": "auto"},
+    ],
 )
 def test_idle_query_points_are_refused(options):
     model = cgp.SparseSpectrumGPRegressor(**({"random_state": 0} | options))

@@ -156,7 +156,7 @@ def test_what_is_refused(parameters, text):
 
 
 def test_queries_need_a_use():
-    with pytest.raises(InvalidInputError, match="queries: expected none unless proposal"):
+    with pytest.raises(InvalidInputError, match="queries: expected none unless frequencies"):
         model(proposal="kernel").fit(X, Y, queries=X_TEST)
 
 

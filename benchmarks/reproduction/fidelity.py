@@ -7,6 +7,7 @@ python -m benchmarks.reproduction.fidelity --check    fail if the page is not wh
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -94,10 +95,12 @@ def section(item: Item, found: tuple[str, Finding] | None) -> tuple[str, str]:
 
 
 def is_there(test: str) -> bool:
-    """Whether the tests have a file, and a function in it where one is named."""
-    path, _, name = test.partition("::")
-    file = PAGE.parents[1] / path
-    return file.exists() and f"def {name}(" in file.read_text("utf-8") if name else file.exists()
+    """Whether the tests have a file, and what follows its name: classes and a function."""
+    path, *names = test.split("::")
+    if not (file := PAGE.parents[1] / path).exists():
+        return False
+    source = file.read_text("utf-8")
+    return all(re.search(rf"\b(def|class) {re.escape(name)}\b", source) for name in names)
 
 
 def comparison(figures: list[Figure]) -> str:

@@ -138,3 +138,11 @@ def test_every_script_and_test_of_a_list_exists(paper):
     for item in record.items(paper):
         assert not item.script or (record.FOLDER / item.script).exists(), item
         assert not item.test or fidelity.is_there(item.test), item
+
+
+def test_tests_are_named_by_file_class_and_function():
+    assert fidelity.is_there("tests/features/test_hybrid.py::TestAngular::test_error")
+    assert fidelity.is_there("tests/test_fidelity.py")
+    assert not fidelity.is_there("tests/features/test_hybrid.py::TestAngular::test_err")
+    assert not fidelity.is_there("tests/features/test_hybrid.py::Angular::test_error")
+    assert not fidelity.is_there("tests/features/test_hybrids.py")

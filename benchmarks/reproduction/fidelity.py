@@ -95,13 +95,12 @@ def section(item: Item, found: tuple[str, Finding] | None) -> tuple[str, str]:
 
 
 def is_there(test: str) -> bool:
-    """Whether the tests have a file, and the class and function in it that are named."""
+    """Whether the tests have a file, and what follows its name: classes and a function."""
     path, *names = test.split("::")
-    file = PAGE.parents[1] / path
-    if not file.exists():
+    if not (file := PAGE.parents[1] / path).exists():
         return False
-    code = file.read_text("utf-8")
-    return all(re.search(rf"^ *(def|class) {name}\b", code, re.MULTILINE) for name in names)
+    source = file.read_text("utf-8")
+    return all(re.search(rf"\b(def|class) {re.escape(name)}\b", source) for name in names)
 
 
 def comparison(figures: list[Figure]) -> str:

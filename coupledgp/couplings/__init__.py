@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from coupledgp.couplings.walkers.lengths import AntitheticLengths as AntitheticLengths
     from coupledgp.couplings.walkers.lengths import IidLengths as IidLengths
     from coupledgp.couplings.walkers.lengths import Lengths as Lengths
+    from coupledgp.couplings.walkers.lengths import MultiSigmaLengths as MultiSigmaLengths
     from coupledgp.couplings.walkers.lengths import SigmaLengths as SigmaLengths
     from coupledgp.couplings.walkers.lengths import StratifiedLengths as StratifiedLengths
     from coupledgp.couplings.walkers.registry import WalkerCoupling as WalkerCoupling
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from coupledgp.couplings.walkers.registry import register_lengths as register_lengths
     from coupledgp.couplings.walkers.registry import register_steps as register_steps
     from coupledgp.couplings.walkers.sigma import solve_sigma as solve_sigma
+    from coupledgp.couplings.walkers.sigma import solve_sigmas as solve_sigmas
     from coupledgp.couplings.walkers.sigma_weights import posterior_weights as posterior_weights
     from coupledgp.couplings.walkers.steps import IndependentSteps as IndependentSteps
     from coupledgp.couplings.walkers.steps import RepellingSteps as RepellingSteps

@@ -12,6 +12,7 @@ from coupledgp.couplings import (
     IidLengths,
     IndependentSteps,
     MatchedLaw,
+    MultiSigmaLengths,
     RepellingSteps,
     SigmaLengths,
     StratifiedLengths,
@@ -178,6 +179,42 @@ def test_sigma_pairs_lie_in_matched_quantiles() -> None:
     np.testing.assert_array_equal(np.array(sigma)[first[off_edge]], second[off_edge])
 
 
+def test_every_walker_of_multi_sigma_lies_in_its_quantile() -> None:
+    law, order = GeometricLaw(0.02), 3
+    f = 0.5 ** np.arange(601)
+    lengths = MultiSigmaLengths(order).prepare(law, f, 600)
+    assert lengths.prepare(law, f, 600) is lengths
+    drawn = lengths.sample(law, 600, LengthUniforms(0, np.arange(2000), 4))
+    sigma = solver.solve_sigmas(f, law.survival(600), 4, order)
+    edges = law.lengths(np.array([1 / 3, 2 / 3]), 600)
+    quantiles = np.searchsorted(edges, drawn, side="right")
+    off_edge = ~np.isin(drawn, edges).any(axis=1)
+    np.testing.assert_array_equal(sigma[:, quantiles[off_edge, 0]].T, quantiles[off_edge])
+
+
+def test_two_walkers_of_multi_sigma_are_those_of_sigma() -> None:
+    law, f = GeometricLaw(0.3), 0.5 ** np.arange(41)
+    one, other = (
+        lengths.prepare(law, f, 40).sample(law, 40, LengthUniforms(3, np.arange(300), 2))
+        for lengths in (SigmaLengths(), MultiSigmaLengths())
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_multi_sigma_keeps_the_law_of_each_walker() -> None:
+    law, n = GeometricLaw(0.3), 20_000
+    lengths = MultiSigmaLengths(7).prepare(law, 0.5 ** np.arange(41), 40)
+    drawn = lengths.sample(law, 40, LengthUniforms(1, np.arange(n), 5))
+    for t, survival in enumerate(law.survival(40)[:8]):
+        error = 4 * np.sqrt(survival * (1 - survival) / n)
+        np.testing.assert_allclose((drawn >= t).mean(axis=0), survival, atol=error + 1e-12)
+
+
+def test_multi_sigma_is_solved_for_a_series() -> None:
+    with pytest.raises(InvalidInputError, match="survival: expected that of a series"):
+        MultiSigmaLengths().sample(GeometricLaw(0.3), 9, LengthUniforms(1, np.arange(2), 2))
+
+
 def test_stratified_lengths_use_every_stratum() -> None:
     law = MatchedLaw([1.0, 1.0])  # survival 1, 1/sqrt(2)
     drawn = StratifiedLengths().sample(law, 1, LengthUniforms(0, np.arange(500), 10))
@@ -192,7 +229,7 @@ def test_matched_survival_is_the_root_tail_sum() -> None:
 
 
 def test_text_forms_round_trip() -> None:
-    assert len(available_walker_couplings()) == 12
+    assert len(available_walker_couplings()) == 15
     for text in available_walker_couplings():
         assert str(parse_walker_coupling(text)) == text
     with pytest.raises(InvalidInputError, match="did you mean 'sigma'"):
@@ -257,6 +294,25 @@ def test_quadratic_sigma_is_optimal_and_projections_come_near() -> None:
     small = solver.compress(vectors, 200, np.random.default_rng(0))
     compressed = solver.best_permutation(small, start)
     assert values[tuple(compressed.tolist())] <= 1.1 * min(values.values())
+
+
+def test_each_permutation_is_the_best_given_those_before() -> None:
+    f, survival, n = 0.5 ** np.arange(30), GeometricLaw(0.2).survival(29), 5
+    graph = plain_graph()
+    sigma = solver.solve_sigmas(f, survival, 4, n, graph)
+    np.testing.assert_array_equal(sigma[0], np.arange(n))
+    np.testing.assert_array_equal(sigma[1], solve_sigma(f, survival, n, graph))
+    values = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
+    v = solver.quantile_features(f, survival, n, values)
+    for k in range(1, 4):
+        before = v[sigma[:k]].sum(axis=0)
+        costs = {
+            other: ((before + v[list(other)]) ** 4).sum()
+            for other in itertools.permutations(range(n))
+        }
+        assert costs[tuple(sigma[k].tolist())] <= min(costs.values()) * (1 + n * solver.TIE)
+    fewer = solver.solved_permutations(f, survival, 3, n, graph)
+    np.testing.assert_array_equal(fewer, sigma[:3])
 
 
 def test_solver_is_cached_and_accepts_a_reference() -> None:

@@ -34,6 +34,13 @@ def sampled():
     return model(proposal="kernel").fit(X, Y)
 
 
+def test_by_default_no_draw_is_made_where_nothing_is_to_gain():
+    gp = model(lengthscale=8.0, noise=2.0, outputscale=0.5, optimizer=None)
+    gp.fit(X, Y)
+    assert gp.proposal_.name == "kernel"
+    assert "which leaves little to gain" in gp.explain()
+
+
 def test_by_default_a_draw_is_made_where_it_gains(sampled):
     gp = model().fit(X, Y)
     assert gp.proposal_.name == "posterior"

@@ -10,7 +10,11 @@ from typing import TypeAlias
 import numpy as np
 
 from coupledgp.couplings.walkers.length_laws import LengthLaw
-from coupledgp.couplings.walkers.sigma import check_permutation, solved_permutation
+from coupledgp.couplings.walkers.sigma import (
+    check_permutation,
+    solved_permutation,
+    solved_permutations,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.ground.validation import check_positive_int
@@ -150,3 +154,52 @@ class SigmaLengths(Lengths):
         quantile = np.floor(u[:, 0:half:2] * sigma.size).astype(np.int64)
         u[:, 1:half:2] = (sigma[quantile] + partner[:, 1:half:2]) / sigma.size
         return law.lengths(u, max_length)
+
+
+@dataclass(frozen=True)
+class MultiSigmaLengths(Lengths):
+    """All walkers of a node in matched quantiles: the k-th in sigma_k(q) of n equal bins.
+
+    The generalisation of `SigmaLengths` to m - 1 permutations, which "Variance-reducing couplings"
+    proposes in section 4.1. For two walkers it is `SigmaLengths`.
+
+    Parameters
+    ----------
+    order
+        Number n of quantiles.
+    reference
+        Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
+    modulation, survival
+        Series and survival of the length law that it is solved for, which `prepare` gives it.
+    """
+
+    order: int = 30
+    reference: Graph | None = None
+    modulation: tuple[float, ...] = ()
+    survival: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.order, "order")
+
+    def prepare(self, law: LengthLaw, modulation: FloatArray, max_length: int) -> Lengths:
+        if self.survival:
+            return self
+        solved_for = (
+            tuple(np.asarray(modulation).tolist()),
+            tuple(law.survival(max_length).tolist()),
+        )
+        return MultiSigmaLengths(self.order, self.reference, *solved_for)
+
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        if not self.survival:
+            raise InvalidInputError("survival: expected that of a series; call prepare first")
+        u, within = uniforms(0), uniforms(1)
+        sigma = solved_permutations(
+            np.array(self.modulation), np.array(self.survival), u.shape[1], self.order,
+            self.reference,
+        )  # fmt: skip
+        quantile = np.floor(u[:, :1] * self.order).astype(np.int64)
+        # The first walker's own place in its quantile is that of the first uniforms.
+        within[:, :1] = u[:, :1] * self.order - quantile
+        walkers = np.arange(u.shape[1])
+        return law.lengths((sigma[walkers, quantile] + within) / self.order, max_length)

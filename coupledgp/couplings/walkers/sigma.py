@@ -160,6 +160,44 @@ def solve_sigma(
     return project_and_assign(vectors, start, n_projections, rng)
 
 
+def solve_sigmas(
+    modulation: ArrayLike,
+    survival: ArrayLike,
+    n_walks: int,
+    order: int = 30,
+    reference: Graph | None = None,
+) -> IntArray:
+    """Solve for permutations that couple the lengths of m walkers, one walker after another.
+
+    Given the quantiles of the walkers before, the k-th permutation has the least cost
+    `sum_q sum_lam (sum_{j < k} v_{sigma_j(q)} + v_{sigma_k(q)})^4` of all, an assignment problem.
+    The first is the identity and the second that of `solve_sigma`. "Variance-reducing couplings"
+    proposes to combine m - 1 permutations, and does not measure it.
+
+    Parameters
+    ----------
+    modulation, survival, order, reference
+        As in `solve_sigma`.
+    n_walks
+        Number of walkers m.
+
+    Returns
+    -------
+    IntArray
+        Quantiles `sigma_k(q)` of the k-th walker for q = 0..n-1, shape (m, n).
+    """
+    check_positive_int(order, "order")
+    check_positive_int(n_walks, "n_walks")
+    graph = erdos_renyi(REFERENCE_NODES, REFERENCE_DEGREE) if reference is None else reference
+    eigenvalues = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
+    v = quantile_features(modulation, survival, order, eigenvalues)
+    found, sums = [np.arange(order)], v.copy()
+    while len(found) < n_walks:
+        found.append(assign(((sums[:, None, :] + v[None, :, :]) ** 4).sum(axis=-1)))
+        sums += v[found[-1]]
+    return np.array(found, dtype=np.int64)
+
+
 def _root(weights: FloatArray, size: int) -> FloatArray:
     """The symmetric matrix R (N, N) with `R R' = Q`."""
     if np.shape(weights) != (size, size):
@@ -287,6 +325,16 @@ def check_permutation(permutation: ArrayLike) -> IntArray:
     return values.astype(np.int64)
 
 
+def solved_permutations(
+    modulation: FloatArray, survival: FloatArray, n_walks: int, order: int, reference: Graph | None
+) -> IntArray:
+    """Solve for permutations (m, n) as `solve_sigmas` does, and remember the solutions."""
+    # Those of fewer walkers are the first of these.
+    rounded = 1 << (n_walks - 1).bit_length()
+    f, s = np.ascontiguousarray(modulation), np.ascontiguousarray(survival)
+    return _all_solved(f.tobytes(), s.tobytes(), rounded, order, reference)[:n_walks]
+
+
 def solved_permutation(
     modulation: FloatArray, survival: FloatArray, order: int, reference: Graph | None
 ) -> IntArray:
@@ -308,3 +356,11 @@ def solved_permutation(
 @lru_cache(maxsize=128)
 def _solved(modulation: bytes, survival: bytes, order: int, reference: Graph | None) -> IntArray:
     return solve_sigma(np.frombuffer(modulation), np.frombuffer(survival), order, reference)
+
+
+@lru_cache(maxsize=128)
+def _all_solved(
+    modulation: bytes, survival: bytes, n_walks: int, order: int, reference: Graph | None
+) -> IntArray:
+    f, s = np.frombuffer(modulation), np.frombuffer(survival)
+    return solve_sigmas(f, s, n_walks, order, reference)

@@ -53,8 +53,10 @@ LEAST_EIGENVALUE = 1e-12
 MOST_UNEVEN, EQUAL_SHARE = 30.0, 0.1
 # Where "auto" draws for the posterior: frequencies per dimension from which it gains, rows from
 # which a pilot says enough, and the expected KL of independent frequencies, nats per query, up to
-# which the second order holds.
-LEAST_PER_DIMENSION, LEAST_DRAWN_ROWS, MOST_KL = 16, 200, 0.1
+# which the second order holds and from which there is something to gain.
+LEAST_PER_DIMENSION, LEAST_DRAWN_ROWS, MOST_KL, LEAST_KL = 16, 200, 0.1, 1e-4
+# Frequencies that tell the expected KL well enough to decide.
+SCOUTS = 512
 # Fewest rows that can be divided into a pilot's rows and its queries.
 LEAST_PILOT_ROWS = 3
 # Steps of the logarithms of a pilot's hyperparameters: searches end within their tolerance, on each
@@ -268,9 +270,16 @@ class WeighedPool:
     def of(
         cls, form: PosteriorForm, dim: int, n_frequencies: int, rng: np.random.Generator
     ) -> WeighedPool:
-        """Draw a pool for a draw of m frequencies of `dim` dimensions; O(N (n + p)^2)."""
+        """Draw a pool that is large enough for a draw of m frequencies."""
         m = n_frequencies
         size = max(min(max(POOL_FACTOR * m, LEAST_POOL), MOST_POOL), 2 * m)
+        return cls.drawn(form, dim, size, rng)
+
+    @classmethod
+    def drawn(
+        cls, form: PosteriorForm, dim: int, size: int, rng: np.random.Generator
+    ) -> WeighedPool:
+        """Draw a pool of N frequencies of `dim` dimensions; O(N (n + p)^2)."""
         pool = POOL.sample(size, dim, form.spectrum, rng)
         atoms = form.atoms(pool)
         return cls(form, pool, atoms, form.diagonal(atoms))

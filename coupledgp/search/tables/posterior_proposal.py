@@ -16,7 +16,9 @@ from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_draw import (
     LAWS,
+    LEAST_KL,
     MOST_KL,
+    SCOUTS,
     Proposal,
     WeighedPool,
     pilot_form,
@@ -94,12 +96,14 @@ def drawn_for_posterior(
         rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
         None if rows.queries is None else rows.queries - center, rows.n_counted,
     )  # fmt: skip
-    pool = WeighedPool.of(form, own.dim, own.n_frequencies, rng)
-    independent = pool.independent_kl(own.n_frequencies)
-    if independent > MOST_KL and not as_asked:
+    (of_scouts,) = rng.spawn(1)
+    scouts = WeighedPool.drawn(form, own.dim, SCOUTS, of_scouts)
+    independent = scouts.independent_kl(own.n_frequencies)
+    if not (as_asked or LEAST_KL <= independent <= MOST_KL):
+        near = independent < LEAST_KL
         reason = (
-            f"independent ones are {independent:.2g} nats per point from the exact "
-            "posterior, too far for a draw for it"
+            f"independent ones are {independent:.2g} nats per point from the exact posterior, "
+            + ("which leaves little to gain" if near else "too far for a draw for it")
         )
         return prior, search, Proposal("kernel", reason)
     if independent > MOST_KL:
@@ -110,6 +114,7 @@ def drawn_for_posterior(
             PrecisionWarning,
             stacklevel=levels_to_caller(),
         )
+    pool = WeighedPool.of(form, own.dim, own.n_frequencies, rng)
     draw = pool.draw(own.n_frequencies, rng, LAWS[proposal])
     moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)

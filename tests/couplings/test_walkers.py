@@ -229,7 +229,7 @@ def test_matched_survival_is_the_root_tail_sum() -> None:
 
 
 def test_text_forms_round_trip() -> None:
-    assert len(available_walker_couplings()) == 15
+    assert len(available_walker_couplings()) == 12
     for text in available_walker_couplings():
         assert str(parse_walker_coupling(text)) == text
     with pytest.raises(InvalidInputError, match="did you mean 'sigma'"):

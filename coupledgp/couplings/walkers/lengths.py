@@ -161,7 +161,9 @@ class MultiSigmaLengths(Lengths):
     """All walkers of a node in matched quantiles: the k-th in sigma_k(q) of n equal bins.
 
     The generalisation of `SigmaLengths` to m - 1 permutations, which "Variance-reducing couplings"
-    proposes in section 4.1. For two walkers it is `SigmaLengths`.
+    proposes in section 4.1. For two walkers it is `SigmaLengths`; for more it gains little over
+    pairs and nothing over strata (docs/graphs.md), and has no name in texts. Only series of kernels
+    prepare it.
 
     Parameters
     ----------

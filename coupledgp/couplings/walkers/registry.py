@@ -12,7 +12,6 @@ from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     IidLengths,
     Lengths,
-    MultiSigmaLengths,
     SigmaLengths,
     StratifiedLengths,
 )
@@ -34,7 +33,6 @@ LENGTHS: Registry[Lengths] = Registry(
         "iid": IidLengths(),
         "antithetic": AntitheticLengths(),
         "sigma": SigmaLengths(),
-        "multi-sigma": MultiSigmaLengths(),
         "stratified": StratifiedLengths(),
     },
     vocabulary=WORDS,
@@ -114,9 +112,9 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
     Parameters
     ----------
     coupling
-        `lengths[+steps]` with lengths `"iid"`, `"antithetic"`, `"sigma"`, `"multi-sigma"` or
-        `"stratified"` and steps `"independent"` (if left out), `"repelling"` or `"systematic"`, as
-        in `"stratified+systematic"`; names added by `register_lengths` and `register_steps` count.
+        `lengths[+steps]` with lengths `"iid"`, `"antithetic"`, `"sigma"` or `"stratified"` and
+        steps `"independent"` (if left out), `"repelling"` or `"systematic"`, as in
+        `"stratified+systematic"`; names added by `register_lengths` and `register_steps` count.
     name
         Name of the argument in error messages.
 

@@ -85,8 +85,8 @@ class Finding:
         median: float | None = None,
     ) -> None:
         """Add a figure of ours, with the published one where there is one."""
-        numbers = (ours, error, theirs, their_error, median)
-        self.figures.append(Figure(label, *(_rounded(number) for number in numbers)))  # type: ignore[arg-type]
+        others = (_rounded(number) for number in (error, theirs, their_error, median))
+        self.figures.append(Figure(label, float(f"{float(ours):.4g}"), *others))
 
     def claim(self, text: str, holds: bool) -> None:
         """Add a statement of the paper and whether our figures uphold it."""
@@ -122,8 +122,8 @@ class Record:
 
     def write(self, folder: Path = FINDINGS) -> Path:
         """Write `SCRIPT.json` into a folder, which is the record's own unless one is given."""
-        for finding in self.findings:
-            finding.verdict  # noqa: B018  an item without a claim is refused before anything is written
+        # An item without a claim has no verdict, and is refused before anything is written.
+        assert all(finding.verdict for finding in self.findings)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.script}.json"
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")

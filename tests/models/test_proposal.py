@@ -10,6 +10,9 @@ from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.weight_space import FITTED_REMARK
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.spectra.posterior_draw import pilot_places
+from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.selection.search import select
 
 RNG = np.random.default_rng(12)
@@ -241,3 +244,18 @@ def closings_of(gp):
     subject = Subject(gp, X_TEST, gp.process_)
     found = closings(subject, law_of_process(exact.process_, X_TEST), None)
     return {one.name: one.kl_per_point for one in found}
+
+
+def test_rows_of_a_pilot_carry_the_information_of_all():
+    kept = {"lengthscale": np.exp(-0.5), "noise": np.exp(-2), "outputscale": 1.0, "optimizer": None}
+    process = model(proposal="kernel", **kept).fit(X[:30], Y[:30]).process_
+    form = process.feature_prior.pilot(process.data, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    places = pilot_places(30, rng)
+    order = places[rng.permutation(30)]
+    points = process.data.points - process.feature_prior.center
+    counted = RowWeights(np.ones(20), np.full(20, 1.5))
+    dense = PosteriorForm(
+        points[order[:20]], points[order[20:]], form.spectrum, process.hyperparameters, counted
+    )
+    assert form.of_kernel == pytest.approx(dense.of_kernel, rel=1e-9)

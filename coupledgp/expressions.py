@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 Domain: TypeAlias = Literal["rows", "nodes", "times"]
 # Names or numbers of columns.
@@ -66,13 +66,25 @@ class Evaluated(NamedTuple):
 
 
 class RowKernel(Kernel):
-    """A kernel of rows of a table, with a lengthscale for each column."""
+    """A kernel of rows of a table, with a lengthscale for each group of columns."""
 
     domain = "rows"
 
     @abstractmethod
-    def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
-        """Covariances (n, p) of rows a (n, d) and b (p, d), at logarithms (d,) of lengthscales."""
+    def evaluate(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> Evaluated:
+        """Covariances (n, p) of rows a (n, d) and b (p, d), with their gradient.
+
+        Parameters
+        ----------
+        a, b
+            Rows of the kernel's own columns.
+        theta
+            Hyperparameters (q,), logarithms: those of lengthscales, one for each group.
+        groups
+            Number of the group of each column, from 0 upwards; the columns of a category share one.
+        """
 
 
 @dataclass(frozen=True)
@@ -146,14 +158,17 @@ class Product(Kernel):
 class ProductLaplace(RowKernel):
     """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
 
-    def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
-        lengthscale = np.exp(log_lengthscale)
+    def evaluate(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> Evaluated:
+        lengthscale = np.exp(theta)[groups]
         covariance = np.exp(-sum(map(np.abs, differences(a, b, lengthscale))))
 
         def pull(cotangent: FloatArray) -> FloatArray:
             weighted = cotangent * covariance
             steps = differences(a, b, lengthscale)
-            return np.array([(weighted * np.abs(step)).sum() for step in steps])
+            own = [(weighted * np.abs(step)).sum() for step in steps]
+            return np.bincount(groups, own, theta.size)
 
         return Evaluated(np.asarray(covariance), pull)
 

@@ -22,7 +22,7 @@ from scipy import special
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Evaluated, RowKernel, check_single, differences
 from coupledgp.ground.validation import check_positive
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
 
 if TYPE_CHECKING:
@@ -113,15 +113,18 @@ class Spectrum(RowKernel):
             f"whose prior is the spectral density, got {self}"
         )
 
-    def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
-        lengthscale = np.exp(log_lengthscale)
+    def evaluate(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> Evaluated:
+        lengthscale = np.exp(theta)[groups]
         squares = sum(step**2 for step in differences(a, b, lengthscale))
         distances = np.sqrt(squares)
 
         def pull(cotangent: FloatArray) -> FloatArray:
             weighted = cotangent * self.kernel_slope(distances)
             steps = differences(a, b, lengthscale)
-            return np.array([(weighted * step**2).sum() for step in steps])
+            own = [(weighted * step**2).sum() for step in steps]
+            return np.bincount(groups, own, theta.size)
 
         return Evaluated(self.kernel(distances), pull)
 

@@ -289,9 +289,11 @@ class RowCovariance:
             return self._multiplied(kernel, a, b, theta)
         if isinstance(kernel, On):
             numbers = self._numbers(kernel)
-            return kernel.kernel.evaluate(a[:, numbers], b[:, numbers], theta)
+            return kernel.kernel.evaluate(
+                a[:, numbers], b[:, numbers], theta, np.arange(len(numbers))
+            )
         assert isinstance(kernel, RowKernel)  # as was checked when this was made
-        return kernel.evaluate(a, b, theta)
+        return kernel.evaluate(a, b, theta, np.arange(a.shape[1]))
 
     def _parts(self, kernels: Sequence[Kernel], theta: FloatArray, own: int) -> list[FloatArray]:
         """Hyperparameters of each part, the first `own` for its place in the whole."""

@@ -30,20 +30,20 @@ class LeftOutScores(NamedTuple):
         Log densities of y itself, so that models of transformed targets compare with others.
     means : FloatArray (b, k)
         Predictive means.
-    variance : float
-        Mean predictive variance, noise included.
+    variances : FloatArray (b,)
+        Predictive variances, noise included; means over outputs.
     """
 
     log_densities: FloatArray
     means: FloatArray
-    variance: float
+    variances: FloatArray
 
     @classmethod
     def mixed(cls, scores: list[LeftOutScores], shares: FloatArray) -> LeftOutScores:
         """Scores of a mixture of models with shares (q,) of sum one; means are its moments."""
         densities = mixture_log_density(np.array([one.log_densities for one in scores]), shares)
         means = np.einsum("q,qbk->bk", shares, np.array([one.means for one in scores]))
-        return cls(densities, means, float(shares @ [one.variance for one in scores]))
+        return cls(densities, means, shares @ np.array([one.variances for one in scores]))
 
     @classmethod
     def held_out(cls, process: NormalizedProcess, task: MemberTask, noise: float) -> LeftOutScores:
@@ -52,7 +52,7 @@ class LeftOutScores(NamedTuple):
         assert variance is not None
         observed = (variance + noise)[:, None]
         densities = gaussian_log_density(task.targets, mean, observed)
-        return cls(densities, mean, float(observed.mean()))
+        return cls(densities, mean, observed[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class FittedMember:
 
     def broader(self, task: MemberTask) -> FittedMember:
         """The member with more noise: as much more as its mean predictive variance."""
-        noise = self.priors[0].noise + self.scores.variance
+        noise = self.priors[0].noise + float(self.scores.variances.mean())
         priors = tuple(prior.with_noise(noise) for prior in self.priors)
         return self.scored(task, f"{self.name}, more noise", priors, self.shares,
                            self.n_evaluations)  # fmt: skip

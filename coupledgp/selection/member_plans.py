@@ -9,11 +9,13 @@ from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
 from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
+from coupledgp.selection.tree_members import TreeMembers
 
 # Kinds by the names that `model=` takes, in the order in which they are fitted; "auto" is all of
 # them that suit the table.
 KINDS: dict[str, MemberKind] = {
-    kind.name: kind for kind in (ExactMembers(), FeatureMembers(), LocalMembers(), HybridMembers())
+    kind.name: kind
+    for kind in (ExactMembers(), TreeMembers(), FeatureMembers(), LocalMembers(), HybridMembers())
 }
 
 

@@ -129,7 +129,7 @@ def test_rows_left_out_one_at_a_time_are_predicted_as_by_fits_without_them():
     gp = cgp.GPRegressor("exact", random_state=0).fit(X[:40], Y[:40])
     process = gp.members_[0].process_
     targets = process.units.normalized(process.data.targets)
-    found, means, variance = leave_one_out(process, targets)
+    found, means, variances = leave_one_out(process, targets)
     expected, spreads, centers = [], [], []
     for i in range(40):
         others = np.delete(np.arange(40), i)
@@ -141,7 +141,7 @@ def test_rows_left_out_one_at_a_time_are_predicted_as_by_fits_without_them():
     expected = np.array(expected) + np.log(process.units.scale[0])
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(means, centers, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(variance, np.mean(spreads), rtol=1e-6)
+    np.testing.assert_allclose(variances, spreads, rtol=1e-6)
 
 
 def test_few_rows_average_their_hyperparameters():

@@ -16,7 +16,7 @@ from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.linalg.rounding import levels_to_caller
-from coupledgp.models.local import column_groups
+from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
@@ -141,6 +141,7 @@ class GPRegressor(TableRegressor):
         noise = known_noise(data, units, None)
         problem = LocalProblem.of(data, units, column_groups(data, columns), seed, noise)
         problem = problem.on(self.device, self.n_neighbors)
+        problem = replace(problem, columns=row_columns(columns, problem.groups))
         if plans[0].shared:
             problem = problem.sharing_lengthscale()
         with reporter("fit", self.progress) as report:

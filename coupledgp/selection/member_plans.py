@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.selection.additive_members import AdditiveMembers
 from coupledgp.selection.exact_members import ExactMembers
+from coupledgp.selection.expression_members import additive_members
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
 from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
@@ -18,7 +18,7 @@ KINDS: dict[str, MemberKind] = {
     kind.name: kind
     for kind in (
         ExactMembers(),
-        AdditiveMembers(),
+        additive_members(),
         TreeMembers(),
         FeatureMembers(),
         LocalMembers(),

@@ -1,4 +1,4 @@
-"""Exact Gaussian processes with additive kernels as members."""
+"""Exact Gaussian processes with additive kernels, and other expressions, as members."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray
+from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import ExpressionProblem
 from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.exact_members import SOME_EXACT_ROWS, computed, leave_one_out
+from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS, computed, leave_one_out
 from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, Size
 from coupledgp.selection.member_kinds import (
     FittedMember,
@@ -34,7 +35,7 @@ ADDITIVE_KERNELS = (
     "additive(2, matern-5/2, full=false) + matern-5/2 + linear + constant",
 )
 # Rows of the search, which costs O(n^3), and its iterations.
-ADDITIVE_ROUNDS = (Round(256, 40), Round(1000, 12))
+EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
 # Most factors: every pair of them is a term.
 MOST_FACTORS = 50
 # Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
@@ -73,10 +74,23 @@ class ExpressionModel(MemberPrior):
         return LeftOutScores.held_out(process, task, self.noise)
 
 
-class AdditiveMembers(MemberKind):
-    """An exact GP for each of `ADDITIVE_KERNELS`, at the mode of its hyperparameters."""
+@dataclass(frozen=True)
+class ExpressionMembers(MemberKind):
+    """An exact GP for each of some expressions, at the mode of its hyperparameters.
 
-    name: ClassVar[str] = "additive"
+    On more than `EXACT_ROWS` rows, the one of greatest density of rows left out among `EXACT_ROWS`
+    is conditioned on all.
+
+    Attributes
+    ----------
+    name : str
+        Name of the kind.
+    kernels : tuple of Kernel
+        The expressions.
+    """
+
+    name: str  # type: ignore[misc]
+    kernels: tuple[Kernel, ...]
     leaves_one_out: ClassVar[bool] = True
 
     def suits(self, size: Size) -> bool:
@@ -90,23 +104,46 @@ class AdditiveMembers(MemberKind):
 
         search = sum(
             EVALUATIONS_PER_ITERATION * each.max_iterations * evaluation(each.batch_rows)
-            for each in ADDITIVE_ROUNDS
+            for each in EXPRESSION_MEMBER_ROUNDS
         )
-        return len(ADDITIVE_KERNELS) * (effort * search + evaluation(size.n_rows))
+        few = evaluation(EXACT_ROWS)
+        whole = evaluation(size.n_rows) if size.n_rows > EXACT_ROWS else 0.0
+        return len(self.kernels) * (effort * search + few) + whole
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
-        if not 2 <= int(task.train.groups.max()) + 1 <= MOST_FACTORS:
+        if int(task.train.groups.max()) + 1 > MOST_FACTORS:
             return []
-
-        def maker(text: str) -> Callable[[], list[FittedMember]]:
-            return partial(self._fitted, task, plan, parse_kernel(text))
-
-        return computed((maker(text) for text in ADDITIVE_KERNELS), task.report)
+        fitted = [partial(self._search, task, plan, kernel) for kernel in self.kernels]
+        if len(task.train.data) <= EXACT_ROWS:
+            return computed((partial(_members, task, plan, make) for make in fitted), task.report)
+        rows = np.random.default_rng([task.train.seed, 6]).permutation(len(task.train.data))
+        few = replace(task, train=task.train.take(np.sort(rows[:EXACT_ROWS])), held=None)
+        compared = computed((partial(_members, few, plan, make) for make in fitted), task.report)
+        best = max(compared, key=lambda member: member.scores.log_densities.mean())
+        n_evaluations = sum(member.n_evaluations for member in compared)
+        return [FittedMember.scored(task, best.name, best.priors, best.shares, n_evaluations)]
 
     @staticmethod
-    def _fitted(task: MemberTask, plan: MemberPlan, kernel: Kernel) -> list[FittedMember]:
-        problem = ExpressionProblem(task.train, kernel)
+    def _search(
+        task: MemberTask, plan: MemberPlan, kernel: Kernel
+    ) -> tuple[ExpressionModel, SearchResult[FloatArray]]:
         task.report(f"exact, {kernel}")
-        found = problem.search(task.report, plan.rounds(ADDITIVE_ROUNDS), n_starts=1)
-        model, name = ExpressionModel(kernel, found.point), f"exact, {kernel}{plan.remark}"
-        return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+        rounds = plan.rounds(EXPRESSION_MEMBER_ROUNDS)
+        found = ExpressionProblem(task.train, kernel).search(task.report, rounds, n_starts=1)
+        return ExpressionModel(kernel, found.point), found
+
+
+def _members(
+    task: MemberTask,
+    plan: MemberPlan,
+    search: Callable[[], tuple[ExpressionModel, SearchResult[FloatArray]]],
+) -> list[FittedMember]:
+    """The member that a search ends with, with its scores."""
+    model, found = search()
+    name = f"exact, {model.kernel}{plan.remark}"
+    return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+
+
+def additive_members() -> ExpressionMembers:
+    """Exact GPs with additive kernels."""
+    return ExpressionMembers("additive", tuple(map(parse_kernel, ADDITIVE_KERNELS)))

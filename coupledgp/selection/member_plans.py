@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
@@ -27,7 +28,12 @@ KINDS: dict[str, MemberKind] = {
 }
 
 
-def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
+def plan_members(
+    size: Size,
+    wanted: tuple[str, ...],
+    budget: float,
+    known: Mapping[str, MemberKind] = KINDS,
+) -> tuple[MemberPlan, ...]:
     """The members to fit, in the order in which they are fitted.
 
     Parameters
@@ -41,6 +47,8 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
+    known
+        Kinds by their names.
 
     Raises
     ------
@@ -51,23 +59,27 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
     for least in (1.0, LEAST_EFFORT):
         for tried in sizes:
-            if plans := _affordable(tried, wanted, budget, least):
+            if plans := _affordable(tried, wanted, budget, least, known):
                 return plans
     size = sizes[-1]
-    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted)]
+    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted, known)]
     if wanted != ("auto",):
         raise _beyond(size, " and ".join(wanted), sum(costs), budget)
     raise _beyond(size, "the cheapest model", min(costs), budget)
 
 
 def _affordable(
-    size: Size, wanted: tuple[str, ...], budget: float, least: float
+    size: Size,
+    wanted: tuple[str, ...],
+    budget: float,
+    least: float,
+    known: Mapping[str, MemberKind],
 ) -> tuple[MemberPlan, ...]:
     """Members of a size within the budget; none if a member requested by name does not fit in.
 
     The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
     """
-    kinds = _kinds(size, wanted)
+    kinds = _kinds(size, wanted, known)
     alone = all(kind.leaves_one_out for kind in kinds)
     plans: tuple[MemberPlan, ...] = ()
     left = budget
@@ -80,11 +92,13 @@ def _affordable(
     return plans
 
 
-def _kinds(size: Size, wanted: tuple[str, ...]) -> tuple[MemberKind, ...]:
+def _kinds(
+    size: Size, wanted: tuple[str, ...], known: Mapping[str, MemberKind]
+) -> tuple[MemberKind, ...]:
     """Kinds of members of these names, or those that suit a table."""
     if wanted == ("auto",):
-        return tuple(kind for kind in KINDS.values() if kind.suits(size))
-    return tuple(KINDS[name] for name in wanted)
+        return tuple(kind for kind in known.values() if kind.suits(size))
+    return tuple(known[name] for name in wanted)
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

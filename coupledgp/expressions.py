@@ -117,6 +117,13 @@ class RowKernel(Kernel):
         """
         return self
 
+    def within(self, low: FloatArray, high: FloatArray) -> RowKernel:
+        """The kernel of a model whose rows lie between the ends (d,) of standardised columns.
+
+        Itself, unless a class extrapolates without end.
+        """
+        return self
+
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
         """Hyperparameters (q,) of a kernel of groups of columns with these names.
 

@@ -55,10 +55,15 @@ class Box:
         """The range of standardised inputs (n, d)."""
         return cls(inputs.min(axis=0), inputs.max(axis=0))
 
+    @property
+    def wide(self) -> tuple[FloatArray, FloatArray]:
+        """Ends (d,) of the wider box, `REACH` ranges beyond the rows."""
+        room = REACH * (self.high - self.low)
+        return self.low - room, self.high + room
+
     def bounded(self, inputs: FloatArray) -> FloatArray:
         """Standardised inputs (p, d) of a trend, each column within `REACH` ranges of the rows."""
-        room = REACH * (self.high - self.low)
-        return np.clip(inputs, self.low - room, self.high + room)
+        return np.clip(inputs, *self.wide)
 
     def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """Factors a (p,) of the features at standardised inputs (p, d)."""

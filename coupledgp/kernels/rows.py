@@ -62,9 +62,16 @@ class ConstantRows(RowKernel):
 
 @dataclass(frozen=True)
 class Linear(RowKernel):
-    """`k(x, x') = sum_j x_j x_j'` of standardised columns: a linear trend about their means."""
+    """`k(x, x') = sum_j x_j x_j'` of standardised columns: a linear trend about their means.
+
+    Beyond one range of the training rows the slopes are others that no row informs, as in
+    `LocalGPRegressor`: means go on to there, and deviations grow.
+    """
 
     variance_mean = -1.0
+
+    def within(self, low: FloatArray, high: FloatArray) -> RowKernel:
+        return _LinearWithin(tuple(low.tolist()), tuple(high.tolist()))
 
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
         return ()
@@ -91,6 +98,34 @@ class Linear(RowKernel):
 
     def __str__(self) -> str:
         return "linear"
+
+
+@dataclass(frozen=True)
+class _LinearWithin(Linear):
+    """A linear trend whose slopes beyond the ends (d,) of the columns are others."""
+
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    def evaluate(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> Evaluated:
+        own, other = np.clip(a, self.low, self.high), np.clip(b, self.low, self.high)
+        found = own @ other.T + (a - own) @ (b - other).T
+        return Evaluated(found, lambda cotangent: np.zeros(0))
+
+    def diagonal(self, a: FloatArray, theta: FloatArray, groups: IntArray) -> FloatArray:
+        inside = np.clip(a, self.low, self.high)
+        return np.square(inside).sum(axis=1) + np.square(a - inside).sum(axis=1)
+
+    def axes(
+        self, theta: FloatArray, numbers: IntArray, groups: IntArray
+    ) -> tuple[AxisTerm, ...] | None:
+        factors = []
+        for own in groups == np.arange(int(groups.max()) + 1)[:, None]:
+            low, high = (tuple(np.array(ends)[own].tolist()) for ends in (self.low, self.high))
+            factors.append(Factor(tuple(numbers[own].tolist()), _LinearWithin(low, high), theta))
+        return (AxisTerm(1.0, 1, tuple(factors)),)
 
 
 @dataclass(frozen=True)

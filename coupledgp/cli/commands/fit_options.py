@@ -47,9 +47,9 @@ class FitOptions(Options):
     )
     model: str | None = option(
         "auto: an exact GP on few rows, else a mixture of local models, by what predicts "
-        "rows that were left out; or exact, additive, trees, local, hybrid (local and features), features; or "
-        "sparse-spectrum, which has the options below. \\[default: auto, or sparse-spectrum if "
-        "one of those is given]",
+        "rows that were left out; or exact, additive, trees, local, hybrid (local and features), "
+        "features; or sparse-spectrum, which has the options below. \\[default: auto, or "
+        "sparse-spectrum if one of those is given]",
         panel=MODEL_PANEL,
     )
     budget: float = option(

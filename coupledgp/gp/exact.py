@@ -13,7 +13,15 @@ from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
 from coupledgp.gp.inverse_covariance import DenseInverse
+from coupledgp.gp.prior_draws import (
+    Loadings,
+    between,
+    deviation_error,
+    spectral_loadings,
+    stacked,
+)
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -96,6 +104,13 @@ class DensePrior(ABC):
     @abstractmethod
     def variance(self, points: Points) -> FloatArray:
         """Prior variance (p,) of f at points, normalised units."""
+
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
+        """Loadings of functions with this prior near rows (n, d), or None where none are known.
+
+        A spectrum has Fourier features, whose products estimate the covariance.
+        """
+        return None
 
     @abstractmethod
     def problem(self, data: Data, units: Units) -> Problem:
@@ -206,6 +221,11 @@ class StationaryPrior(DensePrior):
         """Points in units of the lengthscales, from the middle of b, which are rows if any are."""
         scale = self.hyperparameters.lengthscale
         return in_lengthscales(a, scale, b), in_lengthscales(b, scale, b)
+
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
+        hyper = self.hyperparameters
+        middle = np.median(points, axis=0)
+        return spectral_loadings(self.spectrum, hyper.outputscale, middle, hyper.lengthscale, rng)
 
     def extent(self, points: Points) -> float:
         return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
@@ -343,6 +363,41 @@ class ExactGP(NormalizedProcess):
         root = symmetric_root(posterior)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions by Matheron's rule, or by joint laws where the prior has no spectrum."""
+        rows, prior, size = self.rows, self.dense_prior, self.units.n_outputs * n_functions
+        loadings = prior.loadings(rows.points, rng)
+        if loadings is None:
+            return super().functions(n_functions, rng)
+        relative = np.ones(len(rows)) if rows.relative_noise is None else rows.relative_noise
+        noise = prior.noise * relative[:, None]
+        own = stacked(loadings, rows.points, list(row_blocks(len(rows))))
+        innovations = rng.standard_normal((own.shape[1], size))
+        drawn = own @ innovations + np.sqrt(noise) * rng.standard_normal((len(rows), size))
+        targets = np.repeat(self.units.normalized(rows.targets), n_functions, axis=1)
+        weights = self._solved(targets - drawn)
+        points = between(rows.points, rng)
+        gains = self._solved(prior.covariance(rows.points, points))
+        gaps = loadings(points) - gains.T @ own
+        variance = np.square(gaps).sum(axis=1) + (noise * np.square(gains)).sum(axis=0)
+        exact = self.latent_law(points, "variance")[1]
+        assert exact is not None
+
+        def prior_draw(points: Points) -> FloatArray:
+            return loadings(points) @ innovations
+
+        def cross(points: Points) -> FloatArray:
+            return prior.covariance(points, rows.points)
+
+        error = deviation_error(variance, exact)
+        return MatheronFunctions(prior_draw, cross, weights, self.units, n_functions, error)
+
+    def _solved(self, right: FloatArray) -> FloatArray:
+        """`(K + s R)^-1 B` (n, j) for B (n, j)."""
+        sides = torch.as_tensor(right, device=self.factor.device)
+        found: FloatArray = torch.cholesky_solve(sides, self.factor).cpu().numpy()
+        return found
 
     def latent_prior(self, points: Points) -> FloatArray:
         return self.dense_prior.covariance(points, points)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
+from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
 from coupledgp.gp.graph_time import GraphTimeGP
@@ -249,6 +250,18 @@ class MixtureGP(GaussianProcess):
             if places.size:
                 drawn[:, :, places] = member.sample(points, places.size, generator, latent=latent)
         return drawn
+
+    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions, each of a member that is drawn by the weights."""
+        chosen = rng.choice(len(self.members), size=n_functions, p=self.weights)
+        parts = []
+        for k, (member, own) in enumerate(
+            zip(self.members_with_data, rng.spawn(len(self.members)), strict=True)
+        ):
+            places = np.flatnonzero(chosen == k)
+            if places.size:
+                parts.append((places, member.functions(places.size, own)))
+        return ChosenFunctions(parts, n_functions)
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
+from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
@@ -314,6 +315,27 @@ class GaussianProcess(ABC):
         report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
+
+    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions f drawn from the posterior, here by joint laws of all points they are asked at.
+
+        Raises
+        ------
+        InvalidInputError
+            The law of f at several points is not Gaussian, and no other way is known.
+        """
+        if not self.is_gaussian:
+            raise InvalidInputError(
+                f"model: expected one whose functions can be drawn, got a {type(self).__name__}, "
+                "whose joint law is not Gaussian"
+            )
+
+        def joint(points: Points) -> tuple[FloatArray, FloatArray]:
+            mean, spread = self.law(points, "covariance", latent=True)
+            assert spread is not None
+            return mean, spread
+
+        return JointExtension(joint, self.row_keys, n_functions, rng)
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
         """Laws of observations at points, each alone; here normal ones with the moments of `law`.

@@ -47,13 +47,14 @@ from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
 from coupledgp.inference.evidence.stationary import distances_on, kernel_of
+from coupledgp.kernels.axes import AxisTerm, Factor
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
-from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 # Name of `K + s R` in errors.
 NOISY_GRAM = "K + noise I"
@@ -111,6 +112,17 @@ class DensePrior(ABC):
         A spectrum has Fourier features, whose products estimate the covariance.
         """
         return None
+
+    def axes(self) -> tuple[AxisTerm, ...] | None:
+        """The covariance as terms of kernels of single columns of `standardised` points, or None.
+
+        Effects of columns have closed forms where there are such terms.
+        """
+        return None
+
+    def standardised(self, points: Points) -> Points:
+        """Points (p, d) as the terms of `axes` take them."""
+        return points
 
     @abstractmethod
     def problem(self, data: Data, units: Units) -> Problem:
@@ -226,6 +238,16 @@ class StationaryPrior(DensePrior):
         hyper = self.hyperparameters
         middle = np.median(points, axis=0)
         return spectral_loadings(self.spectrum, hyper.outputscale, middle, hyper.lengthscale, rng)
+
+    def axes(self) -> tuple[AxisTerm, ...] | None:
+        """A Gaussian kernel is a product over columns; others of Euclidean distances are not."""
+        if not isinstance(self.spectrum, GaussianSpectrum):
+            return None
+        scales = np.log(self.hyperparameters.lengthscale)
+        factors = tuple(
+            Factor((place,), self.spectrum, scale[None]) for place, scale in enumerate(scales)
+        )
+        return (AxisTerm(self.hyperparameters.outputscale, len(factors), factors),)
 
     def extent(self, points: Points) -> float:
         return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
@@ -364,12 +386,12 @@ class ExactGP(NormalizedProcess):
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions by Matheron's rule, or by joint laws where the prior has no spectrum."""
         rows, prior, size = self.rows, self.dense_prior, self.units.n_outputs * n_functions
         loadings = prior.loadings(rows.points, rng)
         if loadings is None:
-            return super().functions(n_functions, rng)
+            return super().draw_functions(n_functions, rng)
         relative = np.ones(len(rows)) if rows.relative_noise is None else rows.relative_noise
         noise = prior.noise * relative[:, None]
         own = stacked(loadings, rows.points, list(row_blocks(len(rows))))

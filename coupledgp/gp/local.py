@@ -232,7 +232,7 @@ class LocalGP(NormalizedProcess):
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> LocalFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> LocalFunctions:
         """Functions by Matheron's rule with near rows."""
         return LocalFunctions.of(
             self.local_prior, self.table, self._targets, self.posterior, self.units, n_functions,

@@ -251,7 +251,7 @@ class MixtureGP(GaussianProcess):
                 drawn[:, :, places] = member.sample(points, places.size, generator, latent=latent)
         return drawn
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions, each of a member that is drawn by the weights."""
         chosen = rng.choice(len(self.members), size=n_functions, p=self.weights)
         parts = []
@@ -260,7 +260,7 @@ class MixtureGP(GaussianProcess):
         ):
             places = np.flatnonzero(chosen == k)
             if places.size:
-                parts.append((places, member.functions(places.size, own)))
+                parts.append((places, member.draw_functions(places.size, own)))
         return ChosenFunctions(parts, n_functions)
 
     def log_density(

@@ -316,7 +316,7 @@ class GaussianProcess(ABC):
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions f drawn from the posterior, here by joint laws of all points they are asked at.
 
         Raises

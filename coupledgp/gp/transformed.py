@@ -209,9 +209,9 @@ class TransformedGP(GaussianProcess):
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
         return self._back(drawn)
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions `g^-1(f)`, medians of observations as random functions of their points."""
-        return MappedFunctions(self.inner.functions(n_functions, rng), self._back)
+        return MappedFunctions(self.inner.draw_functions(n_functions, rng), self._back)
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent

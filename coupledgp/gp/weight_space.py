@@ -400,7 +400,7 @@ class WeightSpaceGP(NormalizedProcess):
         values = self._times_features(points, self._drawn_weights(n_samples, rng))
         return values.reshape(len(points), self.units.n_outputs, n_samples)
 
-    def functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions by draws of the weights, which are exact."""
         weights = self._drawn_weights(n_functions, rng)
         return WeightFunctions(self._times_features, weights, self.units, n_functions)

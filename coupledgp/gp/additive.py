@@ -88,6 +88,10 @@ class AdditivePrior(DensePrior):
     def variance(self, points: Points) -> FloatArray:
         return self.parts.variance(points, self._own_tables)
 
+    @property
+    def is_rough(self) -> bool:
+        return self.parts.is_rough
+
     def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
         return parts_loadings(self.parts, self._own_tables.box, rng)
 

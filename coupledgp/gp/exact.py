@@ -14,7 +14,9 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import DenseInverse
+from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.prior_draws import (
     Loadings,
     between,
@@ -110,6 +112,18 @@ class DensePrior(ABC):
         """Loadings of functions with this prior near rows (n, d), or None where none are known.
 
         A spectrum has Fourier features, whose products estimate the covariance.
+        """
+        return None
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether paths of f are known to have no derivatives."""
+        return False
+
+    def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray] | None:
+        """Derivatives (D, p, n) of covariances between points and rows, and prior variances (D,).
+
+        The variances are those of partial derivatives of f. None where no closed form is known.
         """
         return None
 
@@ -238,6 +252,19 @@ class StationaryPrior(DensePrior):
         hyper = self.hyperparameters
         middle = np.median(points, axis=0)
         return spectral_loadings(self.spectrum, hyper.outputscale, middle, hyper.lengthscale, rng)
+
+    @property
+    def is_rough(self) -> bool:
+        return is_rough(self.spectrum)
+
+    def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray]:
+        a, b = self._scaled(points, rows)
+        hyper = self.hyperparameters
+        slope = hyper.outputscale * self.spectrum.kernel_slope(scaled_distances(a, b))
+        steps = b.T[:, None, :] - a.T[:, :, None]
+        scale = np.broadcast_to(hyper.lengthscale, a.shape[1])
+        limit = hyper.outputscale * float(self.spectrum.kernel_slope(np.zeros(1))[0])
+        return steps * slope / scale[:, None, None], limit / np.square(scale)
 
     def axes(self) -> tuple[AxisTerm, ...] | None:
         """A Gaussian kernel is a product over columns; others of Euclidean distances are not."""
@@ -385,6 +412,32 @@ class ExactGP(NormalizedProcess):
         root = symmetric_root(posterior)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    @property
+    def is_rough(self) -> bool:
+        return self.dense_prior.is_rough
+
+    def gradient(self, points: Points, want_variance: bool) -> Gradient:
+        """By derivatives of the kernel in closed form, or by differences where it has none."""
+        if self.dense_prior.slopes(points[:0], self.rows.points) is None or (
+            want_variance and self.is_rough
+        ):
+            return super().gradient(points, want_variance)
+        means, variances = [], []
+        size = max(BLOCK_ROWS // points.shape[1], 1)
+        for start in range(0, max(len(points), 1), size):
+            found = self.dense_prior.slopes(points[start : start + size], self.rows.points)
+            assert found is not None
+            slopes, prior = found
+            means.append(np.einsum("dpn,nk->pdk", slopes, self.alpha.cpu().numpy()))
+            flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.factor.device)
+            if want_variance:
+                lost = self._whitened(flat).square().sum(1).cpu().numpy()
+                variances.append(np.maximum(prior - lost.reshape(slopes.shape[:2]).T, 0.0))
+        mean = np.concatenate(means) * self.units.scale
+        if not want_variance:
+            return Gradient(mean, None)
+        return Gradient(mean, self.units.spread(np.concatenate(variances)))
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions by Matheron's rule, or by joint laws where the prior has no spectrum."""

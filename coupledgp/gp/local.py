@@ -232,6 +232,10 @@ class LocalGP(NormalizedProcess):
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
+    @property
+    def is_rough(self) -> bool:
+        return self.local_prior.is_rough
+
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> LocalFunctions:
         """Functions by Matheron's rule with near rows."""
         return LocalFunctions.of(

@@ -15,6 +15,7 @@ from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
@@ -250,6 +251,22 @@ class MixtureGP(GaussianProcess):
             if places.size:
                 drawn[:, :, places] = member.sample(points, places.size, generator, latent=latent)
         return drawn
+
+    @property
+    def is_rough(self) -> bool:
+        return any(member.is_rough for member in self.members)
+
+    def gradient(self, points: Points, want_variance: bool) -> Gradient:
+        """Gradient of the mixture's mean, and second moments of the members' gradients about it."""
+        mean, _ = super().gradient(points, False)
+        if not want_variance:
+            return Gradient(mean, None)
+        variance = np.zeros_like(mean)
+        for weight, member in zip(self.weights, self.members_with_data, strict=True):
+            own, spread = member.gradient(points, True)
+            assert spread is not None
+            variance += weight * (spread + np.square(own - mean))
+        return Gradient(mean, variance)
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions, each of a member that is drawn by the weights."""

@@ -16,6 +16,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
@@ -157,6 +158,20 @@ class LocalGPRegressor(TableRegressor):
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
         found = fitter.search(structure, rounds)
         return found.after(n_screened)
+
+
+def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:
+    """The encoded columns of a table by their names.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table.
+    groups
+        Number (D,) of the part of each encoded column.
+    """
+    names = [columns.name(place) for place in range(columns.n_features)]
+    return RowColumns(tuple(names), tuple(columns.part_names), columns.part_sources, groups)
 
 
 def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
+from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
@@ -29,6 +30,7 @@ from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
+from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
@@ -43,6 +45,7 @@ from coupledgp.spectra import GaussianSpectrum, Spectrum
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
 Process = TypeVar("Process")
+Noisy = TypeVar("Noisy", LocalPrior, KernelPrior)
 # Rounding of an eigenvalue of a covariance, relative to its variance, for each row; and how often
 # the noise may grow tenfold from there.
 ROUNDING, ESCALATIONS = 1e-13, 8
@@ -350,6 +353,8 @@ class LocalProblem:
         Whether all columns share a lengthscale by `sharing_lengthscale`.
     device : torch.device
         Where rows are whitened and kriged, see `LocalPrior`.
+    columns : RowColumns or None
+        Names of the encoded columns, by which expressions of kernels know them.
     """
 
     data: Data
@@ -361,6 +366,7 @@ class LocalProblem:
     spread: FloatArray
     shared: bool = False
     device: torch.device = CPU
+    columns: RowColumns | None = None
 
     @classmethod
     def of(
@@ -398,6 +404,13 @@ class LocalProblem:
     def take(self, rows: NDArray[np.int64]) -> LocalProblem:
         """The problem of some rows, in the units and with the standardised columns of all."""
         return replace(self, data=self.data.take(rows))
+
+    def with_targets(self, data: Data, units: Units) -> LocalProblem:
+        """The problem of other targets of the same rows, in units of their own."""
+        known = self.known_noise
+        if known is not None:
+            known *= float((self.units.scale[0] / units.scale[0]) ** 2)
+        return replace(self, data=data, units=units, known_noise=known)
 
     def sharing_lengthscale(self) -> LocalProblem:
         """The problem with one lengthscale for all columns.
@@ -473,7 +486,7 @@ class LocalProblem:
             prior, lambda own: LocalGP.given(own, self.data, self.units, normalize, self.table)
         )
 
-    def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
+    def conditioned(self, prior: Noisy, given: Callable[[Noisy], Process]) -> Process:
         """The process of a prior, or of the prior with the least further noise that has a factor.
 
         Covariances of many equal rows are singular to rounding where the noise is small. Noise

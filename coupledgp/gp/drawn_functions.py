@@ -241,3 +241,32 @@ class MappedFunctions(DrawnFunctions):
 
     def __call__(self, points: Points) -> FloatArray:
         return self.back(self.inner(points))
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedFunctions(DrawnFunctions):
+    """Functions `m + f` of drawn functions f and a mean m.
+
+    Attributes
+    ----------
+    inner : DrawnFunctions
+        The functions f.
+    mean : callable
+        Means (p, k) at points.
+    """
+
+    inner: DrawnFunctions
+    mean: Callable[[Points], FloatArray]
+
+    @property
+    def n_functions(self) -> int:  # type: ignore[override]
+        """Number of functions."""
+        return self.inner.n_functions
+
+    @property
+    def deviation_error(self) -> float:  # type: ignore[override]
+        """That of f."""
+        return self.inner.deviation_error
+
+    def __call__(self, points: Points) -> FloatArray:
+        return self.inner(points) + self.mean(points)[:, :, None]

@@ -13,6 +13,7 @@ from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import DenseInverse
@@ -49,7 +50,6 @@ from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
 from coupledgp.inference.evidence.stationary import distances_on, kernel_of
-from coupledgp.kernels.axes import AxisTerm, Factor
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored

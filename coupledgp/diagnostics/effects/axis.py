@@ -18,7 +18,8 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.diagnostics.effects.units import Unit, product_sample, rows_of
-from coupledgp.kernels.axes import AxisTerm, Factor, elementary
+from coupledgp.expressions import AxisTerm, Factor
+from coupledgp.kernels.axes import elementary
 from coupledgp.random import FloatArray, symmetric_root
 
 # Points of the product of laws at which draws of f are made.

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from coupledgp.diagnostics.effects.anchored import AnchoredFunctions
 from coupledgp.diagnostics.effects.axis import AxisPosterior, arranged
 from coupledgp.diagnostics.effects.results import CONDITIONAL, Effects, Importance, Share
-from coupledgp.diagnostics.effects.sampled import SampledPosterior
-from coupledgp.diagnostics.effects.units import CORRELATED, Unit, median_correlation
+from coupledgp.diagnostics.effects.sampled import SampledPosterior, two_samples
+from coupledgp.diagnostics.effects.units import CORRELATED, Unit, median_correlation, rows_of
+from coupledgp.expressions import AxisTerm
+from coupledgp.gp.drawn_functions import ChosenFunctions
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, gaussian_parts
-from coupledgp.kernels.axes import AxisTerm
 from coupledgp.random import FloatArray
 
 # Draws of functions in all: by closed forms, and where functions are evaluated at many rows. The
@@ -168,17 +169,28 @@ def _sampled(
     """Averages over functions drawn from processes of these shares."""
     shares = np.array([share for _, share in parts])
     shares /= shares.sum()
-    members: Any = [part for part, _ in parts]
-    whole = members[0] if len(members) == 1 else MixtureGP.of(members, shares, None)
+    rng = np.random.default_rng([seed, 4])
+    n_columns = sum(unit.columns.size for unit in units)
+    samples = two_samples(units, seed)
+    anchors = np.vstack([rows_of(units, places, n_columns) for places in samples])
+    counts = np.maximum(np.round(n_draws * shares).astype(np.int64), 1)
+    ends = np.cumsum(counts)
+    own = []
+    for (part, _), count, end in zip(parts, counts.tolist(), ends.tolist(), strict=True):
+        drawn = (
+            AnchoredFunctions(part, anchors, count, rng)
+            if isinstance(part, ExactGP)
+            else part.draw_functions(count, rng)
+        )
+        own.append((np.arange(end - count, end), drawn))
+    functions = ChosenFunctions(own, int(ends[-1]))
 
     def mean(rows: FloatArray) -> FloatArray:
-        means = [part.law(rows, "mean", latent=True).mean for part in members]
+        means = [part.law(rows, "mean", latent=True).mean for part, _ in parts]
         found: FloatArray = np.tensordot(shares, np.array(means), axes=1)
         return found
 
-    functions = whole.draw_functions(n_draws, np.random.default_rng([seed, 4]))
-    n_columns = sum(unit.columns.size for unit in units)
-    return SampledPosterior(mean, functions, n_columns, units, seed)
+    return SampledPosterior(mean, functions, n_columns, units, seed, samples)
 
 
 def _standardised(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,14 @@ from coupledgp.random import FloatArray, IntArray
 
 # Points over which an effect averages, and points of the estimates of shares of variance.
 AVERAGED, SAMPLE = 64, 512
+
+Samples: TypeAlias = tuple[list[IntArray], list[IntArray]]
+
+
+def two_samples(units: Sequence[Unit], seed: int) -> Samples:
+    """Places of samples A and B, two halves of the columns of one Sobol sequence."""
+    places = product_sample([*units, *units], SAMPLE, np.random.default_rng([seed, 1]))
+    return places[: len(units)], places[len(units) :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,9 @@ class SampledPosterior:
     units : tuple of Unit
         All parts of the table.
     seed : int
-        Seed of the samples.
+        Seed of the errors of estimates.
+    samples : tuple of two lists of IntArray
+        Places of the samples A and B in the laws of the units.
     """
 
     mean: Callable[[FloatArray], FloatArray]
@@ -44,11 +54,12 @@ class SampledPosterior:
     n_columns: int
     units: tuple[Unit, ...]
     seed: int
+    samples: Samples
     method: ClassVar[str] = "averages over sampled rows"
 
     def main(self, place: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means (g, k) and draws (g, k, S) of the main effect of a unit at its points (g, c)."""
-        base = rows_of(self.units, [own[:AVERAGED] for own in self._samples[0]], self.n_columns)
+        base = rows_of(self.units, [own[:AVERAGED] for own in self.samples[0]], self.n_columns)
         rows = np.tile(base, (len(points), 1))
         rows[:, self.units[place].columns] = np.repeat(points, AVERAGED, axis=0)
         means, draws = (
@@ -62,19 +73,12 @@ class SampledPosterior:
     @cached_property
     def _middle(self) -> tuple[FloatArray, FloatArray]:
         """Averages (k,) of means and (k, S) of drawn functions over the product of laws."""
-        base = rows_of(self.units, [own[:AVERAGED] for own in self._samples[0]], self.n_columns)
+        base = rows_of(self.units, [own[:AVERAGED] for own in self.samples[0]], self.n_columns)
         return self.mean(base).mean(axis=0), self.functions(base).mean(axis=0)
-
-    @cached_property
-    def _samples(self) -> tuple[list[IntArray], list[IntArray]]:
-        """Places of the samples A and B, two halves of the columns of one Sobol sequence."""
-        twice = [*self.units, *self.units]
-        places = product_sample(twice, SAMPLE, np.random.default_rng([self.seed, 1]))
-        return places[: len(self.units)], places[len(self.units) :]
 
     def _at(self, exchanged: tuple[int, ...]) -> FloatArray:
         """Values (N, k, S) at A with some units from B."""
-        first, second = self._samples
+        first, second = self.samples
         places: list[Any] = [second[j] if j in exchanged else own for j, own in enumerate(first)]
         return self.functions(rows_of(self.units, places, self.n_columns))
 

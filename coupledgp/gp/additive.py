@@ -19,6 +19,7 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
+from coupledgp.gp.prior_draws import Loadings, parts_loadings
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
@@ -86,6 +87,13 @@ class AdditivePrior(DensePrior):
 
     def variance(self, points: Points) -> FloatArray:
         return self.parts.variance(points, self._own_tables)
+
+    @property
+    def is_rough(self) -> bool:
+        return self.parts.is_rough
+
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
+        return parts_loadings(self.parts, self._own_tables.box, rng)
 
     def extent(self, points: Points) -> float:
         """Largest coordinate of rows (n, d), in lengthscales of the local part."""

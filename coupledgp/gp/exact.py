@@ -9,10 +9,22 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import AxisTerm, Factor
+from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import DenseInverse
+from coupledgp.gp.local_prior import is_rough
+from coupledgp.gp.prior_draws import (
+    Loadings,
+    between,
+    deviation_error,
+    spectral_loadings,
+    stacked,
+)
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -44,7 +56,7 @@ from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
-from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 # Name of `K + s R` in errors.
 NOISY_GRAM = "K + noise I"
@@ -52,6 +64,10 @@ NOISY_GRAM = "K + noise I"
 MATRICES_AT_ONCE = 6
 # The same on a GPU, whose solvers have working memory beside their results.
 MATRICES_ON_DEVICE = 8
+# Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
+BLOCK_ROWS = 256
+# Least reciprocal condition number of a factor whose inverse keeps ten digits.
+LEAST_RECIPROCAL = 1e-5
 
 
 class DensePrior(ABC):
@@ -91,6 +107,36 @@ class DensePrior(ABC):
     @abstractmethod
     def variance(self, points: Points) -> FloatArray:
         """Prior variance (p,) of f at points, normalised units."""
+
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
+        """Loadings of functions with this prior near rows (n, d), or None where none are known.
+
+        A spectrum has Fourier features, whose products estimate the covariance.
+        """
+        return None
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether paths of f are known to have no derivatives."""
+        return False
+
+    def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray] | None:
+        """Derivatives (D, p, n) of covariances between points and rows, and prior variances (D,).
+
+        The variances are those of partial derivatives of f. None where no closed form is known.
+        """
+        return None
+
+    def axes(self) -> tuple[AxisTerm, ...] | None:
+        """The covariance as terms of kernels of single columns of `standardised` points, or None.
+
+        Effects of columns have closed forms where there are such terms.
+        """
+        return None
+
+    def standardised(self, points: Points) -> Points:
+        """Points (p, d) as the terms of `axes` take them."""
+        return points
 
     @abstractmethod
     def problem(self, data: Data, units: Units) -> Problem:
@@ -202,6 +248,34 @@ class StationaryPrior(DensePrior):
         scale = self.hyperparameters.lengthscale
         return in_lengthscales(a, scale, b), in_lengthscales(b, scale, b)
 
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
+        hyper = self.hyperparameters
+        middle = np.median(points, axis=0)
+        return spectral_loadings(self.spectrum, hyper.outputscale, middle, hyper.lengthscale, rng)
+
+    @property
+    def is_rough(self) -> bool:
+        return is_rough(self.spectrum)
+
+    def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray]:
+        a, b = self._scaled(points, rows)
+        hyper = self.hyperparameters
+        slope = hyper.outputscale * self.spectrum.kernel_slope(scaled_distances(a, b))
+        steps = b.T[:, None, :] - a.T[:, :, None]
+        scale = np.broadcast_to(hyper.lengthscale, a.shape[1])
+        limit = hyper.outputscale * float(self.spectrum.kernel_slope(np.zeros(1))[0])
+        return steps * slope / scale[:, None, None], limit / np.square(scale)
+
+    def axes(self) -> tuple[AxisTerm, ...] | None:
+        """A Gaussian kernel is a product over columns; others of Euclidean distances are not."""
+        if not isinstance(self.spectrum, GaussianSpectrum):
+            return None
+        scales = np.log(self.hyperparameters.lengthscale)
+        factors = tuple(
+            Factor((place,), self.spectrum, scale[None]) for place, scale in enumerate(scales)
+        )
+        return (AxisTerm(self.hyperparameters.outputscale, len(factors), factors),)
+
     def extent(self, points: Points) -> float:
         return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
 
@@ -279,22 +353,55 @@ class ExactGP(NormalizedProcess):
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         prior = self.dense_prior
-        cross = prior.matrix(points, self.rows.points)
-        mean = (cross @ self.alpha).cpu().numpy()
+        size = BLOCK_ROWS if prior.device == CPU else max(len(points), 1)
+        blocks = [slice(k, k + size) for k in range(0, max(len(points), 1), size)]
+        means, variances, whitened = [], [], []
+        for block in blocks:
+            cross = prior.matrix(points[block], self.rows.points)
+            means.append(cross @ self.alpha)
+            if want == "mean":
+                continue
+            root = self._whitened(cross)
+            # A difference of two variances: at training inputs it may round below zero.
+            own = torch.as_tensor(prior.variance(points[block]), device=prior.device)
+            variances.append((own - root.square().sum(1)).clamp_min_(0.0))
+            if want == "covariance":
+                whitened.append(root)
+        mean = torch.cat(means).cpu().numpy()
         if want == "mean":
             return mean, None
-        whitened = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
-        # A difference of two variances: at training inputs it may round below zero.
-        own = torch.as_tensor(prior.variance(points), device=prior.device)
-        variance = own - whitened.square().sum(0)
-        variance.clamp_min_(0.0)
+        variance = torch.cat(variances)
         if want == "variance":
             return mean, variance.cpu().numpy()
-        posterior = prior.matrix(points, points) - whitened.T @ whitened
+        root = torch.cat(whitened)
+        posterior = prior.matrix(points, points) - root @ root.T
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
         return mean, posterior.cpu().numpy()
+
+    @cached_property
+    def _inverse_factor(self) -> FloatArray | None:
+        """`L^-1` (n, n) of the Cholesky factor L on the CPU; None where L is near singular.
+
+        A product with it takes half the time of a solve, and loses digits where L is near singular.
+        """
+        if self.factor.device != CPU:
+            return None
+        factor = np.asfortranarray(self.factor.numpy())
+        reciprocal, _ = lapack.dtrcon(factor, uplo="L")
+        if reciprocal < LEAST_RECIPROCAL:
+            return None
+        inverse, info = lapack.dtrtri(factor, lower=1)
+        return inverse if info == 0 else None
+
+    def _whitened(self, cross: Tensor) -> Tensor:
+        """`k(x, X) L^-T` (p, n) of covariances (p, n), which it may overwrite."""
+        inverse = self._inverse_factor
+        if inverse is None:
+            return torch.linalg.solve_triangular(self.factor, cross.T, upper=False).T
+        columns = np.ascontiguousarray(cross.numpy()).T
+        return torch.as_tensor(blas.dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1).T)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -305,6 +412,67 @@ class ExactGP(NormalizedProcess):
         root = symmetric_root(posterior)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    @property
+    def is_rough(self) -> bool:
+        return self.dense_prior.is_rough
+
+    def gradient(self, points: Points, want_variance: bool) -> Gradient:
+        """By derivatives of the kernel in closed form, or by differences where it has none."""
+        if self.dense_prior.slopes(points[:0], self.rows.points) is None or (
+            want_variance and self.is_rough
+        ):
+            return super().gradient(points, want_variance)
+        means, variances = [], []
+        size = max(BLOCK_ROWS // points.shape[1], 1)
+        for start in range(0, max(len(points), 1), size):
+            found = self.dense_prior.slopes(points[start : start + size], self.rows.points)
+            assert found is not None
+            slopes, prior = found
+            means.append(np.einsum("dpn,nk->pdk", slopes, self.alpha.cpu().numpy()))
+            flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.factor.device)
+            if want_variance:
+                lost = self._whitened(flat).square().sum(1).cpu().numpy()
+                variances.append(np.maximum(prior - lost.reshape(slopes.shape[:2]).T, 0.0))
+        mean = np.concatenate(means) * self.units.scale
+        if not want_variance:
+            return Gradient(mean, None)
+        return Gradient(mean, self.units.spread(np.concatenate(variances)))
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions by Matheron's rule, or by joint laws where the prior has no spectrum."""
+        rows, prior, size = self.rows, self.dense_prior, self.units.n_outputs * n_functions
+        loadings = prior.loadings(rows.points, rng)
+        if loadings is None:
+            return super().draw_functions(n_functions, rng)
+        relative = np.ones(len(rows)) if rows.relative_noise is None else rows.relative_noise
+        noise = prior.noise * relative[:, None]
+        own = stacked(loadings, rows.points, list(row_blocks(len(rows))))
+        innovations = rng.standard_normal((own.shape[1], size))
+        drawn = own @ innovations + np.sqrt(noise) * rng.standard_normal((len(rows), size))
+        targets = np.repeat(self.units.normalized(rows.targets), n_functions, axis=1)
+        weights = self._solved(targets - drawn)
+        points = between(rows.points, rng)
+        gains = self._solved(prior.covariance(rows.points, points))
+        gaps = loadings(points) - gains.T @ own
+        variance = np.square(gaps).sum(axis=1) + (noise * np.square(gains)).sum(axis=0)
+        exact = self.latent_law(points, "variance")[1]
+        assert exact is not None
+
+        def prior_draw(points: Points) -> FloatArray:
+            return loadings(points) @ innovations
+
+        def cross(points: Points) -> FloatArray:
+            return prior.covariance(points, rows.points)
+
+        error = deviation_error(variance, exact)
+        return MatheronFunctions(prior_draw, cross, weights, self.units, n_functions, error)
+
+    def _solved(self, right: FloatArray) -> FloatArray:
+        """`(K + s R)^-1 B` (n, j) for B (n, j)."""
+        sides = torch.as_tensor(right, device=self.factor.device)
+        found: FloatArray = torch.cholesky_solve(sides, self.factor).cpu().numpy()
+        return found
 
     def latent_prior(self, points: Points) -> FloatArray:
         return self.dense_prior.covariance(points, points)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.boosted_trees import BoostedTrees
+from coupledgp.gp.drawn_functions import DrawnFunctions, ShiftedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import as_member, n_columns_of, restored_process
 from coupledgp.gp.protocol import (
@@ -128,6 +129,15 @@ class FrozenMeanGP(GaussianProcess):
     ) -> FloatArray:
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
         return drawn + self.mean.at(points)[:, :, None]
+
+    @property
+    def is_rough(self) -> bool:
+        """True: sums of trees jump."""
+        return True
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions of the residuals, about the mean."""
+        return ShiftedFunctions(self.inner.draw_functions(n_functions, rng), self.mean.at)
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of observations given other groups, about the trees that did not see their rows."""

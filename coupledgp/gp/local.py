@@ -14,6 +14,7 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.local_functions import LocalFunctions
 from coupledgp.gp.local_inverse import LocalInverse
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
@@ -230,6 +231,17 @@ class LocalGP(NormalizedProcess):
         root = symmetric_root(covariance)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    @property
+    def is_rough(self) -> bool:
+        return self.local_prior.is_rough
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> LocalFunctions:
+        """Functions by Matheron's rule with near rows."""
+        return LocalFunctions.of(
+            self.local_prior, self.table, self._targets, self.posterior, self.units, n_functions,
+            rng,
+        )  # fmt: skip
 
     def latent_prior(self, points: Points) -> FloatArray:
         prior = self.local_prior

@@ -22,7 +22,7 @@ from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 # Most neighbours of a row in a file: their covariance has as many columns.
 MOST_NEIGHBOURS = 4096
@@ -139,6 +139,11 @@ class LocalPrior:
             0.0 if self.structure.trend == "none" else float(self.scales.trend),
         )
 
+    @property
+    def is_rough(self) -> bool:
+        """Whether paths of the local part have no derivatives; see `smoothness` of a spectrum."""
+        return is_rough(self.structure.spectrum)
+
     def with_frequencies(self, frequencies: FloatArray) -> LocalPrior:
         """The same prior with sampled frequencies (m, d) in place of its own."""
         structure = replace(self.structure, frequencies=frequencies, fits_frequencies=False)
@@ -233,6 +238,12 @@ class LocalPrior:
             squares = (tables or Tables(self.center, self.spread)).squares(points)
             variance += float(self.scales.trend) * squares
         return variance
+
+
+def is_rough(spectrum: Spectrum | None) -> bool:
+    """Whether paths of a spectrum are known to have no derivatives: `nu <= 1`."""
+    smoothness = None if spectrum is None else spectrum.smoothness
+    return smoothness is not None and smoothness <= 1.0
 
 
 def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
+from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.left_out import LeftOut
@@ -260,6 +262,34 @@ class MixtureGP(GaussianProcess):
             if places.size:
                 drawn[:, :, places] = member.sample(points, places.size, generator, latent=latent)
         return drawn
+
+    @property
+    def is_rough(self) -> bool:
+        return any(member.is_rough for member in self.members)
+
+    def gradient(self, points: Points, want_variance: bool) -> Gradient:
+        """Gradient of the mixture's mean, and second moments of the members' gradients about it."""
+        mean, _ = super().gradient(points, False)
+        if not want_variance:
+            return Gradient(mean, None)
+        variance = np.zeros_like(mean)
+        for weight, member in zip(self.weights, self.members_with_data, strict=True):
+            own, spread = member.gradient(points, True)
+            assert spread is not None
+            variance += weight * (spread + np.square(own - mean))
+        return Gradient(mean, variance)
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions, each of a member that is drawn by the weights."""
+        chosen = rng.choice(len(self.members), size=n_functions, p=self.weights)
+        parts = []
+        for k, (member, own) in enumerate(
+            zip(self.members_with_data, rng.spawn(len(self.members)), strict=True)
+        ):
+            places = np.flatnonzero(chosen == k)
+            if places.size:
+                parts.append((places, member.draw_functions(places.size, own)))
+        return ChosenFunctions(parts, n_functions)
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent

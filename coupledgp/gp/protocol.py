@@ -22,6 +22,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
+from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
+from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
@@ -314,6 +316,73 @@ class GaussianProcess(ABC):
         report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether paths of f are known to have no derivatives, as under Matern-1/2."""
+        return False
+
+    def gradient(self, points: Points, want_variance: bool) -> Gradient:
+        """Gradient of the mean of f at rows (p, D) of a table, and variances of the derivatives.
+
+        Here by central differences; `coupledgp.gp.gradients` states their error.
+
+        Raises
+        ------
+        InvalidInputError
+            Variances are asked for, and paths of f have no derivatives, or laws are not Gaussian.
+        """
+        lengthscale = self._difference_scale(points.shape[1])
+        mean = mean_differences(
+            lambda x: self.law(x, "mean", latent=True).mean, points, lengthscale
+        )
+        if not want_variance:
+            return Gradient(mean, None)
+        if self.is_rough:
+            raise InvalidInputError(
+                "return_std: expected False for a kernel such as matern-1/2 or laplace, whose "
+                "functions have no derivatives, so that gradients of f have no law"
+            )
+        if not self.is_gaussian:
+            raise InvalidInputError(
+                f"return_std: expected False for a {type(self).__name__}, whose gradients have no "
+                "Gaussian law; differences of sample_functions are draws of it"
+            )
+
+        def covariance(points: Points) -> FloatArray:
+            spread = self.law(points, "covariance", latent=True).spread
+            assert spread is not None
+            return spread
+
+        return Gradient(mean, law_differences(covariance, points, lengthscale))
+
+    def _difference_scale(self, dim: int) -> FloatArray:
+        """Lengthscales (D,) of steps: those of the kernel, or the ranges of the columns."""
+        scale = np.broadcast_to(getattr(self.hyperparameters, "lengthscale", np.inf), dim)
+        reach = np.ptp(self.data.points, axis=0)
+        found: FloatArray = np.minimum(scale, np.where(reach > 0, reach, np.inf))
+        return np.where(np.isfinite(found), found, 1.0)
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions f drawn from the posterior, here by joint laws of all points they are asked at.
+
+        Raises
+        ------
+        InvalidInputError
+            The law of f at several points is not Gaussian, and no other way is known.
+        """
+        if not self.is_gaussian:
+            raise InvalidInputError(
+                f"model: expected one whose functions can be drawn, got a {type(self).__name__}, "
+                "whose joint law is not Gaussian"
+            )
+
+        def joint(points: Points) -> tuple[FloatArray, FloatArray]:
+            mean, spread = self.law(points, "covariance", latent=True)
+            assert spread is not None
+            return mean, spread
+
+        return JointExtension(joint, self.row_keys, n_functions, rng)
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
         """Laws of observations at points, each alone; here normal ones with the moments of `law`.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
+from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.protocol import (
@@ -207,6 +208,10 @@ class TransformedGP(GaussianProcess):
     ) -> FloatArray:
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
         return self._back(drawn)
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions `g^-1(f)`, medians of observations as random functions of their points."""
+        return MappedFunctions(self.inner.draw_functions(n_functions, rng), self._back)
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent

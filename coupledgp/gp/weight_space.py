@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
+from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.protocol import (
@@ -396,17 +397,33 @@ class WeightSpaceGP(NormalizedProcess):
         The draws of the weights depend on the generator only, so that calls with one seed see the
         same functions.
         """
+        values = self._times_features(points, self._drawn_weights(n_samples, rng))
+        return values.reshape(len(points), self.units.n_outputs, n_samples)
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions by draws of the weights, which are exact."""
+        weights = self._drawn_weights(n_functions, rng)
+        return WeightFunctions(self._times_features, weights, self.units, n_functions)
+
+    def _drawn_weights(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws (M, k n_samples) of the weights, normalised units."""
         n_outputs = self.units.n_outputs
         innovations = rng.standard_normal((self.posterior.n_innovations, n_outputs * n_samples))
         deviations = self.posterior.sample(
             torch.as_tensor(innovations, device=self.feature_map.device)
         )
         weights = self.posterior.mean[:, :, None] + deviations.reshape(-1, n_outputs, n_samples)
-        flat = weights.reshape(len(weights), -1)
+        flat: FloatArray = weights.reshape(len(weights), -1).cpu().numpy()
+        return flat
+
+    def _times_features(self, points: Points, weights: FloatArray) -> FloatArray:
+        """Features of points (p, d) times weights (M, j)."""
+        flat = torch.as_tensor(weights, device=self.feature_map.device)
         parts = [
             features.to(flat.dtype) @ flat for _, _, features in self.feature_prior.stream(points)
         ]
-        return torch.cat(parts).reshape(-1, n_outputs, n_samples).cpu().numpy()
+        values: FloatArray = torch.cat(parts).cpu().numpy()
+        return values
 
     def latent_prior(self, points: Points) -> FloatArray:
         features = self.feature_prior.stream(points).dense()

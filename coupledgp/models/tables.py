@@ -14,7 +14,7 @@ from sklearn.base import MultiOutputMixin
 
 from coupledgp.columns import TableEncoding
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
+from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.mixture import n_columns_of, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.row_digests import RowDigests
@@ -26,6 +26,7 @@ from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.explained import Explained
 from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
@@ -45,7 +46,7 @@ class PerColumn:
 
 
 @estimator
-class TableRegressor(PerColumn, MultiOutputMixin, ProcessRegressor, FittedToTable[FittedModel]):
+class TableRegressor(PerColumn, MultiOutputMixin, ProcessRegressor, Explained):
     """Base of the Gaussian process regressors of tables.
 
     Subclasses turn checked data into a process by `fit_data`; this class reads tables.

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.ground.devices import CPU
+from coupledgp.inference.dense.distances import distances_into
 from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.evidence.stationary import distances_on, kernel_of, slope_of
@@ -21,8 +22,6 @@ _DEVICE_VALUES = 2**25
 # Columns above which the gradient is a product of matrices if the kernel allows it: with 150
 # columns and 1500 rows it takes a tenth of the time.
 _WIDE = 64
-# Columns whose differences are formed at once: a hundred rows of them fit the processor's cache.
-_COLUMNS = 4096
 
 
 def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArray) -> FloatArray:
@@ -39,21 +38,13 @@ def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArra
 
 
 def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d)."""
-    if a.shape[1] <= _COLUMNS:
-        return _distances(a, b).numpy()
-    squares = torch.zeros(len(a), len(b), dtype=torch.float64)
-    for start in range(0, a.shape[1], _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
-        squares += _distances(a[:, columns], b[:, columns]).square_()
-    return squares.sqrt_().numpy()
+    """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d).
 
-
-def _distances(a: FloatArray, b: FloatArray) -> Tensor:
-    """Distances (n, p), each a sum of squared differences: near rows lose no digits."""
-    return torch.cdist(
-        torch.as_tensor(a), torch.as_tensor(b), compute_mode="donot_use_mm_for_euclid_dist"
-    )
+    Each is a sum of squared differences, column after column: near rows lose no digits.
+    """
+    found = np.empty((len(a), len(b)))
+    distances_into(np.ascontiguousarray(a), np.ascontiguousarray(b.T), found)
+    return found
 
 
 class ExactEvidence(EvidenceProblem):

@@ -1,0 +1,1 @@
+"""Effects of columns and of pairs on a fitted function, and their shares of its variance."""

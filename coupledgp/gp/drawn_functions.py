@@ -1,0 +1,272 @@
+"""Functions drawn from a posterior, each the same at every call."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.gp.units import Units
+from coupledgp.ground.memory import check_memory
+from coupledgp.random import FloatArray, IntArray, symmetric_root
+
+# Points whose values are computed at once.
+CALL_ROWS = 1024
+# What is added to the variances of earlier values before they are conditioned on, relative to the
+# largest: the rounding of a covariance of a few thousand points.
+JITTER = 1e-11
+
+Points: TypeAlias = NDArray[Any]
+# Moments at points: means (p, k) and covariances (p, p, k).
+JointLaw: TypeAlias = Callable[[Points], tuple[FloatArray, FloatArray]]
+
+
+def row_blocks(n_points: int) -> Iterator[slice]:
+    """Slices of at most `CALL_ROWS` points; one empty slice where there are none."""
+    for start in range(0, max(n_points, 1), CALL_ROWS):
+        yield slice(start, start + CALL_ROWS)
+
+
+class DrawnFunctions(ABC):
+    """Functions drawn from a posterior, in units of y.
+
+    Attributes
+    ----------
+    n_functions : int
+        Number n of functions.
+    deviation_error : float
+        Root mean square of `sd / sd' - 1` at points between rows: deviations of the functions,
+        against those of the posterior. Zero where draws are exact; else Fourier features stand for
+        the prior.
+    """
+
+    n_functions: int
+    deviation_error: float = 0.0
+
+    @abstractmethod
+    def __call__(self, points: Points) -> FloatArray:
+        """Values (p, k, n) of the functions at points (p, ...)."""
+
+
+class JointExtension(DrawnFunctions):
+    """Functions whose values at new points are drawn given their values at all earlier ones.
+
+    Every value has its exact conditional law, so that all calls together are one draw of the joint
+    law. Time and memory grow with the number m of different points, as m^3 and m^2.
+
+    Parameters
+    ----------
+    law
+        Means (p, k) and covariances (p, p, k) of f at points, units of y.
+    keys
+        Rows of numbers (p, q) that are equal for equal points only.
+    n_functions
+        Number of functions.
+    rng
+        Where values come from.
+    """
+
+    def __init__(
+        self,
+        law: JointLaw,
+        keys: Callable[[Points], Points],
+        n_functions: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.law, self.keys, self.n_functions, self.rng = law, keys, n_functions, rng
+        self._places: dict[bytes, int] = {}
+        self._points: Points | None = None
+        self._values = np.zeros((0, 0, n_functions))
+
+    def __call__(self, points: Points) -> FloatArray:
+        names = [row.tobytes() for row in np.ascontiguousarray(self.keys(points))]
+        first = {name: k for k, name in reversed(list(enumerate(names)))}
+        new = sorted(k for name, k in first.items() if name not in self._places)
+        if new:
+            self._extend(points[new])
+            for k in new:
+                self._places[names[k]] = len(self._places)
+        found: FloatArray = self._values[[self._places[name] for name in names]]
+        return found
+
+    def _extend(self, further: Points) -> None:
+        """Draw values at further points, all different and new."""
+        old = len(self._places)
+        points = further if self._points is None else np.concatenate([self._points, further])
+        check_memory(
+            8.0 * 6 * len(points) ** 2,
+            f"X: functions of this model at {len(points)} different points",
+            "draw new functions (sample_functions) for other points, or use a model with "
+            "frequencies, whose functions are evaluated one point at a time",
+        )
+        mean, covariance = self.law(points)
+        k = mean.shape[1]
+        values = np.empty((len(points), k, self.n_functions))
+        innovations = self.rng.standard_normal((len(further), k, self.n_functions))
+        for output in range(k):
+            own = covariance[:, :, output]
+            middle, rest = mean[old:, output, None], own[old:, old:]
+            if old:
+                values[:old, output] = known = self._values[:, output]
+                among = own[:old, :old] + JITTER * own.diagonal().max() * np.eye(old)
+                weights = np.linalg.solve(among, own[:old, old:])
+                middle = middle + weights.T @ (known - mean[:old, output, None])
+                rest = rest - weights.T @ own[:old, old:]
+            root = symmetric_root(0.5 * (rest + rest.T))
+            values[old:, output] = middle + root @ innovations[:, output]
+        self._points, self._values = points, values
+
+
+@dataclass(frozen=True, eq=False)
+class MatheronFunctions(DrawnFunctions):
+    """Draws of the prior, corrected to pass through the observations (Matheron's rule).
+
+        f(x) = g(x) + k(x, X) (K + s R)^-1 (y - g(X) - e) ,   g from the prior, e ~ N(0, s R) .
+
+    The correction is exact; the law of f is that of the posterior where g has the prior's law
+    (Wilson and others, 2020).
+
+    Attributes
+    ----------
+    prior : callable
+        Draws (p, k n) of g at points, normalised units.
+    cross : callable
+        Prior covariances (p, N) between points and the rows.
+    weights : FloatArray (N, k n)
+        `(K + s R)^-1 (y - g(X) - e)`.
+    units : Units
+        Units of y.
+    n_functions : int
+    deviation_error : float
+        See the base class.
+    """
+
+    prior: Callable[[Points], FloatArray]
+    cross: Callable[[Points], FloatArray]
+    weights: FloatArray
+    units: Units
+    n_functions: int
+    deviation_error: float
+
+    def __call__(self, points: Points) -> FloatArray:
+        parts = [
+            self.prior(points[rows]) + self.cross(points[rows]) @ self.weights
+            for rows in row_blocks(len(points))
+        ]
+        shape = (len(points), self.units.n_outputs, self.n_functions)
+        return self.units.samples(np.concatenate(parts).reshape(shape))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightFunctions(DrawnFunctions):
+    """Functions `phi(x)'w` by draws w of the exact posterior of the weights.
+
+    Attributes
+    ----------
+    features : callable
+        Products (p, j) of the features of points with a matrix (M, j).
+    weights : FloatArray (M, k n)
+        The draws, normalised units.
+    units : Units
+        Units of y.
+    n_functions : int
+    """
+
+    features: Callable[[Points, FloatArray], FloatArray]
+    weights: FloatArray
+    units: Units
+    n_functions: int
+
+    def __call__(self, points: Points) -> FloatArray:
+        values = self.features(points, self.weights)
+        shape = (len(points), self.units.n_outputs, self.n_functions)
+        return self.units.samples(values.reshape(shape))
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenFunctions(DrawnFunctions):
+    """Functions of several members, each member's at their own places.
+
+    Attributes
+    ----------
+    parts : sequence of (IntArray, DrawnFunctions)
+        Places of a member's functions among all, and these.
+    n_functions : int
+    """
+
+    parts: Sequence[tuple[IntArray, DrawnFunctions]]
+    n_functions: int
+
+    @property
+    def deviation_error(self) -> float:  # type: ignore[override]
+        """The greatest of the members."""
+        return max(functions.deviation_error for _, functions in self.parts)
+
+    def __call__(self, points: Points) -> FloatArray:
+        found = [(places, functions(points)) for places, functions in self.parts]
+        values = np.empty((len(points), found[0][1].shape[1], self.n_functions))
+        for places, own in found:
+            values[:, :, places] = own
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class MappedFunctions(DrawnFunctions):
+    """Functions `g^-1(f)` of drawn functions f.
+
+    Attributes
+    ----------
+    inner : DrawnFunctions
+        The functions f.
+    back : callable
+        Values (p, k, n) of `g^-1` at values (p, k, n).
+    """
+
+    inner: DrawnFunctions
+    back: Callable[[FloatArray], FloatArray]
+
+    @property
+    def n_functions(self) -> int:  # type: ignore[override]
+        """Number of functions."""
+        return self.inner.n_functions
+
+    @property
+    def deviation_error(self) -> float:  # type: ignore[override]
+        """That of f."""
+        return self.inner.deviation_error
+
+    def __call__(self, points: Points) -> FloatArray:
+        return self.back(self.inner(points))
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedFunctions(DrawnFunctions):
+    """Functions `m + f` of drawn functions f and a mean m.
+
+    Attributes
+    ----------
+    inner : DrawnFunctions
+        The functions f.
+    mean : callable
+        Means (p, k) at points.
+    """
+
+    inner: DrawnFunctions
+    mean: Callable[[Points], FloatArray]
+
+    @property
+    def n_functions(self) -> int:  # type: ignore[override]
+        """Number of functions."""
+        return self.inner.n_functions
+
+    @property
+    def deviation_error(self) -> float:  # type: ignore[override]
+        """That of f."""
+        return self.inner.deviation_error
+
+    def __call__(self, points: Points) -> FloatArray:
+        return self.inner(points) + self.mean(points)[:, :, None]

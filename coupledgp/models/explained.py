@@ -1,0 +1,278 @@
+"""What models of tables say of their function: effects, gradients, drawn functions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.columns.codes import NumberCode
+from coupledgp.diagnostics.effects.explaining import Explanation
+from coupledgp.diagnostics.effects.results import Effects, Importance
+from coupledgp.diagnostics.effects.units import Unit, units_of
+from coupledgp.errors import InvalidInputError, PrecisionWarning
+from coupledgp.features.sklearn import FittedToTable
+from coupledgp.gp.drawn_functions import DrawnFunctions
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import check_positive_int
+from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.estimator import interval_ends
+from coupledgp.models.record import FittedModel
+from coupledgp.random import FloatArray, IntArray, draw_seed
+
+# Relative error of the deviations of drawn functions from which a warning is given.
+LARGEST_ERROR = 0.1
+
+
+class ModelFunctions:
+    """Functions drawn from the posterior of a model, each the same at every call.
+
+    Attributes
+    ----------
+    functions : DrawnFunctions
+        The functions of encoded rows.
+    """
+
+    def __init__(self, model: Any, functions: DrawnFunctions) -> None:
+        self._model, self.functions = model, functions
+
+    @property
+    def deviation_error(self) -> float:
+        """Error of the functions' deviations; see `DrawnFunctions`. Zero where they are exact."""
+        return self.functions.deviation_error
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Values (p, n), or (p, k, n) for targets of two dimensions, at rows X (p, d)."""
+        with named_exhaustion("sample"):
+            values = self.functions(self._model.points(X))
+        found: FloatArray = self._model.fitted_.shaped(values, 1)
+        return found
+
+
+class Explained(FittedToTable[FittedModel]):
+    """Effects, shares of variance, gradients and drawn functions of models of tables."""
+
+    def effects(
+        self,
+        columns: Sequence[str | int] | None = None,
+        grid: int = 32,
+        level: float = 0.95,
+        random_state: Any = 0,
+    ) -> Effects:
+        """Main effects of columns: the average of f over all others, minus its mean.
+
+        `m_j(x) = E[f | x_j = x] - E[f]` under the product of the columns' own laws in the training
+        rows. A category has one effect with a value for each level.
+
+        Parameters
+        ----------
+        columns
+            Names or numbers of the parts of X, as in `lengthscale_names_`; None: all that vary.
+        grid
+            Most values of a number at which its effect is stated.
+        level
+            Probability of the intervals.
+        random_state
+            Seed of the draws.
+
+        Returns
+        -------
+        Effects
+            Names, grids, means and ends of intervals, in units of y.
+
+        Raises
+        ------
+        InvalidInputError
+            A column is not there, or the model does not know its rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from coupledgp import ExactGPRegressor
+        >>> X = np.random.default_rng(0).random((60, 2))
+        >>> model = ExactGPRegressor(random_state=0).fit(X, 3 * X[:, 0])
+        >>> effects = model.effects()
+        >>> bool(abs(effects.mean[0][-1] - 1.5) < 0.2 and abs(effects.mean[1][-1]) < 0.1)
+        True
+        """
+        ends = interval_ends(level)
+        explanation = self._explanation(check_positive_int(grid, "grid", minimum=2), random_state)
+        chosen = explanation.varying if columns is None else self._places(columns, explanation)
+        with named_exhaustion("effects"):
+            return explanation.effects(chosen, ends[1] - ends[0], self.fitted_.ndim)
+
+    def importance(self, level: float = 0.95, random_state: Any = 0) -> Importance:
+        """Shares of the variance of f of columns and pairs: Sobol indices with intervals.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+        random_state
+            Seed of the draws.
+
+        Returns
+        -------
+        Importance
+            Shares of main effects, of pairs, of all that hangs on a column, and the rest.
+
+        Raises
+        ------
+        InvalidInputError
+            The model does not know its rows.
+        """
+        ends = interval_ends(level)
+        with named_exhaustion("importance"):
+            explanation = self._explanation(2, random_state)
+            return explanation.importance(ends[1] - ends[0], self.fitted_.ndim)
+
+    def _explanation(self, grid: int, random_state: Any) -> Explanation:
+        return Explanation(self.fitted_.process, self._units(grid), draw_seed(random_state))
+
+    def _units(self, grid: int) -> list[Unit]:
+        """Parts of the table with their laws in the training rows."""
+        columns, data = self._columns, self.fitted_.process.data
+        names = columns.part_names
+        return units_of(data.points, data.counts, names, columns.groups, columns.encoding, grid)
+
+    def _places(self, columns: Sequence[str | int], explanation: Explanation) -> list[int]:
+        names = [unit.name for unit in explanation.units]
+        found = []
+        for column in [columns] if isinstance(columns, (str, int)) else columns:
+            if isinstance(column, str) and column in names:
+                found.append(names.index(column))
+            elif isinstance(column, (int, np.integer)) and 0 <= column < len(names):
+                found.append(int(column))
+            else:
+                raise InvalidInputError(
+                    f"columns: expected names or numbers of {names}, got {column!r}"
+                )
+        return found
+
+    def predict_gradient(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """Gradient of the mean with respect to the columns of X, and deviations of f's derivatives.
+
+        Exact models of one stationary kernel have closed forms; others take central differences
+        in double precision, whose error `coupledgp.gp.gradients` states. At a row of a model of
+        Matern-1/2, where the mean has a kink, the gradient is the average of both sides.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+        return_std
+            Also return standard deviations of the partial derivatives of f.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Gradient (p, d), or (p, d, k) for targets of two dimensions, in units of y per unit of a
+            column, and deviations of the same shape. NaN for columns that are no numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            Deviations are asked for, and functions of the kernel have no derivatives, or the model
+            is one of transformed targets.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from coupledgp import ExactGPRegressor
+        >>> X = np.linspace(0, 6, 40)[:, None]
+        >>> model = ExactGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> bool(abs(model.predict_gradient([[1.0]])[0, 0] - np.cos(1.0)) < 1e-2)
+        True
+        """
+        model: Any = self
+        with named_exhaustion("predict"):
+            points = model.points(X)
+            mean, variance = self.fitted_.process.gradient(points, return_std)
+        own = self._number_columns()
+        known, places = own >= 0, np.maximum(own, 0)
+
+        def of_columns(values: FloatArray) -> FloatArray:
+            chosen = np.where(known[:, None], values[:, places], np.nan)
+            return self.fitted_.shaped(chosen, 2)
+
+        if variance is None:
+            return of_columns(mean)
+        return of_columns(mean), np.sqrt(of_columns(variance))
+
+    def _number_columns(self) -> IntArray:
+        """Encoded column (d,) of each column of X that holds plain numbers; -1 for others."""
+        encoding = self._columns.encoding
+        if encoding is None:
+            return np.arange(self._columns.n_features)
+        widths = np.array([sum(width for _, width in code.parts) for code in encoding.codes])
+        plain = [
+            isinstance(code, NumberCode) and code.kind == "number" and not code.empty
+            for code in encoding.codes
+        ]
+        return np.where(plain, np.cumsum(widths) - widths, -1)
+
+    def sample_functions(
+        self, n: int = 1, random_state: Any = 0, *, exact: bool = False
+    ) -> ModelFunctions:
+        """Draw functions f from the posterior as callables: the same functions at every call.
+
+        Models of features draw their weights, which is exact. Others draw a function of the prior
+        by Fourier features, and correct it by the exact equations of the rows (Matheron's rule);
+        `deviation_error` states how far deviations between the rows are off. Models without a
+        spectrum, and those with `exact`, condition every new call on all earlier values, at a cost
+        of m^3 for m different points. A mixture draws a member for each function.
+
+        Parameters
+        ----------
+        n
+            Number of functions.
+        random_state
+            Seed.
+        exact
+            Use joint laws throughout, for a model of one Gaussian law.
+
+        Returns
+        -------
+        ModelFunctions
+            Callable of X (p, d): values (p, n), or (p, k, n), in units of y, without noise.
+
+        Warns
+        -----
+        PrecisionWarning
+            Deviations of the functions are off by more than a tenth.
+
+        Raises
+        ------
+        InvalidInputError
+            `exact` is asked of a model whose law is no single Gaussian one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from coupledgp import ExactGPRegressor
+        >>> X = np.linspace(0, 6, 30)[:, None]
+        >>> model = ExactGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> draw = model.sample_functions(5)
+        >>> bool(np.array_equal(draw(X)[:4], draw(X[:4])))
+        True
+        """
+        number = check_positive_int(n, "n")
+        rng = np.random.default_rng(draw_seed(random_state))
+        with named_exhaustion("sample"):
+            process = self.fitted_.process
+            draw = GaussianProcess.draw_functions if exact else type(process).draw_functions
+            functions = draw(process, number, rng)
+        if functions.deviation_error > LARGEST_ERROR:
+            warnings.warn(
+                f"sample_functions: deviations of the functions are off by "
+                f"{functions.deviation_error:.0%} between the rows, since the prior's variance is "
+                "much larger than the posterior's; exact=True, or sample_y at given points, have "
+                "no such error",
+                PrecisionWarning,
+                stacklevel=levels_to_caller(),
+            )
+        return ModelFunctions(self, functions)

@@ -1,0 +1,43 @@
+"""Distances between rows, and variances of exact models by a product with an inverse factor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.gp import exact
+from coupledgp.inference.dense.evidence import scaled_distances
+
+
+@pytest.mark.parametrize("dim", [1, 3, 4, 9])
+def test_distances_are_those_of_differences(dim):
+    """Columns in fours and those that are left over; near rows far from zero lose no digits."""
+    rng = np.random.default_rng(dim)
+    a = 1e6 + rng.random((7, dim)).round(12)
+    b = np.vstack([a[:3] + 1e-6, a[3:]])
+    expected = np.sqrt(np.square(a[:, None] - b).sum(axis=2))
+    np.testing.assert_allclose(scaled_distances(a, b), expected, rtol=1e-14, atol=0)
+    assert scaled_distances(a[:0], b).shape == (0, 7)
+
+
+def test_laws_in_blocks_are_those_of_one_solve(monkeypatch):
+    """Blocks, the inverse factor, and a solve where that would lose digits agree."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.random((50, 3)), rng.random((40, 3))
+    model = cgp.ExactGPRegressor(random_state=0, max_iter=10).fit(X, X[:, 0] + X[:, 1] ** 2)
+    process = model.process_
+    prior = process.dense_prior
+    gram = prior.covariance(X, X) + prior.noise * np.eye(50)
+    cross = prior.covariance(Z, X)
+    variance = prior.variance(Z) - np.einsum("ij,ji->i", cross, np.linalg.solve(gram, cross.T))
+    monkeypatch.setattr(exact, "BLOCK_ROWS", 7)
+    for least in (0.0, 2.0):
+        monkeypatch.setattr(exact, "LEAST_RECIPROCAL", least)
+        fresh = process.conditioned(process.data)
+        mean, found = fresh.latent_law(Z, "variance")
+        np.testing.assert_allclose(found, variance, rtol=0, atol=1e-8 * prior.variance(Z)[0])
+        assert (fresh._inverse_factor is None) == (least > 1)
+        np.testing.assert_allclose(mean, fresh.latent_law(Z, "mean")[0], rtol=0, atol=1e-10)
+        _, joint = fresh.latent_law(Z, "covariance")
+        np.testing.assert_array_equal(joint.diagonal(), found)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
@@ -59,6 +60,11 @@ class Box:
         """Standardised inputs (p, d) of a trend, each column within `REACH` ranges of the rows."""
         room = REACH * (self.high - self.low)
         return np.clip(inputs, self.low - room, self.high + room)
+
+    def excludes(self, inputs: FloatArray) -> NDArray[np.bool_]:
+        """Which (p,) standardised inputs (p, d) lie outside."""
+        found: NDArray[np.bool_] = ((inputs < self.low) | (inputs > self.high)).any(axis=1)
+        return found
 
     def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """Factors a (p,) of the features at standardised inputs (p, d)."""

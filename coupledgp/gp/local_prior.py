@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.axis_state import axes_from, axes_state
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
@@ -340,6 +341,10 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
     }
     if structure.frequencies is not None:
         arrays["local.frequencies"] = structure.frequencies
+    if structure.additive is not None:
+        further, own = axes_state(structure.additive)
+        header |= further
+        arrays |= own
     return header, arrays
 
 
@@ -361,6 +366,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
         entries.flag("local", "fits_frequencies"),
         entries.text("local", "trend", among=TRENDS),
         groups,
+        additive=axes_from(entries),
     )
     if frequencies is not None and not frequencies.size:
         raise ModelFileError("local.frequencies: expected at least one, got none")

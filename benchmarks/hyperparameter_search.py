@@ -41,7 +41,7 @@ from coupledgp.search.search import Search
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.table_objective import TableObjective
 from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.member_plans import EXACT_NEIGHBOURS, EXACT_ROUNDS
+from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ("gaussian", "matern-1/2", "matern-3/2", "matern-5/2")

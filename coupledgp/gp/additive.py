@@ -115,13 +115,13 @@ class ExactAdditiveGP(ExactGP):
 
 
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:
-    """The processes with one store of tables, if all of them standardise columns alike.
+    """The processes with one store of tables for sums of parts that standardise columns alike.
 
     Their answers do not change. The shared store lives as long as the processes do.
     """
     priors = [getattr(process, "dense_prior", None) for process in processes]
     known = [prior for prior in priors if isinstance(prior, AdditivePrior)]
-    if len(known) < len(processes):
+    if not known:
         return list(processes)
     first = known[0]
     for prior in known[1:]:
@@ -130,7 +130,9 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     tables = first._own_tables
     return [
         replace(cast(Any, process), dense_prior=replace(prior, tables=tables))
-        for process, prior in zip(processes, known, strict=True)
+        if isinstance(prior, AdditivePrior)
+        else process
+        for process, prior in zip(processes, priors, strict=True)
     ]
 
 

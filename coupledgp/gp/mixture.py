@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -53,6 +53,7 @@ OWN_FIGURES = (
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
+Process = TypeVar("Process", bound=GaussianProcess)
 Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP | NodeGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
@@ -67,6 +68,14 @@ KINDS: dict[str, type[Member]] = {
         NodeGP,
     )
 }
+
+
+def as_member(kind: type[Process]) -> type[Process]:
+    """Mark a class of processes of which mixtures are made, known to files by its name."""
+    KINDS[kind.__name__] = kind  # type: ignore[assignment]
+    return kind
+
+
 # Kinds of processes that are no members of mixtures.
 ALONE: dict[str, type[GaussianProcess]] = {GraphTimeGP.__name__: GraphTimeGP}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
@@ -117,7 +126,7 @@ class MixtureGP(GaussianProcess):
         """The members, each with the data."""
         if self.rows is None:
             return list(self.members)
-        return [replace(member, rows=self.rows) for member in self.members]
+        return [member.with_data(self.rows) for member in self.members]
 
     @property
     def first(self) -> Member:
@@ -343,6 +352,8 @@ class MixtureGP(GaussianProcess):
 
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of a file; names of further members' entries start with `member.K.`."""
+        if self._differs:
+            return self._states()
         header, arrays = self.first.state()
         kind = type(self.members[0])
         arrays["member_weights"] = self.weights
@@ -360,9 +371,52 @@ class MixtureGP(GaussianProcess):
             header["members"].append({"process": type(member).__name__, **own})
         return header, arrays
 
+    @property
+    def _differs(self) -> bool:
+        """Whether members are given other targets than those of the mixture, or in other units."""
+        offset, scale = self.units.offset, self.units.scale
+        return any(
+            hasattr(member, "inner")
+            or not np.array_equal(member.units.offset, offset)
+            or not np.array_equal(member.units.scale, scale)
+            for member in self.members
+        )
+
+    def _states(self) -> tuple[Header, Arrays]:
+        """Values and arrays of all members: what they share once, the rest as `member.K.NAME`."""
+        arrays: Arrays = {"member_weights": self.weights}
+        headers = []
+        for k, member in enumerate(self.members_with_data):
+            header, more = member.state()
+            headers.append({"process": type(member).__name__, **header})
+            for name, value in more.items():
+                known = arrays.setdefault(name, value) if name in SHARED else None
+                if known is None or not np.array_equal(np.asarray(known), np.asarray(value)):
+                    arrays[f"member.{k}.{name}"] = value
+        header = {"process": type(self).__name__, "laws": headers, "purpose": self.purpose}
+        return header | {"scalars": dict(headers[0]["scalars"])}, arrays
+
+    @classmethod
+    def _from_states(cls, header: Header, arrays: Arrays) -> MixtureGP:
+        """Put the process of `_states` together again."""
+        headers = require_type(header.get("laws"), list, "laws")
+        weights = Entries(header, arrays).scales("member_weights", len(headers)).numpy()
+        check_shares(weights, "member_weights")
+        shared = {name: value for name, value in arrays.items() if name in SHARED}
+        further, members = _by_member(arrays), []
+        for k, own in enumerate(headers):
+            require_type(own, dict, f"laws.{k}")
+            members.append(_member_from(own, {**shared, **further.get(str(k), {})}))
+        if len({(n_columns_of(member), member.units.n_outputs) for member in members}) > 1:
+            raise ModelFileError("laws: expected the same columns and outputs, got others")
+        rows = getattr(members[0], "rows", None)
+        return cls.of(members, weights, rows, _purpose(header))
+
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `state` together again."""
+        if "laws" in header:
+            return cls._from_states(header, arrays)
         entries = Entries(header, arrays)
         others = require_type(header["members"], list, "members")
         weights = entries.scales("member_weights", len(others) + 1).numpy()
@@ -382,10 +436,16 @@ class MixtureGP(GaussianProcess):
             more = further.get(str(k), {})
             members.append(_member_from(member, {**center, **more, **shared}))
         _check_alike(members)
-        purpose = header.get("purpose", "prediction")
-        if purpose not in PURPOSES:
-            raise ModelFileError(f"purpose: expected one of {PURPOSES}, got {str(purpose)[:40]}")
-        return cls.of(members, weights, first.rows, purpose)
+        return cls.of(members, weights, first.rows, _purpose(header))
+
+
+def _purpose(header: Header) -> Purpose:
+    """What the mixture of a file is made for."""
+    purpose = header.get("purpose", "prediction")
+    if purpose not in PURPOSES:
+        raise ModelFileError(f"purpose: expected one of {PURPOSES}, got {str(purpose)[:40]}")
+    found: Purpose = purpose
+    return found
 
 
 def _by_member(arrays: Arrays) -> dict[str, Arrays]:
@@ -445,6 +505,6 @@ def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:
     if alone is not None:
         found: GaussianProcess = alone.from_state(header, arrays)  # type: ignore[attr-defined]
         return found
-    if "members" in header:
+    if "members" in header or "laws" in header:
         return MixtureGP.from_state(header, arrays)
     return _member_from(header, arrays)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
@@ -476,6 +476,11 @@ class GaussianProcess(ABC):
     def without_data(self) -> Self:
         """Return the process without its data if its predictions need none; else itself."""
         return self
+
+    def with_data(self, rows: Data) -> Self:
+        """Return the process with the data that it was given, where it did without them."""
+        own: Any = self
+        return replace(own, rows=rows)  # type: ignore[no-any-return]
 
     @abstractmethod
     def state(self) -> tuple[Header, Arrays]:

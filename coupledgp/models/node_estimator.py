@@ -49,7 +49,7 @@ from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
 from coupledgp.search.nodes.components import fit_components
 from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
-from coupledgp.selection.member_plans import AVERAGED_ROWS
+from coupledgp.selection.exact_members import AVERAGED_ROWS
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 # Families that `kernel="auto"` compares, in this order.

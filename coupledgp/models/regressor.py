@@ -20,9 +20,10 @@ from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.fitted_members import Choice, MemberChoice
-from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
-from coupledgp.selection.members import MemberSearch
+from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import MemberPlan
+from coupledgp.selection.member_plans import KINDS, plan_members
+from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
 
 
 @estimator
@@ -139,7 +140,7 @@ class GPRegressor(TableRegressor):
             problem = problem.sharing_lengthscale()
         with reporter("fit", self.progress) as report:
             seconds = sum(plan.seconds for plan in plans)
-            kinds = ", ".join(plan.kind for plan in plans)
+            kinds = ", ".join(plan.kind.name for plan in plans)
             report(f"{kinds}: about {seconds:.0f} s of one core")
             search = MemberSearch(
                 problem, self.normalize_y, self.trend, self.n_neighbors, self.n_frequencies, report

@@ -2,183 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
-from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, Round
+from coupledgp.selection.exact_members import ExactMembers
+from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
+from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
+from coupledgp.selection.tree_members import TreeMembers
 
-Kind: TypeAlias = Literal["exact", "local", "hybrid", "features"]
-# Kinds by the names that `model=` takes; "auto" is all of them, where they suit the table.
-KINDS: dict[str, Kind] = {
-    "exact": "exact",
-    "local": "local",
-    "hybrid": "hybrid",
-    "sparse-spectrum": "features",
+# Kinds by the names that `model=` takes, in the order in which they are fitted; "auto" is all of
+# them that suit the table.
+KINDS: dict[str, MemberKind] = {
+    kind.name: kind
+    for kind in (ExactMembers(), TreeMembers(), FeatureMembers(), LocalMembers(), HybridMembers())
 }
-# Rows up to which all members are exact, one for each kernel; up to which one exact member, of the
-# kernel of greatest evidence, stands beside others, as dense matrices of all four would take most
-# of the time and memory; and up to which hyperparameters of exact members are averaged.
-EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
-# Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.
-AVERAGED_NUMBERS = 10**6
-# Kernels of exact members, and those among which local members choose by evidence.
-EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
-LOCAL_KERNELS = EXACT_KERNELS
-# Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
-EXACT_NEIGHBOURS = 32
-EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
-# Draws of averaged hyperparameters of each exact member.
-N_DRAWS = 16
-# Seconds of one core of a server of 2023, which `benchmarks/performance/front_door_cost.py` sets
-# beside those of the machine at hand: of one entry of the neighbours' covariances, and of each
-# column in it, of one entry of the features with its gradient, of one entry of their Gram matrix,
-# of one step of a search for neighbours, and of one column in a distance of two rows.
-ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
-FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
-DISTANCE_SECONDS = 1.2e-9
-# Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
-EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
-# Least share of its iterations with which a search is worth its cost.
-LEAST_EFFORT = 0.25
-# L-BFGS takes about this many evaluations an iteration.
-EVALUATIONS_PER_ITERATION = 1.2
-
-
-@dataclass(frozen=True)
-class MemberPlan:
-    """A model to be fitted.
-
-    Attributes
-    ----------
-    kind : str
-        `"exact"`: an exact GP for each of `EXACT_KERNELS`, or, beside other members of more than
-        `EXACT_ROWS` rows, for the one of greatest evidence. `"local"`: a local part and a trend.
-        `"hybrid"`: the same with features of fitted frequencies. `"features"`: features of fitted
-        frequencies and a trend.
-    seconds : float
-        Forecast of its cost, prediction of held-out rows included.
-    shared : bool
-        Whether all columns share one lengthscale, since one each would be beyond the budget.
-    effort : float
-        Share of the iterations of its search, in [1/4, 1]: below one where the rest of the budget
-        is too small for all.
-    """
-
-    kind: Kind
-    seconds: float
-    shared: bool = False
-    effort: float = 1.0
-
-    def rounds(self, whole: tuple[Round, ...]) -> tuple[Round, ...]:
-        """Rounds of a search with this share of their iterations, one at least."""
-        return tuple(
-            replace(part, max_iterations=max(1, round(self.effort * part.max_iterations)))
-            for part in whole
-        )
-
-
-def averages(n_rows: int, dim: int) -> bool:
-    """Whether hyperparameters of exact members are averaged on a table of n rows and d columns."""
-    return n_rows <= AVERAGED_ROWS and n_rows * dim <= AVERAGED_NUMBERS
-
-
-@dataclass(frozen=True)
-class Size:
-    """Size of a table and of its models: rows n, columns d, neighbours k, frequencies m.
-
-    With a `shared` lengthscale exact members are searched for in min(n, d) columns.
-    """
-
-    n_rows: int
-    dim: int
-    n_neighbours: int
-    n_frequencies: int
-    shared: bool = False
-
-    def forecast(self, kind: Kind, alone: bool = True, effort: float = 1.0) -> float:
-        """Seconds that a member of a kind is expected to take, alone or beside other kinds.
-
-        The effort is the share of the iterations of its search; exact members know the whole alone.
-        """
-        if kind == "exact":
-            every = alone or self.n_rows <= EXACT_ROWS
-            n_dense = len(EXACT_KERNELS) if every else 1
-            return len(EXACT_KERNELS) * self._exact_search() + n_dense * self._exact()
-        features = 2 * self.n_frequencies if kind in ("hybrid", "features") else 0
-        k = 0 if kind == "features" else self.n_neighbours
-        screening = len(LOCAL_KERNELS) * self._search(SCREENING, k, 0) if k else 0.0
-        rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
-        search = self._search(rounds, k, features)
-        # Rows are whitened twice: those that are not held out, and all.
-        return screening + effort * search + 2 * self.n_rows * self._row(k, features)
-
-    def within(self, kind: Kind, alone: bool, budget: float, least: float) -> MemberPlan | None:
-        """The member of a kind with as much of its search as a budget pays for, at least a share.
-
-        Parameters
-        ----------
-        kind, alone
-            See `forecast`.
-        budget
-            Seconds.
-        least
-            Least effort; with less the answer is None.
-        """
-        whole, without = (self.forecast(kind, alone, effort) for effort in (1.0, 0.0))
-        if whole <= budget:
-            return MemberPlan(kind, whole, self.shared)
-        effort = (budget - without) / (whole - without) if whole > without else 0.0
-        return MemberPlan(kind, budget, self.shared, effort) if least <= effort < 1.0 else None
-
-    @property
-    def _searched(self) -> Size:
-        """Size of the table in which exact members are searched for."""
-        return replace(self, dim=min(self.dim, self.n_rows)) if self.shared else self
-
-    def _exact_search(self) -> float:
-        """Seconds of the search for the hyperparameters of an exact member."""
-        return self._searched._search(EXACT_ROUNDS, min(EXACT_NEIGHBOURS, self.n_rows - 1), 0)
-
-    def _exact(self) -> float:
-        """Seconds of the dense matrices of an exact member."""
-        draws = 1
-        k = min(EXACT_NEIGHBOURS, self.n_rows - 1)
-        seconds = 1e-10 * self.n_rows**3
-        if averages(self.n_rows, self.dim):
-            draws = N_DRAWS
-            evaluations = 2 * ((1 if self.shared else self.dim) + 4) + draws
-            entries = self.n_rows * k**2 * self._searched._entry
-            seconds += evaluations * (entries + EVALUATION_SECONDS)
-        # Distances of all rows for two processes of each draw, and the rotation.
-        return seconds + (2 * draws + 1) * self.n_rows**2 * self.dim * DISTANCE_SECONDS
-
-    @property
-    def _entry(self) -> float:
-        """Seconds of one entry of a covariance of neighbours, with its gradient."""
-        return ENTRY_SECONDS + self.dim * ENTRY_COLUMN_SECONDS
-
-    def _search(self, rounds: tuple[Round, ...], k: int, features: int) -> float:
-        columns = features + self.dim + 1
-        row = k**2 * self._entry + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS
-        return PROPOSAL_SECONDS + sum(
-            EVALUATIONS_PER_ITERATION
-            * part.max_iterations
-            * (min(part.batch_rows, self.n_rows) * row + EVALUATION_SECONDS)
-            for part in rounds
-        )
-
-    def _row(self, k: int, features: int) -> float:
-        """Seconds to whiten a row, its neighbours sought."""
-        columns = features + self.dim + 1
-        whitening = k**2 * self._entry + columns * 0.2 * FEATURE_SECONDS
-        return whitening + columns**2 * GRAM_SECONDS + (self._neighbours() if k else 0.0)
-
-    def _neighbours(self) -> float:
-        if self.dim >= TREE_DIM and self.n_rows <= BRUTE_ROWS:
-            return self.n_rows * 1e-8
-        return float(STEP_SECONDS * self.n_neighbours * 2 ** (min(self.dim, 16) / 1.5))
 
 
 def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
@@ -189,11 +27,10 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     size
         Size of the table.
     wanted
-        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows; exact ones,
-        features and hybrid ones up to `SOME_EXACT_ROWS`; above them features, local and hybrid
-        ones, as far as the budget goes; a member beyond it has a shorter search. Where no member
-        with a lengthscale for each column is within the budget, members share one among all
-        columns, and where none of these is either, the cheapest has a shorter search.
+        Names among `KINDS`, or `("auto",)`: all that suit the table, as far as the budget goes; a
+        member beyond it has a shorter search. Where no member with a lengthscale for each column is
+        within the budget, members share one among all columns, and where none of these is either,
+        the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
 
@@ -209,15 +46,10 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
             if plans := _affordable(tried, wanted, budget, least):
                 return plans
     size = sizes[-1]
+    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted)]
     if wanted != ("auto",):
-        raise _beyond(
-            size,
-            " and ".join(wanted),
-            sum(size.forecast(KINDS[w], effort=LEAST_EFFORT) for w in wanted),
-            budget,
-        )
-    seconds = min(size.forecast(kind, effort=LEAST_EFFORT) for kind in _suited(size))
-    raise _beyond(size, "the cheapest model", seconds, budget)
+        raise _beyond(size, " and ".join(wanted), sum(costs), budget)
+    raise _beyond(size, "the cheapest model", min(costs), budget)
 
 
 def _affordable(
@@ -227,29 +59,24 @@ def _affordable(
 
     The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
     """
-    named = wanted != ("auto",)
-    kinds = tuple(KINDS[name] for name in wanted) if named else _suited(size)
-    alone = set(kinds) == {"exact"}
+    kinds = _kinds(size, wanted)
+    alone = all(kind.leaves_one_out for kind in kinds)
     plans: tuple[MemberPlan, ...] = ()
     left = budget
     for kind in kinds:
-        plan = size.within(kind, alone, left, LEAST_EFFORT if plans else least)
+        plan = MemberPlan.within(kind, size, alone, left, LEAST_EFFORT if plans else least)
         if plan is not None:
             plans, left = (*plans, plan), left - plan.seconds
-        elif named:
+        elif wanted != ("auto",):
             return ()
     return plans
 
 
-def _suited(size: Size) -> tuple[Kind, ...]:
-    """Kinds of members that suit a table."""
-    if size.n_rows <= EXACT_ROWS:
-        return ("exact",)
-    return (
-        ("exact", "features", "hybrid")
-        if size.n_rows <= SOME_EXACT_ROWS
-        else ("features", "local", "hybrid")
-    )
+def _kinds(size: Size, wanted: tuple[str, ...]) -> tuple[MemberKind, ...]:
+    """Kinds of members of these names, or those that suit a table."""
+    if wanted == ("auto",):
+        return tuple(kind for kind in KINDS.values() if kind.suits(size))
+    return tuple(KINDS[name] for name in wanted)
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

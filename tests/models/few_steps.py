@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from coupledgp.search.tables import spectra as fit_spectrum
-from coupledgp.selection import member_plans, members
+from coupledgp.search.tables.local import Round
+from coupledgp.selection import exact_members, near_members
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
@@ -24,8 +25,8 @@ def take_few_steps(patch: pytest.MonkeyPatch) -> None:
 
 def search_little(patch: pytest.MonkeyPatch) -> None:
     """Let searches for local models, and for members of the front door, see few rows and steps."""
-    rounds = (member_plans.Round(128, 8), member_plans.Round(256, 8))
-    for module in (members, member_plans):
-        for name in ("LOCAL_ROUNDS", "FITTING_ROUNDS", "EXACT_ROUNDS"):
-            patch.setattr(module, name, rounds)
-        patch.setattr(module, "SCREENING", rounds[:1])
+    rounds = (Round(128, 8), Round(256, 8))
+    patch.setattr(exact_members, "EXACT_ROUNDS", rounds)
+    for name in ("LOCAL_ROUNDS", "FITTING_ROUNDS"):
+        patch.setattr(near_members, name, rounds)
+    patch.setattr(near_members, "SCREENING", rounds[:1])

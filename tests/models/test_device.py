@@ -164,7 +164,7 @@ LOCAL = {
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches of a few steps."""
-    for module in ("models.local", "selection.members"):
+    for module in ("models.local", "selection.near_members"):
         for name in ("SCREENING", "LOCAL_ROUNDS", "FITTING_ROUNDS"):
             monkeypatch.setattr(f"coupledgp.{module}.{name}", (Round(40, 3),))
     monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)

@@ -13,7 +13,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection import members
+from coupledgp.selection.exact_members import EXACT_KERNELS, DenseModel, ExactMembers
 from coupledgp.spectra import parse_spectrum
 from tests.models.few_steps import search_little
 
@@ -161,8 +161,7 @@ def test_many_equal_rows_have_a_posterior(rows):
     named |= {"noise": np.array(np.log(1e-10)), "outputscale": np.array(np.log(8e3)),
               "trend": np.array(np.log(8e3))}  # fmt: skip
     prior = problem.prior(structure, structure.pack(named))
-    search = members.MemberSearch(problem, False, "linear", 9, 0, lambda text: None)
-    for process in (search._exact(prior, problem), problem.process(prior, False)):
+    for process in (DenseModel(prior).process(problem, False), problem.process(prior, False)):
         mean = process.latent_law(X, "mean")[0]
         np.testing.assert_allclose(mean[:, 0], y, rtol=1e-2)
 
@@ -178,20 +177,20 @@ def test_many_equal_rows_have_a_posterior(rows):
 
 def test_a_member_that_fails_leaves_the_others(monkeypatch):
     X, y, _ = table(0)
-    whole = members.MemberSearch._exact_search
+    whole = ExactMembers.search
 
-    def failing(search, name, problem, fitter):
+    def failing(kind, task, name, problem, fitter):
         if name in failing.names:
             raise NumericalError(f"{name} has no factor")
-        return whole(search, name, problem, fitter)
+        return whole(kind, task, name, problem, fitter)
 
     failing.names = ("gaussian", "matern-1/2")
-    monkeypatch.setattr(members.MemberSearch, "_exact_search", failing)
+    monkeypatch.setattr(ExactMembers, "search", failing)
     gp = cgp.GPRegressor(random_state=0).fit(X, y)
     names = [member.name for member in gp.choice_.members]
     assert len(names) == 3  # two kernels, and the better one with more noise
     assert not any("gaussian" in name or "1/2" in name for name in names)
-    failing.names = members.EXACT_KERNELS
+    failing.names = EXACT_KERNELS
     with pytest.raises(NumericalError, match="gaussian has no factor"):
         cgp.GPRegressor(random_state=0).fit(X, y)
 

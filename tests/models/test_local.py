@@ -7,9 +7,11 @@ import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
-from coupledgp.selection import members
-from coupledgp.selection.fitted_members import leave_one_out
-from coupledgp.selection.member_plans import LOCAL_ROUNDS, Size, plan_members
+from coupledgp.search.tables.local import LOCAL_ROUNDS
+from coupledgp.selection import exact_members
+from coupledgp.selection.exact_members import DenseModel, leave_one_out
+from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_plans import KINDS, plan_members
 from tests.models.few_steps import search_little
 
 
@@ -126,17 +128,20 @@ def test_one_seed_gives_one_model_and_another_gives_another():
 def test_rows_left_out_one_at_a_time_are_predicted_as_by_fits_without_them():
     gp = cgp.GPRegressor("exact", random_state=0).fit(X[:40], Y[:40])
     process = gp.members_[0].process_
-    found, variance = leave_one_out(process)
-    expected, spreads = [], []
+    targets = process.units.normalized(process.data.targets)
+    found, means, variances = leave_one_out(process, targets)
+    expected, spreads, centers = [], [], []
     for i in range(40):
         others = np.delete(np.arange(40), i)
         left = process.conditioned(process.data.take(others))
         law = left.law(process.data.points[[i]], "variance")
+        centers.append(process.units.normalized(law.mean)[0])
         spreads.append(law.spread[0, 0] / process.units.scale[0] ** 2)
         expected.append(left.log_density(process.data.points[[i]], process.data.targets[[i]])[0])
     expected = np.array(expected) + np.log(process.units.scale[0])
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(variance, np.mean(spreads), rtol=1e-6)
+    np.testing.assert_allclose(means, centers, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(variances, spreads, rtol=1e-6)
 
 
 def test_few_rows_average_their_hyperparameters():
@@ -165,14 +170,18 @@ def test_constant_targets_are_predicted_as_they_are():
 
 def test_plans_follow_the_size_and_the_budget():
     def kinds(n, budget=1e9):
-        return [plan.kind for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
+        return [plan.kind.name for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
     assert kinds(100) == kinds(2000) == ["exact"]
-    assert kinds(2001) == kinds(5000) == ["exact", "features", "hybrid"]
-    assert kinds(5001) == ["features", "local", "hybrid"]
-    cost = Size(50_000, 8, 32, 64).forecast
-    assert kinds(50_000, 1.01 * cost("features")) == ["features"]
-    assert kinds(50_000, 1.01 * (cost("features") + cost("local"))) == ["features", "local"]
+    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid"]
+    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid"]
+
+    def cost(name):
+        return KINDS[name].forecast(Size(50_000, 8, 32, 64))
+
+    assert kinds(50_000, 1.01 * cost("sparse-spectrum")) == ["sparse-spectrum"]
+    both = ["sparse-spectrum", "local"]
+    assert kinds(50_000, 1.01 * sum(map(cost, both))) == both
     with pytest.raises(InvalidInputError, match=r"budget: the cheapest model .* 50000 rows"):
         kinds(50_000, 0.1)
     with pytest.raises(InvalidInputError, match="budget: exact and local"):
@@ -182,8 +191,8 @@ def test_plans_follow_the_size_and_the_budget():
 def test_the_budget_is_spent_and_kept():
     for n in (50_000, 300_000):
         size, spent = Size(n, 8, 32, 64), []
-        whole = sum(size.forecast(kind) for kind in ("features", "local", "hybrid"))
-        least = size.forecast("features", effort=0.25)
+        whole = sum(KINDS[n].forecast(size) for n in ("sparse-spectrum", "local", "hybrid"))
+        least = KINDS["sparse-spectrum"].forecast(size, effort=0.25)
         for budget in np.geomspace(1.001 * least, 1.2 * whole, 25):
             plans = plan_members(size, ("auto",), budget)
             assert all(0.25 <= plan.effort <= 1 for plan in plans)
@@ -201,7 +210,8 @@ def test_the_budget_is_spent_and_kept():
 def test_a_member_of_a_small_budget_has_a_shorter_search(rng):
     X, y = rng.normal(size=(5200, 2)), rng.normal(size=5200)
     size = Size(5200, 2, 32, 8)
-    budget = 0.5 * (size.forecast("features") + size.forecast("features", effort=0.25))
+    kind = KINDS["sparse-spectrum"]
+    budget = 0.5 * (kind.forecast(size) + kind.forecast(size, effort=0.25))
     gp = cgp.GPRegressor(budget=budget, n_frequencies=8, random_state=0).fit(X, y)
     assert "% of the search" in gp.explain()
     assert gp.forecast_ <= budget
@@ -210,8 +220,8 @@ def test_a_member_of_a_small_budget_has_a_shorter_search(rng):
 
 
 def test_a_forecast_grows_with_the_table():
-    for kind in ("exact", "local", "hybrid", "features"):  # above rows that draws are averaged on
-        costs = [Size(n, 8, 32, 64).forecast(kind) for n in (300, 1000, 10_000, 100_000)]
+    for kind in KINDS.values():  # above rows that draws are averaged on
+        costs = [kind.forecast(Size(n, 8, 32, 64)) for n in (300, 1000, 10_000, 100_000)]
         assert costs == sorted(costs)
         assert costs[0] > 0
 
@@ -295,23 +305,23 @@ def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
 def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
     """Of four kernels that were searched, the one of greatest evidence has dense matrices."""
     values, dense = {}, []
-    search, given = members.LocalFitter.search, members.MemberSearch._exact
+    search, given = exact_members.LocalFitter.search, DenseModel.process
 
     def searched(self, structure, *rest):
         found = search(self, structure, *rest)
         values[f"exact, {structure.spectrum}"] = found.value
         return found
 
-    def counted(self, prior, problem):
-        dense.append(prior.structure.spectrum)
-        return given(self, prior, problem)
+    def counted(self, problem, normalize):
+        dense.append(self.parts.structure.spectrum)
+        return given(self, problem, normalize)
 
-    monkeypatch.setattr(members.LocalFitter, "search", searched)
-    monkeypatch.setattr(members.MemberSearch, "_exact", counted)
+    monkeypatch.setattr(exact_members.LocalFitter, "search", searched)
+    monkeypatch.setattr(DenseModel, "process", counted)
     X, y = X_TEST[:80], Y_TEST[:80]
     fits = {}
     for most in (80, 79):
-        monkeypatch.setattr(members, "EXACT_ROWS", most)
+        monkeypatch.setattr(exact_members, "EXACT_ROWS", most)
         values.clear()
         dense.clear()
         gp = cgp.GPRegressor(("exact", "sparse-spectrum"), n_frequencies=2, random_state=0)
@@ -325,6 +335,7 @@ def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
 
 def test_the_forecast_counts_dense_matrices_of_one_kernel_beside_others():
     size = Size(4000, 8, 32, 64)
-    assert size.forecast("exact", alone=False) < 0.8 * size.forecast("exact")
+    exact = KINDS["exact"]
+    assert exact.forecast(size, alone=False) < 0.8 * exact.forecast(size)
     few = Size(2000, 8, 32, 64)
-    assert few.forecast("exact", alone=False) == few.forecast("exact")
+    assert exact.forecast(few, alone=False) == exact.forecast(few)

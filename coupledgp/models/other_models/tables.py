@@ -19,7 +19,8 @@ from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import chosen_transforms
-from coupledgp.selection.member_plans import Size
+from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_plans import KINDS
 from coupledgp.selection.protocol import is_auto, with_parameters
 
 # Kernels from the roughest to the smoothest.
@@ -67,7 +68,7 @@ class TableTask:
                     "local part",
                     "Add a local part and a trend: LocalGPRegressor().",
                     LocalGPRegressor(random_state=self.seed, progress=False),
-                    self._size.forecast("hybrid"),
+                    KINDS["hybrid"].forecast(self._size),
                 )
             )
         if not isinstance(self.model, GPRegressor):
@@ -101,7 +102,7 @@ class TableTask:
             return EVALUATIONS * GRAM_SECONDS * (n + features) * features**2
         if isinstance(model, ExactGPRegressor):
             return EVALUATIONS * (CUBIC_SECONDS * n**3 + COLUMN_SECONDS * d * n**2)
-        return self._size.forecast("hybrid")
+        return KINDS["hybrid"].forecast(self._size)
 
     def _variant(self, **parameters: Any) -> Any:
         """The model without its transform, or for one of another package an exact one."""

@@ -406,6 +406,13 @@ class LocalProblem:
         """The problem of some rows, in the units and with the standardised columns of all."""
         return replace(self, data=self.data.take(rows))
 
+    def with_targets(self, data: Data, units: Units) -> LocalProblem:
+        """The problem of other targets of the same rows, in units of their own."""
+        known = self.known_noise
+        if known is not None:
+            known *= float((self.units.scale[0] / units.scale[0]) ** 2)
+        return replace(self, data=data, units=units, known_noise=known)
+
     def sharing_lengthscale(self) -> LocalProblem:
         """The problem with one lengthscale for all columns.
 

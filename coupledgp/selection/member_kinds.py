@@ -1,0 +1,265 @@
+"""What a kind of models of a table states, so that its models are fitted, weighed and mixed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from coupledgp.gp.mixture import Member
+from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.spectra.mixture import mixture_log_density
+from coupledgp.likelihoods.gaussian import gaussian_log_density
+from coupledgp.random import FloatArray
+from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.selection.member_costs import Size
+
+# Least share of its iterations with which a search is worth its cost.
+LEAST_EFFORT = 0.25
+
+
+class LeftOutScores(NamedTuple):
+    """Laws of b rows under a model that did not see their targets, in normalised units of y.
+
+    Attributes
+    ----------
+    log_densities : FloatArray (b,)
+        Log densities of y itself, so that models of transformed targets compare with others.
+    means : FloatArray (b, k)
+        Predictive means.
+    variances : FloatArray (b,)
+        Predictive variances, noise included; means over outputs.
+    """
+
+    log_densities: FloatArray
+    means: FloatArray
+    variances: FloatArray
+
+    @classmethod
+    def mixed(cls, scores: list[LeftOutScores], shares: FloatArray) -> LeftOutScores:
+        """Scores of a mixture of models with shares (q,) of sum one; means are its moments."""
+        densities = mixture_log_density(np.array([one.log_densities for one in scores]), shares)
+        means = np.einsum("q,qbk->bk", shares, np.array([one.means for one in scores]))
+        return cls(densities, means, shares @ np.array([one.variances for one in scores]))
+
+    @classmethod
+    def held_out(cls, process: NormalizedProcess, task: MemberTask, noise: float) -> LeftOutScores:
+        """Scores of the rows of a task under a process of others, of Gaussian noise."""
+        mean, variance = process.latent_law(task.scored.points, "variance")
+        assert variance is not None
+        observed = (variance + noise)[:, None]
+        densities = gaussian_log_density(task.targets, mean, observed)
+        return cls(densities, mean, observed[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class MemberTask:
+    """A table to whose rows members are fitted, and the rows by which they are weighed.
+
+    Attributes
+    ----------
+    whole : LocalProblem
+        The table.
+    train : LocalProblem
+        The rows that members are fitted to.
+    held : Data or None
+        Rows that were held out; None: all rows are fitted to, each is left out in turn.
+    normalize : bool
+        Whether the units of y follow the data.
+    trend : str
+        Trend of every model.
+    n_neighbours, n_frequencies : int
+        Neighbours of local parts, frequencies of features.
+    report : Progress
+        Called with a line of progress at each stage.
+    """
+
+    whole: LocalProblem
+    train: LocalProblem
+    held: Data | None
+    normalize: bool
+    trend: str
+    n_neighbours: int
+    n_frequencies: int
+    report: Progress
+
+    @property
+    def scored(self) -> Data:
+        """The rows by which members are weighed."""
+        return self.train.data if self.held is None else self.held
+
+    @property
+    def targets(self) -> FloatArray:
+        """Normalised targets (b, k) of these rows."""
+        return self.train.units.normalized(self.scored.targets)
+
+
+class MemberPrior(ABC):
+    """A model with its hyperparameters, which makes its process of any rows of a table."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """Noise variance, normalised units."""
+
+    @abstractmethod
+    def with_noise(self, noise: float) -> Self:
+        """The model with another noise variance."""
+
+    @abstractmethod
+    def process(self, problem: LocalProblem, normalize: bool) -> Member:
+        """The process given the rows of a problem, whose units of y follow them if `normalize`."""
+
+    @abstractmethod
+    def left_out(self, task: MemberTask) -> LeftOutScores:
+        """Scores of the rows by which the members of a task are weighed."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """A model with draws of its hyperparameters, and its laws of rows that were left out.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    priors : tuple of MemberPrior
+        The model at each draw; one for the hyperparameters of greatest posterior.
+    shares : FloatArray (q,)
+        Weights of the draws, of sum one.
+    scores : LeftOutScores
+        Laws of the rows that were left out.
+    n_evaluations : int
+        Evaluations of the evidence.
+    """
+
+    name: str
+    priors: tuple[MemberPrior, ...]
+    shares: FloatArray
+    scores: LeftOutScores
+    n_evaluations: int
+
+    @classmethod
+    def scored(
+        cls,
+        task: MemberTask,
+        name: str,
+        priors: tuple[MemberPrior, ...],
+        shares: FloatArray,
+        n_evaluations: int,
+    ) -> FittedMember:
+        """The member with its scores of the rows that a task left out."""
+        if task.held is not None:
+            task.report(f"{name}: {len(task.held)} rows that were held out")
+        scores = LeftOutScores.mixed([prior.left_out(task) for prior in priors], shares)
+        return cls(name, priors, shares, scores, n_evaluations)
+
+    def broader(self, task: MemberTask) -> FittedMember:
+        """The member with more noise: as much more as its mean predictive variance."""
+        noise = self.priors[0].noise + float(self.scores.variances.mean())
+        priors = tuple(prior.with_noise(noise) for prior in self.priors)
+        return self.scored(task, f"{self.name}, more noise", priors, self.shares,
+                           self.n_evaluations)  # fmt: skip
+
+
+class MemberKind(ABC):
+    """A kind of models of a table, one class for each name that `GPRegressor(model=)` takes.
+
+    Attributes
+    ----------
+    name : str
+        The name.
+    leaves_one_out : bool
+        Whether its models score each row given all others without a fit for each.
+    """
+
+    name: ClassVar[str]
+    leaves_one_out: ClassVar[bool] = False
+
+    @abstractmethod
+    def suits(self, size: Size) -> bool:
+        """Whether `"auto"` tries it on a table."""
+
+    @abstractmethod
+    def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
+        """Seconds that the kind is expected to take, prediction of rows left out included.
+
+        Parameters
+        ----------
+        size
+            Size of the table.
+        alone
+            Whether all kinds of the fit leave one row out at a time.
+        effort
+            Share of the iterations of its search.
+        """
+
+    @abstractmethod
+    def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
+        """Fit the models of the kind to the rows of a task.
+
+        Raises
+        ------
+        NumericalError
+            No covariance has a factor; other kinds go on.
+        """
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """Models of a kind to be fitted.
+
+    Attributes
+    ----------
+    kind : MemberKind
+        The kind.
+    seconds : float
+        Forecast of its cost, prediction of held-out rows included.
+    shared : bool
+        Whether all columns share one lengthscale, since one each would be beyond the budget.
+    effort : float
+        Share of the iterations of its search, in [1/4, 1]: below one where the rest of the budget
+        is too small for all.
+    """
+
+    kind: MemberKind
+    seconds: float
+    shared: bool = False
+    effort: float = 1.0
+
+    @classmethod
+    def within(
+        cls, kind: MemberKind, size: Size, alone: bool, budget: float, least: float
+    ) -> MemberPlan | None:
+        """The models of a kind with as much of their search as a budget pays for.
+
+        Parameters
+        ----------
+        kind, size, alone
+            See `MemberKind.forecast`.
+        budget
+            Seconds.
+        least
+            Least effort; with less the answer is None.
+        """
+        whole, without = (kind.forecast(size, alone, effort) for effort in (1.0, 0.0))
+        if whole <= budget:
+            return cls(kind, whole, size.shared)
+        effort = (budget - without) / (whole - without) if whole > without else 0.0
+        return cls(kind, budget, size.shared, effort) if least <= effort < 1.0 else None
+
+    def rounds(self, whole: tuple[Round, ...]) -> tuple[Round, ...]:
+        """Rounds of a search with this share of their iterations, one at least."""
+        return tuple(
+            replace(part, max_iterations=max(1, round(self.effort * part.max_iterations)))
+            for part in whole
+        )
+
+    @property
+    def remark(self) -> str:
+        """End of the names of members: what the budget took from them."""
+        sharing = ", one lengthscale" if self.shared else ""
+        return sharing + (f", {self.effort:.0%} of the search" if self.effort < 1 else "")

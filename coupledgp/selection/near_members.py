@@ -1,0 +1,129 @@
+"""Local parts and features of fitted frequencies of a table as members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from coupledgp.gp.local import LocalGP
+from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, LocalProblem
+from coupledgp.selection.exact_members import EXACT_KERNELS, EXACT_ROWS, SOME_EXACT_ROWS
+from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import (
+    FittedMember,
+    LeftOutScores,
+    MemberKind,
+    MemberPlan,
+    MemberPrior,
+    MemberTask,
+)
+from coupledgp.spectra import parse_spectrum
+
+# Kernels among which local members choose by evidence.
+LOCAL_KERNELS = EXACT_KERNELS
+
+
+@dataclass(frozen=True, eq=False)
+class NearModel(MemberPrior):
+    """Features, a trend and a local part by neighbours.
+
+    Attributes
+    ----------
+    parts : LocalPrior
+        The parts, with their hyperparameters.
+    """
+
+    parts: LocalPrior
+
+    @property
+    def noise(self) -> float:
+        return self.parts.noise
+
+    def with_noise(self, noise: float) -> NearModel:
+        return replace(self, parts=self.parts.with_noise(noise))
+
+    def process(self, problem: LocalProblem, normalize: bool) -> LocalGP:
+        return problem.process(self.parts, normalize)
+
+    def left_out(self, task: MemberTask) -> LeftOutScores:
+        return LeftOutScores.held_out(self.process(task.train, task.normalize), task, self.noise)
+
+
+class NearMembers(MemberKind):
+    """A model of a local part, of features of fitted frequencies, or of both, with a trend.
+
+    Attributes
+    ----------
+    local, features : bool
+        Which parts it has. The kernel of a local part is that of greatest evidence.
+    """
+
+    local: ClassVar[bool] = True
+    features: ClassVar[bool] = True
+
+    def suits(self, size: Size) -> bool:
+        return size.n_rows > EXACT_ROWS
+
+    def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
+        features = 2 * size.n_frequencies if self.features else 0
+        k = size.n_neighbours if self.local else 0
+        screening = len(LOCAL_KERNELS) * size.search_seconds(SCREENING, k, 0) if k else 0.0
+        rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
+        search = size.search_seconds(rounds, k, features)
+        # Rows are whitened twice: those that are not held out, and all.
+        return screening + effort * search + 2 * size.n_rows * size.row_seconds(k, features)
+
+    def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
+        problem = task.train
+        fitter = problem.fitter(task.report)
+        k = task.n_neighbours if self.local else 0
+        structure = problem.structure(task.trend, k)
+        n_screened = 0
+        if k:
+            spectra = [parse_spectrum(name) for name in LOCAL_KERNELS]
+            screened = fitter.smoothest(structure, spectra, SCREENING)
+            structure, n_screened = screened.structure, screened.n_evaluations
+        rounds = plan.rounds(FITTING_ROUNDS if self.features else LOCAL_ROUNDS)
+        if self.features:
+            structure = problem.with_features(
+                structure, task.n_frequencies, "orthogonal+pnc", fitted=True
+            )
+        found = fitter.search(structure, rounds).after(n_screened)
+        model = NearModel(problem.prior(structure, found.vector))
+        name = f"{name_of(structure)}{plan.remark}"
+        return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+
+
+class FeatureMembers(NearMembers):
+    """Features of fitted frequencies and a trend."""
+
+    name: ClassVar[str] = "sparse-spectrum"
+    local: ClassVar[bool] = False
+
+
+class LocalMembers(NearMembers):
+    """A local part and a trend."""
+
+    name: ClassVar[str] = "local"
+    features: ClassVar[bool] = False
+
+    def suits(self, size: Size) -> bool:
+        return size.n_rows > SOME_EXACT_ROWS
+
+
+class HybridMembers(NearMembers):
+    """A local part, features of fitted frequencies and a trend."""
+
+    name: ClassVar[str] = "hybrid"
+
+
+def name_of(structure: Structure) -> str:
+    """Name of a model: its local kernel, and the number of its fitted frequencies."""
+    parts = [] if structure.spectrum is None else [f"local, {structure.spectrum}"]
+    if structure.frequencies is not None:
+        parts.append(f"{len(structure.frequencies)} fitted frequencies")
+    return " and ".join(parts)

@@ -271,12 +271,19 @@ class LocalGP(NormalizedProcess):
         units = Units.of(both.targets, self.normalize, both.counts)
         return LocalGP.of(prior, units, self.normalize, both, table, sums)
 
-    def refitted(self) -> LocalGP:
+    def refitted(self, report: Progress = silent, *, fits_noise: bool = True) -> LocalGP:
         """The process with the variances of weights of greatest evidence, by sums over all rows.
 
         A variance for the features of frequencies, for the trend and for each column and pair of
         columns; without a local part of the noise too, unless it is known. No pass over the rows
         is made (`inference.weights.groups`).
+
+        Parameters
+        ----------
+        report
+            Told how many terms the data do not want, and whether the search ended.
+        fits_noise
+            Whether the noise may change.
         """
         prior, sums = self.local_prior, self.posterior.sums
         structure = prior.structure
@@ -298,12 +305,16 @@ class LocalGP(NormalizedProcess):
             groups,
             before,
             noise,
-            fits_noise=structure.spectrum is None and structure.known_noise is None,
+            fits_noise=fits_noise and structure.spectrum is None and structure.known_noise is None,
             least_noise=LEAST_NOISE,
         )
         ratio, rise = (
             torch.as_tensor(np.sqrt(found.variances / before)[groups]),
             noise / found.noise,
+        )
+        report(
+            f"variances of {before.size} terms: {found.n_superfluous} superfluous, "
+            f"{found.n_steps} steps{'' if found.converged else ', not converged'}"
         )
         own = self.sums
         scaled = WhitenedSums(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.selection.additive_members import AdditiveLocalMembers, AdditiveMembers
 from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
@@ -15,7 +16,15 @@ from coupledgp.selection.tree_members import TreeMembers
 # them that suit the table.
 KINDS: dict[str, MemberKind] = {
     kind.name: kind
-    for kind in (ExactMembers(), TreeMembers(), FeatureMembers(), LocalMembers(), HybridMembers())
+    for kind in (
+        ExactMembers(),
+        TreeMembers(),
+        AdditiveMembers(),
+        FeatureMembers(),
+        LocalMembers(),
+        AdditiveLocalMembers(),
+        HybridMembers(),
+    )
 }
 
 

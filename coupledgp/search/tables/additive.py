@@ -12,6 +12,7 @@ import numpy as np
 from coupledgp.expressions import RowKernel
 from coupledgp.features.axes.maps import LEAST_OF_PAIR, OF_COLUMN, OF_PAIR, AxisFeatures
 from coupledgp.gp.local import LocalGP
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.kernels.axes import Factor
 from coupledgp.random import FloatArray
@@ -22,6 +23,8 @@ ROWS_PER_FEATURE, MOST_FEATURES = 10, 800
 # Pairs that are kept, of those that explain most of what main effects leave; rows and features of
 # a pair by which they are ranked.
 MOST_PAIRS, RANKING_ROWS, RANKING_FEATURES = 40, 10_000, 12
+# Rows on which lengthscales are compared, in standard deviations of the columns.
+PILOT_ROWS, LENGTHSCALES = 2000, (0.4, 0.8, 1.6, 3.2, 6.4)
 # Batches of the search for local part and additive features together.
 ADDITIVE_ROUNDS = (Round(1024, 12), Round(2048, 16), Round(4096, 16))
 
@@ -53,6 +56,10 @@ class FeatureSizes:
         n_pairs = min(n_factors * (n_factors - 1) // 2, MOST_PAIRS, left // LEAST_OF_PAIR)
         return cls(of_column, min(OF_PAIR, left // n_pairs) if n_pairs else 0, n_pairs)
 
+    def total(self, n_factors: int) -> int:
+        """Number of all features, about."""
+        return self.of_column * n_factors + self.of_pair * self.n_pairs
+
 
 @dataclass(frozen=True, eq=False)
 class AdditiveSearch:
@@ -75,6 +82,20 @@ class AdditiveSearch:
     lengthscale: FloatArray
     order: int = 2
 
+    @classmethod
+    def of(cls, problem: LocalProblem, kernel: RowKernel, order: int = 2) -> AdditiveSearch:
+        """The search with the lengthscale of greatest evidence of the features on some of the rows.
+
+        All columns share it: with lengthscales of their own the evidence rises and test rows are
+        predicted no better.
+        """
+        step = max(1, len(problem.data) // PILOT_ROWS)
+        pilot = problem.take(np.arange(0, len(problem.data), step))
+        n_groups = int(problem.groups.max()) + 1
+        tried = [cls(pilot, kernel, np.full(n_groups, length), order) for length in LENGTHSCALES]
+        best = max(tried, key=lambda search: search.alone().log_evidence)
+        return replace(best, problem=problem)
+
     @cached_property
     def inputs(self) -> FloatArray:
         """Standardised inputs (n, d)."""
@@ -96,11 +117,6 @@ class AdditiveSearch:
     def sizes(self) -> FeatureSizes:
         """Numbers of features."""
         return FeatureSizes.of(len(self.problem.data), len(self.factors), self.order)
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of all pairs of factors."""
-        return len(self.factors) * (len(self.factors) - 1) // 2 if self.order > 1 else 0
 
     @cached_property
     def features(self) -> AxisFeatures:
@@ -150,11 +166,20 @@ class AdditiveSearch:
         base = local or self.problem.structure("constant", 0)
         return replace(base, additive=self.features)
 
-    def alone(self) -> LocalGP:
+    def alone(self, report: Progress = silent) -> LocalGP:
         """Additive features without a local part, by one pass over the rows."""
         structure = self.structure()
         prior = self.problem.prior(structure, structure.start())
-        return self.problem.process(prior, True).refitted()
+        return self.problem.process(prior, True).refitted(report)
+
+    def __str__(self) -> str:
+        """The numbers of columns and of pairs that the features are made of, in words."""
+        sizes = [len(columns.factors) for columns in self.features.supports]
+        text = f"additive, {self.kernel}: {sizes.count(1)} columns"
+        if self.order == 1:
+            return text
+        n_pairs, every = sizes.count(2), len(self.factors) * (len(self.factors) - 1) // 2
+        return f"{text}, {n_pairs} pairs" + (f" of {every}" if n_pairs < every else "")
 
     def with_local(
         self,
@@ -166,7 +191,8 @@ class AdditiveSearch:
         """Features and local part together, by the evidence of both.
 
         The search starts from the local part, and from the variances of the features, that were
-        found without the other; and with features of little variance.
+        found without the other; and from a local part of smaller variance and lengthscale. In-sample
+        residuals of the features are never fitted to: they are smaller than those of other rows.
         """
         structure = self.structure(local.structure)
         named = {k: np.asarray(v) for k, v in structure.named(local.started(structure)).items()}

@@ -47,7 +47,11 @@ class LocalGPRegressor(TableRegressor):
     kernel
         Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2 and
         the Gaussian kernel the one with the greatest evidence), a name or a Spectrum as in
-        `SparseSpectrumGPRegressor`, or None for no local part.
+        `SparseSpectrumGPRegressor`, or None for no local part. With `" + additive(2)"` after it
+        columns and pairs of columns are parts of long range, by eigenfunctions of the kernel of one
+        column, with a variance for each column and each pair; `additive(1)` has columns only, and
+        `additive(2, gaussian)` another kernel than Matern-3/2. `"additive(2, full=false)"` is a
+        model without a local part. Of more than 40 pairs those are kept that explain most.
     n_frequencies
         Number of frequencies of the features; 0 for none.
     frequencies
@@ -143,10 +147,11 @@ class LocalGPRegressor(TableRegressor):
 
     def _search(self, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
         n_neighbors = self.n_neighbors if self.kernel is not None else 0
+        local, additive = split_kernel(self.kernel)
         structure = problem.structure(self.trend, n_neighbors)
         n_screened = 0
-        if self.kernel is not None:
-            names = KERNELS if self.kernel == "auto" else (self.kernel,)
+        if local is not None:
+            names = KERNELS if local == "auto" else (local,)
             spectra = [parse_spectrum(name, "kernel") for name in names]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations

@@ -191,8 +191,8 @@ class AdditiveSearch:
         """Features and local part together, by the evidence of both.
 
         The search starts from the local part, and from the variances of the features, that were
-        found without the other; and from a local part of smaller variance and lengthscale. In-sample
-        residuals of the features are never fitted to: they are smaller than those of other rows.
+        found without the other; and from a local part of smaller variance and lengthscale.
+        In-sample residuals of the features, which are too small, are never fitted to.
         """
         structure = self.structure(local.structure)
         named = {k: np.asarray(v) for k, v in structure.named(local.started(structure)).items()}

@@ -37,5 +37,9 @@ class HeavyTailWarning(UserWarning):
     """Laws of transformed targets have no sane moments; the message says what is given."""
 
 
+class DiscreteTargetsWarning(UserWarning):
+    """Targets take few values, between which a Gaussian law puts chance; the message names them."""
+
+
 class PrecisionWarning(UserWarning):
     """A result may be off by more than the documented share; the message estimates the error."""

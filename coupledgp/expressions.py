@@ -7,7 +7,8 @@ variance of its own; kernels themselves have variance one.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
+from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -20,6 +21,10 @@ from coupledgp.random import FloatArray, IntArray
 Domain: TypeAlias = Literal["rows", "nodes", "times"]
 # Names or numbers of columns.
 Column: TypeAlias = str | int
+# Standard deviations of the priors of logarithms of variances and lengthscales.
+SCALE_WIDTH, LENGTHSCALE_WIDTH = 1.5, 1.5
+# Step of differences in logarithms of hyperparameters.
+DIFFERENCE = 1e-5
 # Characters of texts of expressions that names of kernels do not hold.
 OPERATORS = frozenset("+*()[]")
 
@@ -65,26 +70,169 @@ class Evaluated(NamedTuple):
     pull: Callable[[FloatArray], FloatArray]
 
 
+class Parameter(NamedTuple):
+    """A hyperparameter: its name, and the normal prior of its logarithm.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for readers.
+    mean, width : float
+        Mean and standard deviation of its logarithm, for standardised columns and targets. A search
+        starts at the mean.
+    """
+
+    name: str
+    mean: float = 0.0
+    width: float = SCALE_WIDTH
+
+
 class RowKernel(Kernel):
-    """A kernel of rows of a table, with a lengthscale for each group of columns."""
+    """A kernel of rows of a table: one class that states a covariance and its hyperparameters.
+
+    A subclass is a frozen dataclass. It states `covariance`, whose gradient is then taken by
+    differences, or `evaluate`, with a gradient of its own. Columns come standardised. The columns
+    of a category, or of a cycle of dates, make one group; any other column is a group by itself.
+
+    Attributes
+    ----------
+    has_variance : bool
+        Class attribute: whether hyperparameters state its variance. Others have variance one, and
+        models give them a factor.
+    is_separable : bool
+        Class attribute: whether it is the product of its own kernels of the groups.
+    variance_mean : float
+        Class attribute: mean of the prior of the logarithm of the factor that a model gives it.
+    """
 
     domain = "rows"
+    has_variance: ClassVar[bool] = False
+    is_separable: ClassVar[bool] = False
+    variance_mean: ClassVar[float] = 0.0
 
-    @abstractmethod
+    def in_units(self, center: FloatArray, spread: FloatArray) -> RowKernel:
+        """The kernel for columns that were standardised by means and spreads (d,).
+
+        Itself, unless a class states lengths in units of the columns.
+        """
+        return self
+
+    def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
+        """Hyperparameters (q,) of a kernel of groups of columns with these names.
+
+        Unless a class says otherwise, they are a lengthscale for each group.
+        """
+        mean = 0.5 * math.log(max(len(labels), 1))
+        return tuple(
+            Parameter(f"lengthscale of {self} in {label}", mean, LENGTHSCALE_WIDTH)
+            for label in labels
+        )
+
+    def covariance(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> FloatArray:
+        """Covariances (n, p) of rows a (n, d) and b (p, d); see `evaluate`."""
+        if type(self).evaluate is RowKernel.evaluate:
+            raise NotImplementedError(f"{type(self).__name__} states no covariance")
+        return self.evaluate(a, b, theta, groups).covariance
+
     def evaluate(
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> Evaluated:
         """Covariances (n, p) of rows a (n, d) and b (p, d), with their gradient.
 
+        Unless a class says otherwise the gradient is taken by central differences of `covariance`,
+        which costs two covariances for each hyperparameter.
+
         Parameters
         ----------
         a, b
-            Rows of the kernel's own columns.
+            Rows of the kernel's own columns, standardised.
         theta
-            Hyperparameters (q,), logarithms: those of lengthscales, one for each group.
+            Hyperparameters (q,): logarithms.
         groups
-            Number of the group of each column, from 0 upwards; the columns of a category share one.
+            Number of the group of each column, from 0 upwards.
         """
+
+        def pull(cotangent: FloatArray) -> FloatArray:
+            gradient = np.empty(theta.size)
+            for place in range(theta.size):
+                step = np.zeros(theta.size)
+                step[place] = DIFFERENCE
+                up, down = (self.covariance(a, b, theta + s * step, groups) for s in (1, -1))
+                gradient[place] = (cotangent * (up - down)).sum() / (2 * DIFFERENCE)
+            return gradient
+
+        return Evaluated(self.covariance(a, b, theta, groups), pull)
+
+    def diagonal(self, a: FloatArray, theta: FloatArray, groups: IntArray) -> FloatArray:
+        """Variances (n,) of rows a (n, d), ones unless a class says otherwise."""
+        return np.ones(len(a))
+
+    def lengthscales(self, theta: FloatArray, groups: IntArray) -> FloatArray:
+        """Distance (d,) in each column over which values differ; infinite where there is none.
+
+        Unless a class says otherwise, the first hyperparameters are logarithms of lengthscales.
+        """
+        return np.exp(theta)[groups]
+
+    def axes(
+        self, theta: FloatArray, numbers: IntArray, groups: IntArray
+    ) -> tuple[AxisTerm, ...] | None:
+        """The kernel as a polynomial in kernels of single groups, None where it is none.
+
+        Parameters
+        ----------
+        theta
+            Hyperparameters (q,).
+        numbers
+            Number (d,) of each of its columns in the table.
+        groups
+            Number of the group of each column, from 0 upwards.
+        """
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The kernel of one column, or of the columns of one category.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Numbers of the columns in the table.
+    kernel : RowKernel
+        Kernel of these columns.
+    theta : FloatArray (q,)
+        Its hyperparameters.
+    """
+
+    columns: tuple[int, ...]
+    kernel: RowKernel
+    theta: FloatArray
+
+    def gram(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Covariances (n, p) between rows a (n, c) and b (p, c) of the factor's own columns."""
+        groups = np.zeros(len(self.columns), dtype=np.int64)
+        return self.kernel.evaluate(a, b, self.theta, groups).covariance
+
+
+@dataclass(frozen=True, eq=False)
+class AxisTerm:
+    """One term `v e_q(k_1, ..., k_g)` of a kernel.
+
+    Attributes
+    ----------
+    variance : float
+        Factor v.
+    order : int
+        Order q, from 0 to the number of factors.
+    factors : tuple of Factor
+    """
+
+    variance: float
+    order: int
+    factors: tuple[Factor, ...]
 
 
 @dataclass(frozen=True)
@@ -158,6 +306,8 @@ class Product(Kernel):
 class ProductLaplace(RowKernel):
     """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
 
+    is_separable = True
+
     def evaluate(
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> Evaluated:
@@ -168,12 +318,17 @@ class ProductLaplace(RowKernel):
             weighted = cotangent * covariance
             steps = differences(a, b, lengthscale)
             own = [(weighted * np.abs(step)).sum() for step in steps]
-            return np.bincount(groups, own, theta.size)
+            return group_sums(own, groups, theta.size)
 
         return Evaluated(np.asarray(covariance), pull)
 
     def __str__(self) -> str:
         return "laplace"
+
+
+def group_sums(values: Sequence[float], groups: IntArray, n_groups: int) -> FloatArray:
+    """Sums (n_groups,) of values (d,) of columns over the groups of these columns."""
+    return np.asarray(np.bincount(groups, values, n_groups), dtype=np.float64)
 
 
 def differences(a: FloatArray, b: FloatArray, lengthscale: FloatArray) -> list[FloatArray]:
@@ -203,7 +358,7 @@ def leaves(kernel: Kernel) -> list[Kernel]:
 
 
 def check_single(kernel: object, name: str, supported: str) -> None:
-    """Refuse sums, products and kernels on columns where a model takes a single kernel.
+    """Refuse expressions where a model takes a single kernel.
 
     Parameters
     ----------
@@ -219,12 +374,15 @@ def check_single(kernel: object, name: str, supported: str) -> None:
     InvalidInputError
         It is an expression.
     """
-    is_expression = isinstance(kernel, (Sum, Product, On, ProductLaplace)) or (
-        isinstance(kernel, str) and (set(kernel) & OPERATORS or kernel == "laplace")
+    if isinstance(kernel, (Sum, Product, On)) or (
+        isinstance(kernel, str) and set(kernel) & OPERATORS
+    ):
+        raise single_expected(kernel, name, supported)
+
+
+def single_expected(kernel: object, name: str, supported: str) -> InvalidInputError:
+    """The error of a model that takes a single kernel, and no expression."""
+    return InvalidInputError(
+        f"{name}: expected {supported}, got the expression {str(kernel)!r}; ExactGPRegressor and "
+        "GPRegressor fit expressions"
     )
-    if is_expression:
-        raise InvalidInputError(
-            f"{name}: expected {supported}, got the expression {str(kernel)!r}; no model fits "
-            "sums, products or kernels on columns yet: coupledgp.kernels.RowCovariance has their "
-            "covariance and its gradient"
-        )

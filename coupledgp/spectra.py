@@ -20,7 +20,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.expressions import Evaluated, RowKernel, check_single, differences
+from coupledgp.expressions import (
+    Evaluated,
+    RowKernel,
+    check_single,
+    differences,
+    group_sums,
+    single_expected,
+)
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
@@ -124,7 +131,7 @@ class Spectrum(RowKernel):
             weighted = cotangent * self.kernel_slope(distances)
             steps = differences(a, b, lengthscale)
             own = [(weighted * step**2).sum() for step in steps]
-            return np.bincount(groups, own, theta.size)
+            return group_sums(own, groups, theta.size)
 
         return Evaluated(self.kernel(distances), pull)
 
@@ -137,6 +144,8 @@ VANISHED = 1e5
 @dataclass(frozen=True)
 class GaussianSpectrum(Spectrum):
     """`w ~ N(0, I_d)`, `|w| ~ chi_d`; `kappa(r) = exp(-r^2 / 2)`."""
+
+    is_separable = True
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
@@ -333,6 +342,8 @@ def _bessel_term(s: FloatArray, nu: float) -> FloatArray:
 
 
 SpectrumLike: TypeAlias = str | Spectrum
+# What models take that take no expression.
+SINGLE = "one stationary kernel of all columns, such as 'matern-5/2'"
 
 _ALIASES = {
     "rbf": "gaussian",
@@ -386,9 +397,16 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
     InvalidInputError
         The text names no spectrum; the choices are listed.
     """
-    check_single(spectrum, name, "one stationary kernel of all columns, such as 'matern-5/2'")
+    check_single(spectrum, name, SINGLE)
+    if isinstance(spectrum, RowKernel) and not isinstance(spectrum, Spectrum):
+        raise single_expected(spectrum, name, SINGLE)
     named = _ALIASES.get(spectrum, spectrum) if isinstance(spectrum, str) else spectrum
     return SPECTRA.parse(named, name)
+
+
+def find_spectrum(text: str) -> Spectrum | None:
+    """The spectrum that a text names, None for other texts."""
+    return SPECTRA.find(_ALIASES.get(text, text))
 
 
 def spectrum_text(spectrum: Spectrum) -> str | None:

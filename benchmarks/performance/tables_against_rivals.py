@@ -4,7 +4,8 @@ Each seed makes one random split, a tenth of the rows for testing; columns and t
 standardised on the training rows. All systems run in this process, one after the other, on the same
 rows and one thread:
 
-* ours: `GPRegressor()` with its defaults;
+* ours: `GPRegressor()` with its defaults, and with `--members` the same with these members alone,
+  each group of them a system by itself;
 * gpboost: Vecchia approximation with 20 neighbours, Matern-3/2 with one lengthscale a column
   (exact below 1200 rows), a constant mean; left out where the package is not installed;
 * svgp: gpytorch's, as in `fitted_against_svgp.py`, for as long as ours took (at most two minutes);
@@ -15,6 +16,8 @@ rows and one thread:
 
 RMSE, NLPD and CRPS (from 99 quantiles) are in units of the standardised target; coverage is that of
 central 95 % intervals, wall seconds are of fit and prediction. The generated tables have 2500 rows.
+With `--rows` models are fitted to some random rows of each split. With `--members exact` the ratios
+of RMSE and the differences of NLPD are those of the same splits.
 
     COUPLEDGP_DATA=... python benchmarks/performance/tables_against_rivals.py [--seeds 5]
 """
@@ -123,8 +126,8 @@ GENERATED = {
 }  # fmt: skip
 
 
-def split(name: str, seed: int, test_rows: int) -> Rows:
-    """Standardised training inputs and targets, test inputs and targets."""
+def split(name: str, seed: int, test_rows: int, n_rows: int | None = None) -> Rows:
+    """Standardised training inputs and targets, of at most `n_rows` rows, and those of the test."""
     rng = np.random.default_rng(seed)
     if name in GENERATED:
         X, y = GENERATED[name](np.random.default_rng([seed, 1]))
@@ -133,6 +136,8 @@ def split(name: str, seed: int, test_rows: int) -> Rows:
         X, y = data.X, data.y
     order = rng.permutation(len(X))
     n_test = len(X) // 10
+    if n_rows:
+        n_test = max(n_test, len(X) - n_rows)
     test, train = order[: min(n_test, test_rows)], order[n_test:]
     train = train[np.isfinite(X[train]).all(axis=1)]
     columns = StandardScaler().fit(X[train])
@@ -165,11 +170,11 @@ def gaussian(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, floa
     return scores(y, mean, densities, quantiles, (mean - reach, mean + reach))
 
 
-def ours(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """The default of the front door."""
+def ours(rows: Rows, seed: int, model: str | tuple[str, ...] = "auto") -> dict[str, float]:
+    """The front door with its defaults, or with some members."""
     X, y, X_test, y_test = rows
     start = time.perf_counter()
-    gp = cgp.GPRegressor(random_state=seed, progress=False).fit(X, y)
+    gp = cgp.GPRegressor(model, random_state=seed, progress=False).fit(X, y)
     fitted = time.perf_counter()
     mean, interval = gp.predict(X_test), gp.predict_interval(X_test)
     predicted = time.perf_counter()
@@ -238,8 +243,12 @@ def exact(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float
 
 def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Figures of all systems on one split."""
-    rows = split(name, seed, options.test_rows)
-    results = {"ours": ours(rows, seed, options)}
+    rows = split(name, seed, options.test_rows, options.rows)
+    results = {"ours": ours(rows, seed)}
+    for members in options.members:
+        results[members] = ours(rows, seed, tuple(members.split(",")))
+    if options.alone:
+        return results
     if find_spec("gpboost"):
         results["gpboost"] = gpboost_vecchia(rows, seed, options)
     seconds = min(results["ours"]["fit"], 120.0)
@@ -267,11 +276,28 @@ def show(results: dict[str, list[dict[str, dict[str, float]]]]) -> None:
     Console(width=120).print(table)
 
 
+def gains(results: dict[str, list[dict[str, dict[str, float]]]], members: str) -> None:
+    """Print what the front door gains over some of its members, by the same splits."""
+    runs = [run for own in results.values() for run in own]
+    ratios = np.array([run["ours"]["rmse"] / run[members]["rmse"] for run in runs])
+    losses = np.array([run["ours"]["nlpd"] - run[members]["nlpd"] for run in runs])
+    seconds = [run["ours"]["fit"] / run[members]["fit"] for run in runs]
+    print(
+        f"ours beside {members}: RMSE {100 * (np.exp(np.log(ratios).mean()) - 1):+.1f} % "
+        f"({100 * (ratios.min() - 1):+.1f} to {100 * (ratios.max() - 1):+.1f} %), NLPD "
+        f"{losses.mean():+.4f} +- {losses.std(ddof=1) / np.sqrt(len(losses)):.4f} "
+        f"({losses.min():+.3f} to {losses.max():+.3f}), wall {np.median(seconds):.2f} times"
+    )
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=[*REAL, *GENERATED])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="training rows")
+    parser.add_argument("--members", nargs="*", default=[], help="such as exact,trees")
+    parser.add_argument("--alone", action="store_true", help="only the front door")
     parser.add_argument("--test-rows", type=int, default=4000)
     parser.add_argument("--exact-rows", type=int, default=2000)
     parser.add_argument("--no-svgp", dest="svgp", action="store_false")
@@ -287,6 +313,8 @@ def main() -> None:
                 with open(options.json, "w") as file:
                     json.dump(results, file, indent=1)
     show(results)
+    for members in options.members:
+        gains(results, members)
 
 
 if __name__ == "__main__":

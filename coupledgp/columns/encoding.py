@@ -109,6 +109,11 @@ class TableEncoding:
             for part, width in code.parts
         )
 
+    @property
+    def part_sources(self) -> IntArray:
+        """Number (q,) of the column of the table that each part is made of."""
+        return np.repeat(np.arange(len(self.codes)), [len(code.parts) for code in self.codes])
+
     @cached_property
     def groups(self) -> IntArray:
         """Number (D,) of the part of each column of the matrix, from zero."""

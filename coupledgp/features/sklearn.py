@@ -72,6 +72,17 @@ class Columns:
             return [name for name, _ in self.encoding.parts]
         return [text_of_place(self.names, place) for place in range(self.n_features)]
 
+    @property
+    def part_sources(self) -> IntArray:
+        """Number (q,) of the column of the table that each part is made of."""
+        if self.encoding is not None:
+            return self.encoding.part_sources
+        return np.arange(self.n_features)
+
+    def name(self, place: int) -> str:
+        """Name of a column of the table, by its number from zero."""
+        return text_of_place(self.names, place)
+
     def part_of(self, column: int) -> str:
         """Name of the part that an encoded column, by its number from zero, belongs to."""
         if self.encoding is None:

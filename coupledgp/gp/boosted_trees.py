@@ -58,10 +58,7 @@ def _sums(
             node = start
             while feature[node] >= 0:
                 x = points[row, feature[node]]
-                if np.isnan(x):
-                    goes_left = missing_left[node]
-                else:
-                    goes_left = x <= threshold[node]
+                goes_left = missing_left[node] if np.isnan(x) else x <= threshold[node]
                 node = start + (left[node] if goes_left else right[node])
             total += value[node]
         out[row] = total

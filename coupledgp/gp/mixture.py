@@ -15,6 +15,7 @@ from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
 from coupledgp.gp.graph_time import GraphTimeGP
+from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
@@ -63,6 +64,7 @@ KINDS: dict[str, type[Member]] = {
         ExactGP,
         LocalGP,
         ExactAdditiveGP,
+        KernelGP,
         FieldGP,
         PreciseFieldGP,
         NodeGP,

@@ -21,11 +21,18 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.weighted_sums import WeightedSums
-from coupledgp.spectra import spectrum_text
+from coupledgp.kernels.expressions import kernel_text
+from coupledgp.spectra import Spectrum, spectrum_text
+
+
+def _kernel_text(kernel: Any) -> str | None:
+    """Text of a spectrum or of an expression."""
+    return spectrum_text(kernel) if isinstance(kernel, Spectrum) else kernel_text(kernel)
+
 
 # Functions that return the text of a parameter that is an object, by the parameter's name.
 TEXTS: dict[str, Callable[[Any], str | None]] = {
-    "kernel": spectrum_text,
+    "kernel": _kernel_text,
     "coupling": coupling_text,
     "features": features_text,
     "target_transform": transform_text,

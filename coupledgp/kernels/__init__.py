@@ -10,12 +10,13 @@ from coupledgp.ground.lazy import attach
 if TYPE_CHECKING:
     from coupledgp.expressions import Kernel as Kernel
     from coupledgp.expressions import On as On
+    from coupledgp.expressions import Parameter as Parameter
     from coupledgp.expressions import Product as Product
     from coupledgp.expressions import ProductLaplace as ProductLaplace
     from coupledgp.expressions import RowKernel as RowKernel
     from coupledgp.expressions import Sum as Sum
     from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
-    from coupledgp.kernels.expressions import RowCovariance as RowCovariance
+    from coupledgp.kernels.additive import Additive as Additive
     from coupledgp.kernels.expressions import kernel_text as kernel_text
     from coupledgp.kernels.expressions import parse_kernel as parse_kernel
     from coupledgp.kernels.fields import FieldKernel as FieldKernel
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     from coupledgp.kernels.graph.registry import available_graph_kernels as available_graph_kernels
     from coupledgp.kernels.graph.registry import parse_graph_kernel as parse_graph_kernel
     from coupledgp.kernels.graph.registry import register_graph_kernel as register_graph_kernel
+    from coupledgp.kernels.row_covariance import RowCovariance as RowCovariance
+    from coupledgp.kernels.rows import Categorical as Categorical
+    from coupledgp.kernels.rows import Linear as Linear
+    from coupledgp.kernels.rows import RationalQuadratic as RationalQuadratic
+    from coupledgp.kernels.rows import Sphere as Sphere
+    from coupledgp.kernels.rows import register_row_kernel as register_row_kernel
     from coupledgp.kernels.time import Constant as Constant
     from coupledgp.kernels.time import Matern12 as Matern12
     from coupledgp.kernels.time import Matern32 as Matern32

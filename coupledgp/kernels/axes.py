@@ -10,54 +10,11 @@ of order zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.expressions import RowKernel
-from coupledgp.random import FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """The kernel of one column, or of the columns of one category.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Numbers of the columns in the table.
-    kernel : RowKernel
-        Kernel of these columns.
-    theta : FloatArray (q,)
-        Its hyperparameters.
-    """
-
-    columns: tuple[int, ...]
-    kernel: RowKernel
-    theta: FloatArray
-
-    def gram(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Covariances (n, p) between rows a (n, c) and b (p, c) of the factor's own columns."""
-        groups = np.zeros(len(self.columns), dtype=np.int64)
-        return self.kernel.evaluate(a, b, self.theta, groups).covariance
-
-
-@dataclass(frozen=True, eq=False)
-class AxisTerm:
-    """One term `v e_q(k_1, ..., k_g)` of a kernel.
-
-    Attributes
-    ----------
-    variance : float
-        Factor v.
-    order : int
-        Order q, from 0 to the number of factors.
-    factors : tuple of Factor
-    """
-
-    variance: float
-    order: int
-    factors: tuple[Factor, ...]
+from coupledgp.expressions import AxisTerm, Factor, RowKernel
+from coupledgp.random import FloatArray, IntArray
 
 
 def elementary(values: Sequence[FloatArray], order: int) -> list[FloatArray]:
@@ -79,3 +36,47 @@ def elementary(values: Sequence[FloatArray], order: int) -> list[FloatArray]:
         for q in range(order, 0, -1):
             found[q] = found[q] + value * found[q - 1]
     return found
+
+
+def axis_terms(
+    kernel: RowKernel, theta: FloatArray, numbers: IntArray, groups: IntArray
+) -> tuple[AxisTerm, ...] | None:
+    """A kernel of some columns as terms of kernels of single groups; None without such a form.
+
+    Kernels that are separable, or of one group, are a product over groups. Others say so
+    themselves (`RowKernel.axes`).
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    theta
+        Its hyperparameters (q,).
+    numbers
+        Number (d,) of each of its columns in the table.
+    groups
+        Number (d,) of the group of each column, from 0 upwards.
+    """
+    stated = kernel.axes(theta, numbers, groups)
+    n_groups = int(groups.max()) + 1
+    if stated is not None or not (kernel.is_separable or n_groups == 1):
+        return stated
+    factors = []
+    for group in range(n_groups):
+        own = theta if n_groups == 1 else theta[group : group + 1]
+        factors.append(Factor(tuple(numbers[groups == group].tolist()), kernel, own))
+    return (AxisTerm(1.0, n_groups, tuple(factors)),)
+
+
+def multiplied(a: AxisTerm, b: AxisTerm) -> AxisTerm | None:
+    """The product of two terms, each a constant or a product over all its factors, if it is one.
+
+    None for factors that share a column, or sums of products.
+    """
+    if any(term.order not in (0, len(term.factors)) for term in (a, b)):
+        return None
+    factors = tuple(f for term in (a, b) if term.order for f in term.factors)
+    columns = [column for factor in factors for column in factor.columns]
+    if len(set(columns)) < len(columns):
+        return None
+    return AxisTerm(a.variance * b.variance, len(factors), factors)

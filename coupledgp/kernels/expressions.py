@@ -1,49 +1,47 @@
-"""Texts of kernels, and covariances of rows under expressions.
+"""Texts of kernels.
 
     text    = product { "+" product }
     product = factor { "*" factor }
     factor  = ( kernel | "(" text ")" ) [ JSON list of columns ]
-    kernel  = [ "nodes:" | "times:" ] name [ JSON object of parameters ]
+    kernel  = name [ "(" argument { "," argument } ")" ]
+            | ( "nodes:" | "times:" ) name [ JSON object of parameters ]
+    argument = [ field "=" ] ( number | word )
 
-`gaussian["area", "age"] + matern-3/2[2] * laplace[0]`, `nodes:heat * times:matern-1/2`.
+`gaussian["area", "age"] + matern-3/2[2] * laplace[0]`, `matern(1.5) + additive(2, gaussian)`,
+`nodes:heat * times:matern-1/2`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
-
-import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
-    Column,
     Domain,
-    Evaluated,
     Kernel,
     On,
     Product,
-    ProductLaplace,
     RowKernel,
     Sum,
-    leaves,
 )
+from coupledgp.ground.validation import unknown_choice
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.registry import (
     graph_kernel_from,
     graph_kernel_state,
     parse_graph_kernel,
 )
+from coupledgp.kernels.rows import ROW_KERNELS
 from coupledgp.kernels.time import (
     TimeKernel,
     parse_time_kernel,
     time_kernel_from,
     time_kernel_state,
 )
-from coupledgp.random import FloatArray
-from coupledgp.spectra import Spectrum, parse_spectrum, spectrum_text
+from coupledgp.spectra import SPECTRA, MaternSpectrum, Spectrum, find_spectrum, spectrum_text
 
 # A name of a kernel, of any characters but those of expressions.
 NAME = re.compile(r"[^\s+*()\[\]{}]+")
@@ -57,7 +55,7 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
     Parameters
     ----------
     kernel
-        Text or kernel; names are those of `parse_spectrum` and `"laplace"` for rows, of
+        Text or kernel. Names are those of `parse_spectrum` and `ROW_KERNELS` for rows, of
         `parse_graph_kernel` after `nodes:`, and of `parse_time_kernel` after `times:`.
     domain
         Domain of names without a prefix: "rows", "nodes" or "times".
@@ -91,18 +89,25 @@ def kernel_text(kernel: Kernel) -> str:
         return " * ".join(f"({text})" if is_sum else text for text, is_sum in texts)
     if isinstance(kernel, On):
         return kernel_text(kernel.kernel) + json.dumps(list(kernel.columns))
-    if isinstance(kernel, ProductLaplace):
-        return str(kernel)
     if isinstance(kernel, GraphKernel):
         return "nodes:" + _with_parameters(graph_kernel_state(kernel))
     if isinstance(kernel, TimeKernel):
         return "times:" + _with_parameters(time_kernel_state(kernel))
-    text = spectrum_text(kernel) if isinstance(kernel, Spectrum) else None
-    if text is None:
-        raise InvalidInputError(
-            f"kernel: expected one that a text names, got {kernel!r}; register it under a name"
-        )
-    return text
+    text = spectrum_text(kernel) if isinstance(kernel, Spectrum) else str(kernel)
+    if text is not None and (isinstance(kernel, Spectrum) or _names(text, kernel)):
+        return text
+    raise InvalidInputError(
+        f"kernel: expected one that a text names, got {kernel!r}; register it under a name, with "
+        "register_row_kernel, and let str(kernel) be a text of this name"
+    )
+
+
+def _names(text: str, kernel: Kernel) -> bool:
+    """Whether a text makes an equal kernel."""
+    try:
+        return parse_kernel(text) == kernel
+    except InvalidInputError:
+        return False
 
 
 def _with_parameters(state: dict[str, Any]) -> str:
@@ -184,7 +189,47 @@ class _Parser:
             return time_kernel_from({"class": word, **parameters})
         if domain != "rows" or parameters is not None:
             raise self._wrong(f"a kernel of rows, nodes: or times: before {match[0]!r}, not after")
-        return ProductLaplace() if word == "laplace" else parse_spectrum(word, self.name)
+        return self._row_kernel(word)
+
+    def _row_kernel(self, word: str) -> RowKernel:
+        """The kernel of a name, with the arguments that follow in parentheses."""
+        given = self._arguments() if self._next() == "(" else ()
+        if word == "matern":
+            if len(given) != 1:
+                raise self._wrong("matern(NU) with one number before")
+            return MaternSpectrum(given[0][1])
+        kernel = find_spectrum(word) or ROW_KERNELS.find(word)
+        if kernel is None:
+            known = [*SPECTRA.choices(), "matern(NU)", *ROW_KERNELS.available()]
+            raise InvalidInputError(unknown_choice(word, known, self.name))
+        return self._with_arguments(kernel, given) if given else kernel
+
+    def _arguments(self) -> tuple[tuple[str | None, Any], ...]:
+        """Name, or None, and value of each argument in the parentheses that open here."""
+        end = self.text.find(")", self.place)
+        if end < 0:
+            raise self._wrong("')' after arguments")
+        inside, self.place = self.text[self.place + 1 : end], end + 1
+        found = []
+        for part in filter(str.strip, inside.split(",")):
+            name, equals, value = part.partition("=")
+            found.append((name.strip() if equals else None, _value(value if equals else part)))
+        return tuple(found)
+
+    def _with_arguments(
+        self, kernel: RowKernel, given: tuple[tuple[str | None, Any], ...]
+    ) -> RowKernel:
+        """A kernel of the same class whose fields are the arguments."""
+        own_fields: tuple[Any, ...] = fields(kernel) if is_dataclass(kernel) else ()
+        names: list[str] = [each.name for each in own_fields if each.init and each.repr]
+        values: dict[str, Any] = {}
+        for place, (name, value) in enumerate(given):
+            own = name or (names[place] if place < len(names) else "")
+            if own not in names or own in values:
+                listed = ", ".join(names) or "none"
+                raise self._wrong(f"arguments of {kernel} among {listed}, each once, before")
+            values[own] = value
+        return type(kernel)(**values)
 
     def _json(self, kind: type[Any]) -> Any:
         try:
@@ -195,145 +240,15 @@ class _Parser:
         return found
 
 
-class RowCovariance:
-    """Covariances of rows under an expression, and their gradient.
-
-    Hyperparameters (q,) are logarithms: of the lengthscales of each kernel, in its order of
-    columns; in a sum, of the variance of each term, before those of the term.
-
-    Parameters
-    ----------
-    kernel
-        Expression of kernels of rows, or its text.
-    columns
-        Names of the columns, or their number.
-
-    Attributes
-    ----------
-    names : list of str
-        Name of each hyperparameter.
-
-    Raises
-    ------
-    InvalidInputError
-        A kernel is none of rows, or a column is not there.
-    """
-
-    def __init__(self, kernel: str | Kernel, columns: Sequence[str] | int) -> None:
-        self.kernel = parse_kernel(kernel)
-        self.columns: list[Column] = (
-            list(range(columns)) if isinstance(columns, int) else list(columns)
-        )
-        others = [leaf for leaf in leaves(self.kernel) if not isinstance(leaf, (RowKernel, On))]
-        if others:
-            raise InvalidInputError(
-                f"kernel: expected kernels of rows, got {others[0]}; kernels of nodes and times "
-                "belong to models of graphs"
-            )
-        self.names = self._names(self.kernel)
-
-    def evaluate(self, a: FloatArray, b: FloatArray, theta: FloatArray) -> Evaluated:
-        """Covariances (n, p) of rows a (n, d) and b (p, d), and their gradients, at theta (q,)."""
-        if theta.shape != (len(self.names),):
-            raise InvalidInputError(
-                f"theta: expected {len(self.names)} numbers ({', '.join(self.names)}), got shape "
-                f"{theta.shape}"
-            )
-        return self._evaluated(self.kernel, a, b, theta)
-
-    def gram(self, a: FloatArray, b: FloatArray, theta: FloatArray) -> FloatArray:
-        """Covariances (n, p) of rows a (n, d) and b (p, d) at hyperparameters theta (q,)."""
-        return self.evaluate(a, b, theta).covariance
-
-    def diagonal(self, a: FloatArray, theta: FloatArray) -> FloatArray:
-        """Variances (n,) of rows a (n, d), which do not depend on where they are."""
-        found = self.gram(a[:1], a[:1], theta)
-        return np.full(len(a), found[0, 0] if len(a) else 0.0)
-
-    def pull(self, a: FloatArray, cotangent: FloatArray, theta: FloatArray) -> FloatArray:
-        """Gradient (q,) of `sum_ij G_ij K_ij` for rows a (n, d) and a cotangent G (n, n)."""
-        return self.evaluate(a, a, theta).pull(cotangent)
-
-    def _numbers(self, kernel: On) -> list[int]:
-        """Numbers of the columns of a kernel."""
-        found = []
-        for column in kernel.columns:
-            if isinstance(column, int) and 0 <= column < len(self.columns):
-                found.append(column)
-            elif column in self.columns:
-                found.append(self.columns.index(column))
-            else:
-                raise InvalidInputError(
-                    f"kernel: expected columns among {self.columns}, got {column!r}"
-                )
-        return found
-
-    def _names(self, kernel: Kernel) -> list[str]:
-        if isinstance(kernel, Sum):
-            return [
-                name
-                for term in kernel.terms
-                for name in (f"variance of {term}", *self._names(term))
-            ]
-        if isinstance(kernel, Product):
-            return [name for factor in kernel.factors for name in self._names(factor)]
-        numbers = self._numbers(kernel) if isinstance(kernel, On) else range(len(self.columns))
-        return [f"lengthscale of {kernel} in {self.columns[number]}" for number in numbers]
-
-    def _evaluated(
-        self, kernel: Kernel, a: FloatArray, b: FloatArray, theta: FloatArray
-    ) -> Evaluated:
-        if isinstance(kernel, Sum):
-            return self._summed(kernel, a, b, theta)
-        if isinstance(kernel, Product):
-            return self._multiplied(kernel, a, b, theta)
-        if isinstance(kernel, On):
-            numbers = self._numbers(kernel)
-            return kernel.kernel.evaluate(
-                a[:, numbers], b[:, numbers], theta, np.arange(len(numbers))
-            )
-        assert isinstance(kernel, RowKernel)  # as was checked when this was made
-        return kernel.evaluate(a, b, theta, np.arange(a.shape[1]))
-
-    def _parts(self, kernels: Sequence[Kernel], theta: FloatArray, own: int) -> list[FloatArray]:
-        """Hyperparameters of each part, the first `own` for its place in the whole."""
-        sizes = [own + len(self._names(part)) for part in kernels]
-        return np.split(theta, np.cumsum(sizes)[:-1])
-
-    def _summed(self, kernel: Sum, a: FloatArray, b: FloatArray, theta: FloatArray) -> Evaluated:
-        parts = self._parts(kernel.terms, theta, 1)
-        variances = [float(np.exp(part[0])) for part in parts]
-        found = [
-            self._evaluated(term, a, b, part[1:])
-            for term, part in zip(kernel.terms, parts, strict=True)
-        ]
-        total = sum(v * each.covariance for v, each in zip(variances, found, strict=True))
-
-        def pull(cotangent: FloatArray) -> FloatArray:
-            gradients: list[FloatArray] = []
-            for variance, each in zip(variances, found, strict=True):
-                scaled = variance * cotangent
-                own = (scaled * each.covariance).sum()
-                gradients += [np.array([own]), each.pull(scaled)]
-            return np.concatenate(gradients)
-
-        return Evaluated(np.asarray(total), pull)
-
-    def _multiplied(
-        self, kernel: Product, a: FloatArray, b: FloatArray, theta: FloatArray
-    ) -> Evaluated:
-        parts = self._parts(kernel.factors, theta, 0)
-        found = [
-            self._evaluated(factor, a, b, part)
-            for factor, part in zip(kernel.factors, parts, strict=True)
-        ]
-        covariances = [each.covariance for each in found]
-
-        def pull(cotangent: FloatArray) -> FloatArray:
-            gradients = []
-            for place, each in enumerate(found):
-                others = covariances[:place] + covariances[place + 1 :]
-                gradients.append(each.pull(np.prod([cotangent, *others], axis=0)))
-            return np.concatenate(gradients)
-
-        return Evaluated(np.asarray(np.prod(covariances, axis=0)), pull)
+def _value(text: str) -> Any:
+    """The number, flag or word that a text stands for."""
+    word = text.strip()
+    if word in ("true", "false"):
+        return word == "true"
+    above, slash, below = word.partition("/")
+    for kind in (int, float):
+        try:
+            return kind(word) if not slash else float(above) / float(below)
+        except (ValueError, ZeroDivisionError):
+            continue
+    return word

@@ -6,22 +6,29 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import parse_device
+from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.models.local import column_groups
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
+from coupledgp.models.rows import known_noise
 from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.search.tables.expression import ExpressionProblem, row_columns
+from coupledgp.search.tables.local import LocalProblem
+from coupledgp.spectra import Spectrum, SpectrumLike
 
 
 @estimator
@@ -33,13 +40,18 @@ class ExactGPRegressor(StationaryRegressor):
 
     Parameters
     ----------
+    kernel
+        A stationary kernel as in `SparseSpectrumGPRegressor`, or an expression of kernels or its
+        text, such as `"matern(1.5) + additive(2)"` (docs/kernels.md). The hyperparameters of an
+        expression are those of greatest posterior density under weak priors, for standardised
+        columns. They are searched for on at most 2000 rows; the posterior has all.
     device
         Where matrices of the rows are (docs/models.md, "On a GPU"): None or `"cpu"`, `"cuda"`,
         `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Kernels besides the
         Gaussian one and those of Matern of orders 1/2, 3/2 and 5/2 are computed on the CPU.
     """
 
-    kernel: SpectrumLike = "gaussian"
+    kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]
     ard: bool = True
     lengthscale: ArrayLike | None = None
     outputscale: float | None = None
@@ -62,8 +74,11 @@ class ExactGPRegressor(StationaryRegressor):
         where = parse_device(self.device)
         check_dense_size(len(data), MATRICES_AT_ONCE, where)
         self._check_averaging()
+        kernel = parse_kernel(self.kernel)
+        if not isinstance(kernel, Spectrum):
+            return self._fit_expression(kernel, data, columns)
         rng = self._rng()
-        spectrum = parse_spectrum(self.kernel, "kernel")
+        spectrum = kernel
         units = Units.of(data.targets, self.normalize_y, data.counts)
         groups = columns.groups
         base = spread_lengthscale(data.points, self.ard, groups, counts=data.counts)
@@ -90,3 +105,44 @@ class ExactGPRegressor(StationaryRegressor):
         members = [given(hyperparameters) for hyperparameters in average.hyperparameters]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found, average)
+
+    def _fit_expression(
+        self, kernel: Kernel, data: Data, columns: Columns
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        """Fit an expression of kernels, by its dense evidence."""
+        self._check_expression(kernel)
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        seed = int(self._rng().integers(2**31))
+        known = known_noise(data, units, None)
+        if self.noise is not None and (self.optimizer is None or "noise" in (self.fixed or ())):
+            known = check_positive(self.noise, "noise")
+        groups = column_groups(data, columns)
+        table = LocalProblem.of(data, units, groups, seed, known)
+        problem = ExpressionProblem(table, kernel, row_columns(columns, groups))
+        with reporter("fit", self.progress) as report:
+            n_starts = 1 + check_positive_int(self.n_restarts, "n_restarts", minimum=0)
+            most = check_positive_int(self.max_iter, "max_iter") if self.optimizer else 0
+            found = problem.search(report, most, n_starts)
+            process = problem.process(found.point, self.normalize_y)
+        return process, {
+            "n_evaluations_": found.n_evaluations,
+            "n_iter_": found.n_iterations,
+            "converged_": found.converged,
+        }
+
+    def _check_expression(self, kernel: Kernel) -> None:
+        """Refuse parameters that state scales of a single kernel beside an expression."""
+        given = {
+            "ard": not self.ard,
+            "lengthscale": self.lengthscale is not None,
+            "outputscale": self.outputscale is not None,
+            "fixed": bool(set(self.fixed or ()) - {"noise"}),
+            "hyperparameters": self.hyperparameters != "maximum",
+            "device": parse_device(self.device) != CPU,
+        }
+        wrong = [name for name, is_given in given.items() if is_given]
+        if wrong:
+            raise InvalidInputError(
+                f"{wrong[0]}: expected its default beside the expression kernel={str(kernel)!r}, "
+                f"whose kernels have scales of their own, got {getattr(self, wrong[0])!r}"
+            )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
@@ -14,12 +15,14 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.local import column_groups
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import LocalProblem
+from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.member_plans import KINDS, plan_members
@@ -115,8 +118,10 @@ class GPRegressor(TableRegressor):
             "weight  nats a row  model",
             *(
                 f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
+                + (f" ({member.remark})" if member.remark else "")
                 for member in sorted(choice.members, key=lambda member: -member.weight)
             ),
+            *choice.remarks,
         ]
 
     def exact_twin(self) -> GPRegressor:
@@ -146,12 +151,19 @@ class GPRegressor(TableRegressor):
                 problem, self.normalize_y, self.trend, self.n_neighbors, self.n_frequencies, report
             )
             process, choice = search.choose(plans)
+        self._warn_if_discrete(data)
         results = {
             "choice_": choice,
             "forecast_": seconds,
             "n_evaluations_": choice.n_evaluations,
         }
         return process, results
+
+    @staticmethod
+    def _warn_if_discrete(data: Data) -> None:
+        """Warn of targets between whose values a Gaussian law puts chance."""
+        for name, one in discrete_outputs(data.targets).items():
+            warnings.warn(one.explain(name), DiscreteTargetsWarning, stacklevel=levels_to_caller())
 
     def _kinds(self) -> tuple[str, ...]:
         names = (self.model,) if isinstance(self.model, str) else tuple(self.model)
@@ -193,12 +205,16 @@ def _choice_from(stored: Any) -> Choice:
     """The choice among members, from the entries of a file."""
     listed = require_type(require_type(stored, dict, "choice").get("members"), list, "members")
     members = tuple(MemberChoice(**require_type(m, dict, "choice.members")) for m in listed)
-    choice = Choice(**{**stored, "members": members})
+    remarks = require_type(stored.get("remarks", []), list, "choice.remarks")
+    choice = Choice(**{**stored, "members": members, "remarks": tuple(remarks)})
+    for text in choice.remarks:
+        require_type(text, str, "choice.remarks")
     require_type(choice.scored_by, str, "choice.scored_by")
     for value in (choice.log_density, choice.n_scored, choice.n_evaluations):
         check_number(value, "choice")
     for member in members:
         require_type(member.name, str, "choice.members.name")
+        require_type(member.remark, str, "choice.members.remark")
         check_number(member.weight, "choice.members.weight", low=0.0, high=1.0)
         check_number(member.log_density, "choice.members.log_density")
     return choice

@@ -75,6 +75,9 @@ class MemberTask:
         Neighbours of local parts, frequencies of features.
     report : Progress
         Called with a line of progress at each stage.
+    least_noise : float
+        Least noise variance of a member, normalised units: that of rounding where targets take few
+        values.
     """
 
     whole: LocalProblem
@@ -85,6 +88,7 @@ class MemberTask:
     n_neighbours: int
     n_frequencies: int
     report: Progress
+    least_noise: float = 0.0
 
     @property
     def scored(self) -> Data:
@@ -154,8 +158,24 @@ class FittedMember:
         """The member with its scores of the rows that a task left out."""
         if task.held is not None:
             task.report(f"{name}: {len(task.held)} rows that were held out")
+        if task.whole.known_noise is None:
+            priors = tuple(
+                prior if prior.noise >= task.least_noise else prior.with_noise(task.least_noise)
+                for prior in priors
+            )
         scores = LeftOutScores.mixed([prior.left_out(task) for prior in priors], shares)
         return cls(name, priors, shares, scores, n_evaluations)
+
+    def errs_more_than(self, means: FloatArray, task: MemberTask) -> bool:
+        """Whether its means miss the rows left out by more than other means (b, k) do.
+
+        Mean squared errors are compared, by the standard error of their difference.
+        """
+        own, other = (
+            np.square(task.targets - one).sum(axis=1) for one in (self.scores.means, means)
+        )
+        gaps, counts = own - other, task.scored.counts
+        return bool(np.average(gaps, weights=counts) > np.std(gaps) / np.sqrt(len(gaps)))
 
     def broader(self, task: MemberTask) -> FittedMember:
         """The member with more noise: as much more as its mean predictive variance."""

@@ -13,6 +13,8 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.search.tables.local import LocalProblem
+from coupledgp.selection.constant_members import ConstantMembers, constant_means
+from coupledgp.selection.discrete_targets import DiscreteTargets, discrete_outputs
 from coupledgp.selection.exact_members import computed
 from coupledgp.selection.member_kinds import FittedMember, MemberPlan, MemberTask
 
@@ -23,6 +25,8 @@ LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 PRIOR_COUNT = 0.2
 # Members of smaller weight are left out.
 LEAST_WEIGHT = 0.01
+# Remark on members that are left out.
+LOSES = "left out, since its means err more than a constant"
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,14 @@ class MemberChoice:
         Its weight in the mixture; zero for one that was left out.
     log_density : float
         Mean log density of the rows that were left out, nats, targets of unit variance.
+    remark : str
+        Why it was left out, where that is not its density.
     """
 
     name: str
     weight: float
     log_density: float
+    remark: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,8 @@ class Choice:
         How they were left out.
     n_evaluations : int
         Evaluations of the evidence of all models.
+    remarks : tuple of str
+        Sentences on the targets.
     """
 
     members: tuple[MemberChoice, ...]
@@ -67,6 +76,7 @@ class Choice:
     n_scored: int
     scored_by: str
     n_evaluations: int
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +108,13 @@ class MemberSearch:
         """Fit the members of the plans, weigh them, and condition those of weight on all rows."""
         task = self.task(all(plan.kind.leaves_one_out for plan in plans))
         members = computed((partial(plan.kind.fit, task, plan) for plan in plans), self.report)
-        return self._mixed(self._with_broader(members, task), task)
+        members = self._with_broader(members, task)
+        constant = constant_means(task)
+        losers = [member for member in members if member.errs_more_than(constant, task)]
+        if len(losers) == len(members):
+            kind = ConstantMembers()
+            members += kind.fit(task, MemberPlan(kind, 0.0))
+        return self._mixed(members, losers, task)
 
     def task(self, leaves_one_out: bool) -> MemberTask:
         """The rows that members are fitted to, and those by which they are weighed.
@@ -108,10 +124,15 @@ class MemberSearch:
         InvalidInputError
             The table has too few rows to hold some out.
         """
+        data, scale = self.problem.data, self.problem.units.scale
+        discrete = [DiscreteTargets.of(column) for column in data.targets.T]
+        rounding = [
+            one.variance / scale[k] ** 2 for k, one in enumerate(discrete) if one is not None
+        ]
         given = (
-            self.normalize, self.trend, self.n_neighbours, self.n_frequencies, self.report
+            self.normalize, self.trend, self.n_neighbours, self.n_frequencies, self.report,
+            max(rounding, default=0.0),
         )  # fmt: skip
-        data = self.problem.data
         if leaves_one_out:
             return MemberTask(self.problem, self.problem, None, *given)
         if len(data) < LEAST_ROWS:
@@ -136,11 +157,13 @@ class MemberSearch:
         return computed([lambda: members, lambda: [best.broader(task)]], self.report)
 
     def _mixed(
-        self, members: list[FittedMember], task: MemberTask
+        self, members: list[FittedMember], losers: list[FittedMember], task: MemberTask
     ) -> tuple[GaussianProcess, Choice]:
         densities = np.array([member.scores.log_densities for member in members])
         counts = task.scored.counts
-        weights = mixture_weights(densities, PRIOR_COUNT, counts)
+        able = np.array([k for k, member in enumerate(members) if member not in losers])
+        weights = np.zeros(len(members))
+        weights[able] = mixture_weights(densities[able], PRIOR_COUNT, counts)
         weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
@@ -159,9 +182,15 @@ class MemberSearch:
         process = processes[0] if len(processes) == 1 else MixtureGP.of(processes, shares, data)
         mixed = mixture_log_density(densities[kept], weights[kept])
         choices = tuple(
-            MemberChoice(member.name, float(weight), float(member.scores.log_densities.mean()))
+            MemberChoice(
+                member.name,
+                float(weight),
+                float(member.scores.log_densities.mean()),
+                LOSES if member in losers else "",
+            )
             for member, weight in zip(members, weights, strict=True)
         )
+        outputs = discrete_outputs(data.targets)
         scored_by = (
             "leaving one row out at a time"
             if task.held is None
@@ -170,4 +199,5 @@ class MemberSearch:
         return process, Choice(
             choices, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
             sum(member.n_evaluations for member in members),
+            tuple(f"{one.explain(name)}." for name, one in outputs.items()),
         )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, LocalProblem
 from coupledgp.selection.exact_members import EXACT_KERNELS, EXACT_ROWS, SOME_EXACT_ROWS
 from coupledgp.selection.member_costs import Size
@@ -50,7 +51,19 @@ class NearModel(MemberPrior):
         return problem.process(self.parts, normalize)
 
     def left_out(self, task: MemberTask) -> LeftOutScores:
+        if task.held is None:
+            return self._left_out_in_turn(task)
         return LeftOutScores.held_out(self.process(task.train, task.normalize), task, self.noise)
+
+    def _left_out_in_turn(self, task: MemberTask) -> LeftOutScores:
+        """Scores of all rows, each given all others."""
+        units = task.train.units
+        process = self.process(task.train, task.normalize)
+        law = process.left_out(np.arange(len(task.train.data)))
+        variance = law.variances[0, :, :1] / units.scale[0] ** 2
+        means = units.normalized(law.means[0])
+        densities = gaussian_log_density(task.targets, means, variance)
+        return LeftOutScores(densities, means, variance[:, 0])
 
 
 class NearMembers(MemberKind):

@@ -11,7 +11,6 @@ from coupledgp.gp.boosted_trees import BoostedTrees
 from coupledgp.gp.frozen_mean import FrozenMeanGP, residuals
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.random import FloatArray
 from coupledgp.search.tables.boosting import boosting_seconds, fit_trees
 from coupledgp.search.tables.local import LOCAL_ROUNDS, LocalProblem
 from coupledgp.selection.exact_members import (
@@ -136,16 +135,3 @@ class TreeMembers(MemberKind):
         name = f"trees and {kind}, {found.structure.spectrum}{plan.remark}"
         model = TreeModel(mean, base, units, share)
         return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
-
-
-def constant_means(task: MemberTask) -> FloatArray:
-    """Means (b, k) of the other rows' targets for each row of a task that is scored."""
-    data, units = task.train.data, task.train.units
-    targets = units.normalized(data.targets)
-    counts = np.ones(len(data)) if data.counts is None else data.counts
-    total, size = counts @ targets, counts.sum()
-    if task.held is not None:
-        return np.broadcast_to(total / size, task.targets.shape)
-    left = np.maximum(size - counts, np.finfo(float).tiny)[:, None]
-    means: FloatArray = (total - counts[:, None] * targets) / left
-    return means

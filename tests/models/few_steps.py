@@ -7,7 +7,7 @@ import pytest
 
 from coupledgp.search.tables import spectra as fit_spectrum
 from coupledgp.search.tables.local import Round
-from coupledgp.selection import exact_members, near_members
+from coupledgp.selection import exact_members, near_members, tree_members
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,9 @@ def take_few_steps(patch: pytest.MonkeyPatch) -> None:
 def search_little(patch: pytest.MonkeyPatch) -> None:
     """Let searches for local models, and for members of the front door, see few rows and steps."""
     rounds = (Round(128, 8), Round(256, 8))
-    patch.setattr(exact_members, "EXACT_ROUNDS", rounds)
-    for name in ("LOCAL_ROUNDS", "FITTING_ROUNDS"):
-        patch.setattr(near_members, name, rounds)
+    for module in (exact_members, tree_members):
+        patch.setattr(module, "EXACT_ROUNDS", rounds)
+    for module in (near_members, tree_members):
+        patch.setattr(module, "LOCAL_ROUNDS", rounds)
+    patch.setattr(near_members, "FITTING_ROUNDS", rounds)
     patch.setattr(near_members, "SCREENING", rounds[:1])

@@ -15,6 +15,7 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
+from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
@@ -43,6 +44,7 @@ from coupledgp.spectra import GaussianSpectrum, Spectrum
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
 Process = TypeVar("Process")
+Noisy = TypeVar("Noisy", LocalPrior, KernelPrior)
 # Rounding of an eigenvalue of a covariance, relative to its variance, for each row; and how often
 # the noise may grow tenfold from there.
 ROUNDING, ESCALATIONS = 1e-13, 8
@@ -487,7 +489,7 @@ class LocalProblem:
             prior, lambda own: LocalGP.given(own, self.data, self.units, normalize, self.table)
         )
 
-    def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
+    def conditioned(self, prior: Noisy, given: Callable[[Noisy], Process]) -> Process:
         """The process of a prior, or of the prior with the least further noise that has a factor.
 
         Covariances of many equal rows are singular to rounding where the noise is small. Noise

@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from coupledgp.errors import ModelFileError
+from coupledgp.expressions import Factor
 from coupledgp.features.axes.eigenfunctions import ColumnLaw, Eigenfunctions
 from coupledgp.features.axes.maps import AxisFeatures, EigenSupport, FourierSupport, Support
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import ROUNDING, Entries, check_integer, require_type
 from coupledgp.gp.state import text_of
 from coupledgp.ground.validation import LARGEST_PRODUCT
-from coupledgp.kernels.axes import Factor
 from coupledgp.spectra import parse_spectrum
 
 LARGEST_LOGARITHM = math.log(LARGEST_PRODUCT)

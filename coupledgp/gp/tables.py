@@ -63,8 +63,7 @@ class Box:
 
     def excludes(self, inputs: FloatArray) -> NDArray[np.bool_]:
         """Which (p,) standardised inputs (p, d) lie outside."""
-        found: NDArray[np.bool_] = ((inputs < self.low) | (inputs > self.high)).any(axis=1)
-        return found
+        return np.any((inputs < self.low) | (inputs > self.high), axis=1)
 
     def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """Factors a (p,) of the features at standardised inputs (p, d)."""

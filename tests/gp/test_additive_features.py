@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from coupledgp.expressions import Factor
 from coupledgp.features.axes.maps import AxisFeatures
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
@@ -10,7 +11,6 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.kernels.axes import Factor
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Factor
 from coupledgp.features.axes.maps import AxisFeatures
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
@@ -13,7 +14,6 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.kernels.axes import Factor
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 

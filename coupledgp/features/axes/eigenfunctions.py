@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coupledgp.kernels.axes import Factor
+from coupledgp.expressions import Factor
 from coupledgp.random import FloatArray
 
 # Points of the law of a column with more distinct values.

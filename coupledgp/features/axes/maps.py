@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Factor
 from coupledgp.features.axes.eigenfunctions import ColumnLaw, Eigenfunctions, n_kept
-from coupledgp.kernels.axes import Factor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
 

@@ -9,12 +9,11 @@ from itertools import combinations
 
 import numpy as np
 
-from coupledgp.expressions import RowKernel
+from coupledgp.expressions import Factor, RowKernel
 from coupledgp.features.axes.maps import LEAST_OF_PAIR, OF_COLUMN, OF_PAIR, AxisFeatures
 from coupledgp.gp.local import LocalGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.kernels.axes import Factor
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.local import LocalFitter, LocalProblem, LocalSearch, Round
 
@@ -25,6 +24,8 @@ ROWS_PER_FEATURE, MOST_FEATURES = 10, 800
 MOST_PAIRS, RANKING_ROWS, RANKING_FEATURES = 40, 10_000, 12
 # Rows on which lengthscales are compared, in standard deviations of the columns.
 PILOT_ROWS, LENGTHSCALES = 2000, (0.4, 0.8, 1.6, 3.2, 6.4)
+# Logarithms by which the second start of a local part has smaller variance and lengthscale.
+SMALLER, SHORTER = 1.4, 0.7
 # Batches of the search for local part and additive features together.
 ADDITIVE_ROUNDS = (Round(1024, 12), Round(2048, 16), Round(4096, 16))
 
@@ -197,15 +198,12 @@ class AdditiveSearch:
         structure = self.structure(local.structure)
         named = {k: np.asarray(v) for k, v in structure.named(local.started(structure)).items()}
         additive = np.log(alone.local_prior.additive_variances)
-        starts = [
-            structure.pack(named | {"additive": additive}),
-            structure.pack(
-                named
-                | {
-                    "additive": additive,
-                    "outputscale": np.log(np.exp(named["outputscale"]) / 4),
-                    "lengthscale": named["lengthscale"] - 0.7,
-                }
-            ),
-        ]
+        starts = [structure.pack(named | {"additive": additive})]
+        if structure.spectrum is not None:
+            smaller = {
+                "additive": additive,
+                "outputscale": named["outputscale"] - SMALLER,
+                "lengthscale": named["lengthscale"] - SHORTER,
+            }
+            starts.append(structure.pack(named | smaller))
         return fitter.search(structure, rounds, starts)

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats.qmc import Sobol
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Factor
 from coupledgp.features.axes.eigenfunctions import ColumnLaw, Eigenfunctions, n_kept
 from coupledgp.features.axes.maps import AxisFeatures, FourierSupport
-from coupledgp.kernels.axes import Factor
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(3)

@@ -169,7 +169,11 @@ class LocalGP(NormalizedProcess):
         return value - self.units.log_jacobian(n_rows)
 
     def summary(self) -> dict[str, Any]:
-        """Hyperparameters by name, of the parts that the prior has."""
+        """Hyperparameters by name, of the parts that the prior has.
+
+        Variances are in units of y squared. Those of additive features are an array (G, k), of the columns and pairs of columns that
+        `local_prior.structure.additive.columns` names.
+        """
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None
         parts = {
@@ -180,7 +184,7 @@ class LocalGP(NormalizedProcess):
             "additive": structure.additive is not None,
         }
         return {
-            name: self.units.spread(value) if np.ndim(value) == 0 else value
+            name: self.units.spread(value) if np.ndim(value) == 0 or name == "additive" else value
             for name, value in vars(self.hyperparameters).items()
             if parts.get(name, True)
         }

@@ -171,8 +171,8 @@ class LocalGP(NormalizedProcess):
     def summary(self) -> dict[str, Any]:
         """Hyperparameters by name, of the parts that the prior has.
 
-        Variances are in units of y squared. Those of additive features are an array (G, k), of the columns and pairs of columns that
-        `local_prior.structure.additive.columns` names.
+        Variances are in units of y squared. Those of additive features are an array (G, k), for the
+        columns and pairs of columns that `local_prior.structure.additive.columns` names.
         """
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None

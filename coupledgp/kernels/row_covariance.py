@@ -52,6 +52,12 @@ class RowColumns:
         every = np.arange(len(names))
         return cls(names, names, every, every)
 
+    @classmethod
+    def of_groups(cls, groups: IntArray) -> RowColumns:
+        """Columns whose groups (D,) stand for columns of a table without names."""
+        names = tuple(f"x{place}" for place in range(int(groups.max()) + 1))
+        return cls(names, names, np.arange(len(names)), groups)
+
     def places(self, column: str | int) -> IntArray:
         """Places of the encoded columns that a name or number of a column, or a part, stands for.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -20,13 +21,13 @@ from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
-from coupledgp.models.local import column_groups
+from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
 from coupledgp.models.rows import known_noise
 from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.tables.expression import ExpressionProblem, row_columns
+from coupledgp.search.tables.expression import EXPRESSION_ROUNDS, ExpressionProblem
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.spectra import Spectrum, SpectrumLike
 
@@ -118,11 +119,12 @@ class ExactGPRegressor(StationaryRegressor):
             known = check_positive(self.noise, "noise")
         groups = column_groups(data, columns)
         table = LocalProblem.of(data, units, groups, seed, known)
-        problem = ExpressionProblem(table, kernel, row_columns(columns, groups))
+        problem = ExpressionProblem(replace(table, columns=row_columns(columns, groups)), kernel)
         with reporter("fit", self.progress) as report:
             n_starts = 1 + check_positive_int(self.n_restarts, "n_restarts", minimum=0)
-            most = check_positive_int(self.max_iter, "max_iter") if self.optimizer else 0
-            found = problem.search(report, most, n_starts)
+            most = check_positive_int(self.max_iter, "max_iter")
+            rounds = [replace(each, max_iterations=most) for each in EXPRESSION_ROUNDS]
+            found = problem.search(report, rounds if self.optimizer else (), n_starts)
             process = problem.process(found.point, self.normalize_y)
         return process, {
             "n_evaluations_": found.n_evaluations,

@@ -22,6 +22,7 @@ from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS, Structure
 from coupledgp.kernels.additive import Additive
 from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
@@ -228,6 +229,20 @@ def split_kernel(kernel: Any) -> tuple[Any, Additive | None]:
             f"'auto + {additive[0]}', or full=false, got {str(kernel)!r}"
         )
     return (local[0] if local else None), (additive[0] if additive else None)
+
+
+def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:
+    """The encoded columns of a table by their names.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table.
+    groups
+        Number (D,) of the part of each encoded column.
+    """
+    names = [columns.name(place) for place in range(columns.n_features)]
+    return RowColumns(tuple(names), tuple(columns.part_names), columns.part_sources, groups)
 
 
 def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:

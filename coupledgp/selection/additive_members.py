@@ -40,7 +40,7 @@ class AdditiveModel(NearModel):
         return super().process(problem, normalize).refitted(fits_noise=False)
 
 
-class AdditiveMembers(MemberKind):
+class AdditiveFeatureMembers(MemberKind):
     """Features of columns and pairs of columns, with a variance for each.
 
     Attributes
@@ -49,7 +49,7 @@ class AdditiveMembers(MemberKind):
         Whether there is a local part besides.
     """
 
-    name: ClassVar[str] = "additive"
+    name: ClassVar[str] = "additive-features"
     local: ClassVar[bool] = False
 
     def suits(self, size: Size) -> bool:
@@ -91,7 +91,7 @@ class AdditiveMembers(MemberKind):
         ]
 
 
-class AdditiveLocalMembers(AdditiveMembers):
+class AdditiveLocalMembers(AdditiveFeatureMembers):
     """Features of columns and pairs of columns, and a local part that is fitted with them."""
 
     name: ClassVar[str] = "additive-local"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.selection.additive_members import AdditiveLocalMembers, AdditiveMembers
+from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
+from coupledgp.selection.expression_members import additive_members
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
 from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
@@ -18,8 +20,9 @@ KINDS: dict[str, MemberKind] = {
     kind.name: kind
     for kind in (
         ExactMembers(),
+        additive_members(),
         TreeMembers(),
-        AdditiveMembers(),
+        AdditiveFeatureMembers(),
         FeatureMembers(),
         LocalMembers(),
         AdditiveLocalMembers(),
@@ -28,7 +31,12 @@ KINDS: dict[str, MemberKind] = {
 }
 
 
-def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
+def plan_members(
+    size: Size,
+    wanted: tuple[str, ...],
+    budget: float,
+    known: Mapping[str, MemberKind] = KINDS,
+) -> tuple[MemberPlan, ...]:
     """The members to fit, in the order in which they are fitted.
 
     Parameters
@@ -42,6 +50,8 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
+    known
+        Kinds by their names.
 
     Raises
     ------
@@ -52,23 +62,27 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
     for least in (1.0, LEAST_EFFORT):
         for tried in sizes:
-            if plans := _affordable(tried, wanted, budget, least):
+            if plans := _affordable(tried, wanted, budget, least, known):
                 return plans
     size = sizes[-1]
-    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted)]
+    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted, known)]
     if wanted != ("auto",):
         raise _beyond(size, " and ".join(wanted), sum(costs), budget)
     raise _beyond(size, "the cheapest model", min(costs), budget)
 
 
 def _affordable(
-    size: Size, wanted: tuple[str, ...], budget: float, least: float
+    size: Size,
+    wanted: tuple[str, ...],
+    budget: float,
+    least: float,
+    known: Mapping[str, MemberKind],
 ) -> tuple[MemberPlan, ...]:
     """Members of a size within the budget; none if a member requested by name does not fit in.
 
     The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
     """
-    kinds = _kinds(size, wanted)
+    kinds = _kinds(size, wanted, known)
     alone = all(kind.leaves_one_out for kind in kinds)
     plans: tuple[MemberPlan, ...] = ()
     left = budget
@@ -81,11 +95,13 @@ def _affordable(
     return plans
 
 
-def _kinds(size: Size, wanted: tuple[str, ...]) -> tuple[MemberKind, ...]:
+def _kinds(
+    size: Size, wanted: tuple[str, ...], known: Mapping[str, MemberKind]
+) -> tuple[MemberKind, ...]:
     """Kinds of members of these names, or those that suit a table."""
     if wanted == ("auto",):
-        return tuple(kind for kind in KINDS.values() if kind.suits(size))
-    return tuple(KINDS[name] for name in wanted)
+        return tuple(kind for kind in known.values() if kind.suits(size))
+    return tuple(known[name] for name in wanted)
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

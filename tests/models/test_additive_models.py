@@ -12,7 +12,7 @@ from coupledgp.models.local import split_kernel
 from coupledgp.search.tables import additive
 from coupledgp.search.tables.additive import AdditiveSearch, FeatureSizes
 from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.additive_members import AdditiveLocalMembers, AdditiveMembers
+from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_plans import KINDS
 from coupledgp.spectra import parse_spectrum
@@ -128,8 +128,8 @@ def test_a_category_is_one_factor_whatever_its_codes_and_constant_columns_are_no
 
 
 def test_members_suit_large_tables_of_some_columns_and_cost_more_for_more_rows():
-    assert {"additive", "additive-local"} <= KINDS.keys()
-    alone, local = AdditiveMembers(), AdditiveLocalMembers()
+    assert {"additive-features", "additive-local"} <= KINDS.keys()
+    alone, local = AdditiveFeatureMembers(), AdditiveLocalMembers()
     assert alone.suits(Size(6000, 8, 32, 100))
     assert not alone.suits(Size(4000, 8, 32, 100))
     assert not alone.suits(Size(6000, 400, 32, 100))

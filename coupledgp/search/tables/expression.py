@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from coupledgp.expressions import Kernel
-from coupledgp.features.sklearn import Columns
 from coupledgp.gp.kernel_prior import KernelGP, KernelPrior, covariance_of
 from coupledgp.gp.units import are_constant
 from coupledgp.ground.progress import Progress
@@ -37,13 +36,15 @@ class ExpressionProblem:
         The table, its units and standardisation.
     kernel : Kernel
         The expression.
-    columns : RowColumns
-        The encoded columns.
     """
 
     table: LocalProblem
     kernel: Kernel
-    columns: RowColumns
+
+    @property
+    def columns(self) -> RowColumns:
+        """The encoded columns, by numbers where the table has no names."""
+        return self.table.columns or RowColumns.of_groups(self.table.groups)
 
     @cached_property
     def covariance(self) -> RowCovariance:
@@ -70,7 +71,7 @@ class ExpressionProblem:
     def search(
         self,
         report: Progress,
-        most: int | None = None,
+        rounds: Sequence[Round] = EXPRESSION_ROUNDS,
         n_starts: int = 1 + len(SHORTER),
     ) -> SearchResult[FloatArray]:
         """Maximise the posterior of the hyperparameters, on rounds of more and more rows.
@@ -79,21 +80,19 @@ class ExpressionProblem:
         ----------
         report
             Called with a line of progress after each evaluation.
-        most
-            Most iterations of each round; zero keeps the means of the priors.
+        rounds
+            Numbers of rows and of iterations. A round that would repeat the rows of the one before
+            is left out. None: the means of the priors are kept.
         n_starts
             Starts from which the first round is run, of those of greatest evidence.
         """
-        rounds: tuple[Round, ...] = EXPRESSION_ROUNDS
-        if most is not None:
-            rounds = tuple(replace(each, max_iterations=most) for each in rounds)
-        # A round that would repeat the rows of the one before is left out.
-        sizes = [min(each.batch_rows, len(self.table.data)) for each in rounds]
+        table, first = self.table, self.evidence(np.arange(0))
+        constant = are_constant(table.data.targets, table.units.offset)
+        if constant or not rounds:  # constant targets say nothing about scales
+            return SearchResult(first.start, np.nan)
+        sizes = [min(each.batch_rows, len(table.data)) for each in rounds]
         kept = [each for place, each in enumerate(rounds) if sizes[place] not in sizes[:place]]
         search, first = Search(report=report), self.evidence(self.rows(kept[0].batch_rows, 0))
-        constant = are_constant(self.table.data.targets, self.table.units.offset)
-        if constant or most == 0:  # constant targets say nothing about scales
-            return SearchResult(first.start, np.nan)
         stopping = Stopping(kept[0].max_iterations, VALUE_TOLERANCE)
         found = search.best(lambda _: first, self._starts(first), stopping, n_starts)
         return search.in_rounds(_Longer(self, kept), replace(found, n_rounds=1))
@@ -149,17 +148,3 @@ class _Longer(Rounds[FloatArray]):
         return search.improved(
             evidence, before.point, Stopping(own.max_iterations, VALUE_TOLERANCE)
         )
-
-
-def row_columns(columns: Columns, groups: IntArray) -> RowColumns:
-    """The encoded columns of a table by their names.
-
-    Parameters
-    ----------
-    columns
-        The columns of the table.
-    groups
-        Number (D,) of the part of each encoded column.
-    """
-    names = [columns.name(place) for place in range(columns.n_features)]
-    return RowColumns(tuple(names), tuple(columns.part_names), columns.part_sources, groups)

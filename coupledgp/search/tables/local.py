@@ -30,6 +30,7 @@ from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
+from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
@@ -359,6 +360,8 @@ class LocalProblem:
         Whether all columns share a lengthscale by `sharing_lengthscale`.
     device : torch.device
         Where rows are whitened and kriged, see `LocalPrior`.
+    columns : RowColumns or None
+        Names of the encoded columns, by which expressions of kernels know them.
     """
 
     data: Data
@@ -370,6 +373,7 @@ class LocalProblem:
     spread: FloatArray
     shared: bool = False
     device: torch.device = CPU
+    columns: RowColumns | None = None
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.expression_members import additive_members
 from coupledgp.selection.member_costs import Size
@@ -21,8 +22,10 @@ KINDS: dict[str, MemberKind] = {
         ExactMembers(),
         additive_members(),
         TreeMembers(),
+        AdditiveFeatureMembers(),
         FeatureMembers(),
         LocalMembers(),
+        AdditiveLocalMembers(),
         HybridMembers(),
     )
 }

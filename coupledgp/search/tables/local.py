@@ -177,7 +177,12 @@ class LocalFitter:
         lengthscale = self.lengthscale(structure, vector)
         return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
 
-    def search(self, structure: Structure, rounds: Sequence[Round]) -> LocalSearch:
+    def search(
+        self,
+        structure: Structure,
+        rounds: Sequence[Round],
+        starts: Sequence[FloatArray] | None = None,
+    ) -> LocalSearch:
         """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
 
         The first round goes a few steps from each of the best starts, and on from the better end.
@@ -188,12 +193,14 @@ class LocalFitter:
             The model.
         rounds
             Batches; two that cover the whole table are one after the other on the same rows.
+        starts
+            Vectors (q,) to start from; None for that of the priors and proposed ones.
         """
         start = structure.start()
         if not self.varies:  # constant targets say nothing about scales
             return LocalSearch(structure, start, np.nan, 0, True)
         search, batches = Search(), Batches(self, structure, rounds)
-        starts = [start, *self.proposals(structure, search)]
+        starts = starts or [start, *self.proposals(structure, search)]
         trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
         found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
         found = search.in_rounds(batches, found)

@@ -1,0 +1,109 @@
+"""Features of columns and pairs of columns of a table as members, with and without a local part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coupledgp.gp.local import LocalGP
+from coupledgp.search.tables.additive import (
+    ADDITIVE_ROUNDS,
+    LENGTHSCALES,
+    PILOT_ROWS,
+    AdditiveSearch,
+    FeatureSizes,
+)
+from coupledgp.search.tables.local import SCREENING, LocalProblem
+from coupledgp.selection.exact_members import SOME_EXACT_ROWS
+from coupledgp.selection.member_costs import GRAM_SECONDS, Size
+from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask
+from coupledgp.selection.near_members import LOCAL_KERNELS, NearModel
+from coupledgp.spectra import parse_spectrum
+
+# Kernel of one column, order of interactions, and most columns: each has a few features at least.
+COLUMN_KERNEL, ORDER, MOST_COLUMNS = "matern-3/2", 2, 100
+# Seconds of one core: of one feature of a row, and of an operation of a step of the fixed point of
+# the group variances, of which there are about so many.
+COLUMN_FEATURE_SECONDS, FIXED_POINT_SECONDS, FIXED_POINT_STEPS = 4.5e-8, 3e-10, 40
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveModel(NearModel):
+    """Features of columns and pairs, with or without a local part.
+
+    The variances of the terms are those of greatest evidence of the rows that it is given.
+    """
+
+    def process(self, problem: LocalProblem, normalize: bool) -> LocalGP:
+        return super().process(problem, normalize).refitted(fits_noise=False)
+
+
+class AdditiveFeatureMembers(MemberKind):
+    """Features of columns and pairs of columns, with a variance for each.
+
+    Attributes
+    ----------
+    local : bool
+        Whether there is a local part besides.
+    """
+
+    name: ClassVar[str] = "additive-features"
+    local: ClassVar[bool] = False
+
+    def suits(self, size: Size) -> bool:
+        return size.n_rows > SOME_EXACT_ROWS and 2 <= size.dim <= MOST_COLUMNS and not size.shared
+
+    def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
+        features = FeatureSizes.of(size.n_rows, size.dim, ORDER).total(size.dim)
+        pilot = min(size.n_rows, PILOT_ROWS)
+        few = FeatureSizes.of(pilot, size.dim, ORDER).total(size.dim)
+        seconds = len(LENGTHSCALES) * _alone_seconds(pilot, few)
+        seconds += _alone_seconds(size.n_rows, features)
+        if not self.local:
+            return seconds + _alone_seconds(size.n_rows, features)
+        k = size.n_neighbours
+        seconds += len(LOCAL_KERNELS) * size.search_seconds(SCREENING, k, 0)
+        seconds += effort * size.search_seconds(ADDITIVE_ROUNDS, k, features)
+        # Rows are whitened twice, and with each row the features of its neighbours are formed.
+        row = size.row_seconds(k, features) + (k + 1) * features * COLUMN_FEATURE_SECONDS
+        return seconds + 2 * (size.n_rows * row + _steps_seconds(features))
+
+    def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
+        problem = task.train
+        search = AdditiveSearch.of(problem, parse_spectrum(COLUMN_KERNEL), ORDER)
+        alone, name = search.alone(task.report), str(search)
+        prior, n_evaluations = alone.local_prior, len(LENGTHSCALES) + 1
+        if self.local:
+            fitter = problem.fitter(task.report)
+            spectra = [parse_spectrum(kernel) for kernel in LOCAL_KERNELS]
+            local = problem.structure(task.trend, task.n_neighbours)
+            screened = fitter.smoothest(local, spectra, SCREENING)
+            rounds = plan.rounds(ADDITIVE_ROUNDS)
+            found = search.with_local(fitter, screened, alone, rounds)
+            prior = problem.prior(found.structure, found.vector)
+            n_evaluations += screened.n_evaluations + found.n_evaluations
+            name = f"{name} and local, {found.structure.spectrum}"
+        model = AdditiveModel(prior)
+        return [
+            FittedMember.scored(task, f"{name}{plan.remark}", (model,), np.ones(1), n_evaluations)
+        ]
+
+
+class AdditiveLocalMembers(AdditiveFeatureMembers):
+    """Features of columns and pairs of columns, and a local part that is fitted with them."""
+
+    name: ClassVar[str] = "additive-local"
+    local: ClassVar[bool] = True
+
+
+def _alone_seconds(n_rows: int, features: int) -> float:
+    """Seconds of a fit of features without a local part."""
+    row = features * COLUMN_FEATURE_SECONDS + features**2 * GRAM_SECONDS
+    return n_rows * row + _steps_seconds(features)
+
+
+def _steps_seconds(features: int) -> float:
+    """Seconds of the fixed point of the group variances."""
+    return FIXED_POINT_STEPS * FIXED_POINT_SECONDS * features**3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.mixture import as_member, restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
     Data,
     GaussianProcess,
     Header,
+    Marginals,
     Points,
     PredictiveLaw,
     Problem,
@@ -44,6 +45,77 @@ OBSERVED = "y_observed"
 LEAST_CLIPPED = 0.01
 
 
+@dataclass(frozen=True, eq=False)
+class ToTargets:
+    """The maps from values z to targets y of all outputs, for laws of rows that are left out.
+
+    Attributes
+    ----------
+    transforms : tuple of TargetTransform
+        The transform g of each of the k outputs.
+    span : Span or None
+        Where observations are, beyond which moments are clipped.
+    """
+
+    transforms: tuple[TargetTransform, ...]
+    span: Span | None
+
+    def inside(self, targets: FloatArray) -> FloatArray:
+        """Values (m, k, ...) of targets, infinite beyond the ends of their domain."""
+        found = np.empty_like(targets)
+        for k, transform in enumerate(self.transforms):
+            own = targets[:, k]
+            there = np.asarray(transform.contains(own))
+            found[:, k] = np.where(own <= transform.domain[0], -np.inf, np.inf)
+            found[:, k][there] = transform.forward(own[there])
+        return found
+
+    def contains(self, targets: FloatArray) -> bool:
+        """Whether targets (m, k) all lie in their domain."""
+        columns = [t.contains(targets[:, k]).all() for k, t in enumerate(self.transforms)]
+        return all(columns)
+
+    def outside(self, values: FloatArray) -> FloatArray:
+        """Targets (m, k, ...) of values (m, k, ...)."""
+        mapped = [mapped_back(t, values[:, k]) for k, t in enumerate(self.transforms)]
+        return np.stack(mapped, axis=1)
+
+    def log_slope(self, targets: FloatArray) -> FloatArray:
+        """Sums (m,) of `log g'(y)` of targets (m, k) in their domain."""
+        columns = [t.log_slope(targets[:, k]) for k, t in enumerate(self.transforms)]
+        return np.asarray(np.sum(columns, axis=0))
+
+    def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (m, k) of y, by Hermite expansions."""
+        law = back_transformed(PredictiveLaw(mean, variance), self.transforms, self.span).law
+        assert law.spread is not None
+        return law.mean, law.spread
+
+
+class MappedMarginals(NamedTuple):
+    """Laws of y at p points, each alone, from those of z.
+
+    Attributes
+    ----------
+    inner : Marginals
+        Laws of z.
+    to_targets : ToTargets
+        The maps to y.
+    """
+
+    inner: Marginals
+    to_targets: ToTargets
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        """Chances (p, k, q) of observations of at most values (p, k, q)."""
+        return self.inner.cdf(self.to_targets.inside(values))
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (p, k, q) at probabilities (q,)."""
+        return self.to_targets.outside(self.inner.quantiles(probabilities))
+
+
+@as_member
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformedGP(GaussianProcess):
     """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
@@ -89,6 +161,26 @@ class TransformedGP(GaussianProcess):
         """The same transforms around another process of the same data."""
         rows = self.rows if has_data(inner) else None
         return replace(self, inner=inner, units=inner.units, rows=rows)
+
+    def with_data(self, rows: Data) -> TransformedGP:
+        """The process with the observations that it was given, where it did without them."""
+        inner = self.inner
+        if not has_data(inner):
+            inner = inner.with_data(transformed_data(rows, self.transforms))
+        return replace(self, inner=inner, rows=rows)
+
+    @property
+    def to_targets(self) -> ToTargets:
+        """The maps from z to y."""
+        return ToTargets(self.transforms, self.span)
+
+    def marginals(self, points: Points, *, report: Progress = silent) -> Any:
+        """Laws of observations at points, each alone, of one process of z."""
+        return MappedMarginals(self.inner.marginals(points, report=report), self.to_targets)
+
+    def targets_left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Laws of y given other groups: those of z, mapped."""
+        return self.left_out(groups, rows).mapped(self.to_targets)
 
     def row_keys(self, points: Points) -> Points:
         return self.inner.row_keys(points)
@@ -231,7 +323,7 @@ class TransformedGP(GaussianProcess):
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
         """Chances (p, k) that y is at most the targets: of z at `g(y)`, since g increases."""
-        return self.inner.cdf(points, forward(targets, self.transforms), report=report)
+        return self.inner.cdf(points, self.to_targets.inside(targets), report=report)
 
     def _back(self, values: FloatArray) -> FloatArray:
         """Targets (p, k, q) of values (p, k, q) of z."""
@@ -295,7 +387,10 @@ class TransformedGP(GaussianProcess):
     def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        inner = restored_process({"process": entries.text("inner"), **header}, arrays)
+        inner_kind = entries.text("inner")
+        if header.get("process", cls.__name__) == cls.__name__:
+            header = {**header, "process": inner_kind}
+        inner = restored_process(header, arrays)
         k = inner.units.n_outputs
         texts = require_type(entries.value("target_transforms"), list, "target_transforms")
         if len(texts) != k:

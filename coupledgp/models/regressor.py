@@ -107,7 +107,9 @@ class GPRegressor(TableRegressor):
         n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
-        return plan_members(size, self._kinds(), check_positive(self.budget, "budget"))
+        transforms = self.target_transform is None and not self.targets_are_given
+        kinds, budget = self._kinds(), check_positive(self.budget, "budget")
+        return plan_members(size, kinds, budget, transforms)
 
     def _explained(self) -> list[str]:
         choice: Choice = self.choice_

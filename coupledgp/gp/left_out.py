@@ -236,10 +236,8 @@ class LeftOut:
                 for own, value in zip(self.maps, each, strict=True)
             ]
             ends.append(np.array(parts))
-        low, high = (
-            np.minimum(ends[0].min(axis=0), targets),
-            np.maximum(ends[1].max(axis=0), targets),
-        )
+        low = np.minimum(ends[0].min(axis=0), targets)
+        high = np.maximum(ends[1].max(axis=0), targets)
         found = np.zeros_like(targets)
         steps = np.linspace(0.0, 1.0, QUADRATURE_POINTS)
         for first, last, above in ((low, targets, 0.0), (targets, high, 1.0)):

@@ -484,7 +484,8 @@ class GaussianProcess(ABC):
     def with_data(self, rows: Data) -> Self:
         """Return the process with the data that it was given, where it did without them."""
         own: Any = self
-        return replace(own, rows=rows)  # type: ignore[no-any-return]
+        found: Self = replace(own, rows=rows)
+        return found
 
     @abstractmethod
     def state(self) -> tuple[Header, Arrays]:

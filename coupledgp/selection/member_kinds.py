@@ -8,8 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from coupledgp.gp.mixture import Member
-from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -114,7 +113,7 @@ class MemberPrior(ABC):
         """The model with another noise variance."""
 
     @abstractmethod
-    def process(self, problem: LocalProblem, normalize: bool) -> Member:
+    def process(self, problem: LocalProblem, normalize: bool) -> GaussianProcess:
         """The process given the rows of a problem, whose units of y follow them if `normalize`."""
 
     @abstractmethod

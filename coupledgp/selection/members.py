@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.mixture import Member, MixtureGP
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
@@ -167,7 +168,7 @@ class MemberSearch:
         weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
-        def given(k: int) -> list[tuple[int, list[Member]]]:
+        def given(k: int) -> list[tuple[int, list[Any]]]:
             self.report(f"posterior: {members[k].name}")
             own = [prior.process(self.problem, self.normalize) for prior in members[k].priors]
             return [(k, own)]

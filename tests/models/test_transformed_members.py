@@ -56,8 +56,7 @@ def test_scores_are_densities_of_y_given_all_other_rows():
 
 @pytest.fixture(scope="module")
 def mixed():
-    process = cgp.GPRegressor(("exact", "transformed"), random_state=0).fit(X, Y)
-    return process
+    return cgp.GPRegressor(("exact", "transformed"), random_state=0).fit(X, Y)
 
 
 def test_a_transform_wins_where_the_law_is_lognormal(mixed):

@@ -137,11 +137,7 @@ class TransformProblem:
             adapted = transform.adapted(self.data.targets[:, 0], self.data.counts)
             shaped = adapted
             if adapted.is_free and adapted.shape_bounds is not None:
-                shape = along_line(
-                    lambda shape, own=adapted: -profile.log_evidence(own.with_shape(shape)),
-                    adapted.shape_bounds, N_SHAPES, SHAPE_TOLERANCE,
-                )  # fmt: skip
-                shaped = adapted.with_shape(shape)
+                shaped = adapted.with_shape(profile.best_shape(adapted, adapted.shape_bounds))
             value = profile.log_evidence(shaped) - (penalty if transform.is_free else 0.0)
             if value > least:
                 found, least = shaped, value
@@ -164,12 +160,7 @@ class TransformProblem:
         """The shape of greatest evidence at lengthscales (d,), by a grid and Brent's method."""
         if not transform.is_free or transform.shape_bounds is None:
             return transform
-        profile = self._profile(lengthscale)
-
-        def loss(shape: float) -> float:
-            return -profile.log_evidence(transform.with_shape(shape))
-
-        shape = along_line(loss, transform.shape_bounds, N_SHAPES, SHAPE_TOLERANCE)
+        shape = self._profile(lengthscale).best_shape(transform, transform.shape_bounds)
         return transform.with_shape(shape)
 
     def transformed(self, transform: TargetTransform) -> tuple[FloatArray, Units, float]:
@@ -203,6 +194,14 @@ class _Profile:
         best = profile_scales(evidence, ScaleBounds())
         n = self.problem.n_counted
         return float(evidence.value(*best)) - units.log_jacobian(n) + slopes
+
+    def best_shape(self, transform: TargetTransform, bounds: tuple[float, float]) -> float:
+        """The shape of greatest evidence between bounds, by a grid and Brent's method."""
+
+        def loss(shape: float) -> float:
+            return -self.log_evidence(transform.with_shape(shape))
+
+        return along_line(loss, bounds, N_SHAPES, SHAPE_TOLERANCE)
 
     def errors(self, transform: TargetTransform) -> FloatArray:
         """Squared errors (n,) of each y's mean given all other targets, at the same scales.

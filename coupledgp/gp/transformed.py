@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from coupledgp.gp.protocol import (
     Data,
     GaussianProcess,
     Header,
-    Marginals,
     Points,
     PredictiveLaw,
     Problem,
@@ -31,6 +30,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
+from coupledgp.gp.target_maps import MappedMarginals, ToTargets
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
@@ -43,76 +43,6 @@ from coupledgp.random import FloatArray
 OBSERVED = "y_observed"
 # Share of parts without sane moments in a mixture from which a warning is given.
 LEAST_CLIPPED = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class ToTargets:
-    """The maps from values z to targets y of all outputs, for laws of rows that are left out.
-
-    Attributes
-    ----------
-    transforms : tuple of TargetTransform
-        The transform g of each of the k outputs.
-    span : Span or None
-        Where observations are, beyond which moments are clipped.
-    """
-
-    transforms: tuple[TargetTransform, ...]
-    span: Span | None
-
-    def inside(self, targets: FloatArray) -> FloatArray:
-        """Values (m, k, ...) of targets, infinite beyond the ends of their domain."""
-        found = np.empty_like(targets)
-        for k, transform in enumerate(self.transforms):
-            own = targets[:, k]
-            there = np.asarray(transform.contains(own))
-            found[:, k] = np.where(own <= transform.domain[0], -np.inf, np.inf)
-            found[:, k][there] = transform.forward(own[there])
-        return found
-
-    def contains(self, targets: FloatArray) -> bool:
-        """Whether targets (m, k) all lie in their domain."""
-        columns = [t.contains(targets[:, k]).all() for k, t in enumerate(self.transforms)]
-        return all(columns)
-
-    def outside(self, values: FloatArray) -> FloatArray:
-        """Targets (m, k, ...) of values (m, k, ...)."""
-        mapped = [mapped_back(t, values[:, k]) for k, t in enumerate(self.transforms)]
-        return np.stack(mapped, axis=1)
-
-    def log_slope(self, targets: FloatArray) -> FloatArray:
-        """Sums (m,) of `log g'(y)` of targets (m, k) in their domain."""
-        columns = [t.log_slope(targets[:, k]) for k, t in enumerate(self.transforms)]
-        return np.asarray(np.sum(columns, axis=0))
-
-    def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (m, k) of y, by Hermite expansions."""
-        law = back_transformed(PredictiveLaw(mean, variance), self.transforms, self.span).law
-        assert law.spread is not None
-        return law.mean, law.spread
-
-
-class MappedMarginals(NamedTuple):
-    """Laws of y at p points, each alone, from those of z.
-
-    Attributes
-    ----------
-    inner : Marginals
-        Laws of z.
-    to_targets : ToTargets
-        The maps to y.
-    """
-
-    inner: Marginals
-    to_targets: ToTargets
-
-    def cdf(self, values: FloatArray) -> FloatArray:
-        """Chances (p, k, q) of observations of at most values (p, k, q)."""
-        return self.inner.cdf(self.to_targets.inside(values))
-
-    def quantiles(self, probabilities: FloatArray) -> FloatArray:
-        """Quantiles (p, k, q) at probabilities (q,)."""
-        return self.to_targets.outside(self.inner.quantiles(probabilities))
 
 
 @as_member

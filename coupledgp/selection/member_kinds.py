@@ -193,10 +193,13 @@ class MemberKind(ABC):
         The name.
     leaves_one_out : bool
         Whether its models score each row given all others without a fit for each.
+    complements : bool
+        Whether `"auto"` tries it beside other kinds only, with what they leave of the budget.
     """
 
     name: ClassVar[str]
     leaves_one_out: ClassVar[bool] = False
+    complements: ClassVar[bool] = False
 
     @abstractmethod
     def suits(self, size: Size) -> bool:

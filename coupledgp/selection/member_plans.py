@@ -18,11 +18,11 @@ KINDS: dict[str, MemberKind] = {
     kind.name: kind
     for kind in (
         ExactMembers(),
-        TreeMembers(),
-        TransformedMembers(),
         FeatureMembers(),
         LocalMembers(),
         HybridMembers(),
+        TreeMembers(),
+        TransformedMembers(),
     )
 }
 
@@ -58,15 +58,16 @@ def plan_members(
         if kind.suits(size) and (transforms or kind.name != TransformedMembers.name)
     ) if auto else tuple(KINDS[name] for name in wanted)  # fmt: skip
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
-    for least in (1.0, LEAST_EFFORT):
+    for share in (1.0, LEAST_EFFORT):
         for tried in sizes:
-            if plans := _affordable(tried, kinds, not auto, budget, least):
+            if plans := _affordable(tried, kinds, not auto, budget, share):
                 return plans
     size = sizes[-1]
     costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in kinds]
     if not auto:
         raise _beyond(size, " and ".join(wanted), sum(costs), budget)
-    raise _beyond(size, "the cheapest model", min(costs), budget)
+    least = min(cost for kind, cost in zip(kinds, costs, strict=True) if not kind.complements)
+    raise _beyond(size, "the cheapest model", least, budget)
 
 
 def _affordable(
@@ -85,7 +86,7 @@ def _affordable(
             plans, left = (*plans, plan), left - plan.seconds
         elif named:
             return ()
-    return plans
+    return plans if named or any(not plan.kind.complements for plan in plans) else ()
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

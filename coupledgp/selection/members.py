@@ -106,9 +106,20 @@ class MemberSearch:
     report: Progress
 
     def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
-        """Fit the members of the plans, weigh them, and condition those of weight on all rows."""
+        """Fit the members of the plans, weigh them, and condition those of weight on all rows.
+
+        Raises
+        ------
+        InvalidInputError
+            None of the plans suits the targets, or too few rows are there to hold some out.
+        """
         task = self.task(all(plan.kind.leaves_one_out for plan in plans))
         members = computed((partial(plan.kind.fit, task, plan) for plan in plans), self.report)
+        if not members:
+            raise InvalidInputError(
+                "model: expected members beside 'transformed', since no transform of y has more "
+                "evidence than y itself, y takes few values, or its noise is known"
+            )
         members = self._with_broader(members, task)
         constant = constant_means(task)
         losers = [member for member in members if member.errs_more_than(constant, task)]

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from coupledgp.gp.back_transformed import Span
-from coupledgp.gp.transformed import ToTargets, TransformedGP, transformed_data
+from coupledgp.gp.target_maps import ToTargets
+from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity, TargetTransform
 from coupledgp.gp.units import Units
 from coupledgp.search.tables.local import LocalProblem
@@ -96,6 +97,7 @@ class TransformedMembers(MemberKind):
 
     name: ClassVar[str] = "transformed"
     leaves_one_out: ClassVar[bool] = True
+    complements: ClassVar[bool] = True
 
     @staticmethod
     def _base(exact: bool) -> MemberKind:

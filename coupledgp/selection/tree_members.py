@@ -100,6 +100,7 @@ class TreeMembers(MemberKind):
 
     name: ClassVar[str] = "trees"
     leaves_one_out: ClassVar[bool] = True
+    complements: ClassVar[bool] = True
 
     def suits(self, size: Size) -> bool:
         return size.n_rows >= LEAST_TREE_ROWS

@@ -5,10 +5,12 @@ import pytest
 from scipy import integrate
 
 import coupledgp as cgp
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.transformed import ToTargets, TransformedGP
+from coupledgp.gp.target_maps import ToTargets
+from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import Identity, Log
 from coupledgp.gp.units import Units
 from coupledgp.search.tables.local import LocalProblem
@@ -147,6 +149,8 @@ def test_laws_of_left_out_rows_are_those_of_targets():
 
 def test_no_transform_of_normal_targets_nor_of_transformed_ones():
     data = Data.of(X, Z[:, None])
+    with pytest.raises(InvalidInputError, match="expected members beside 'transformed'"):
+        cgp.GPRegressor("transformed", random_state=0).fit(X, Z)
     assert screened_transforms(data, np.random.default_rng(0)) == (Identity(),)
     gp = cgp.GPRegressor(random_state=0)
     assert "transformed" in [plan.kind.name for plan in gp.forecast(N, 2)]

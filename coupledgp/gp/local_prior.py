@@ -230,7 +230,7 @@ class LocalPrior:
 
     def lost_variance(self, inputs: FloatArray, fading: FloatArray, box: Box) -> FloatArray:
         """Diagonal (p,) of `lost`."""
-        found = np.square(self._faded_root(fading))
+        found = np.square(self.faded_root(fading))
         additive, outside = self.structure.additive, box.excludes(inputs)
         if additive is not None and outside.any():
             found[outside] += additive.lost_variance(inputs[outside], self.additive_variances)
@@ -242,7 +242,7 @@ class LocalPrior:
         Those of frequencies have faded, `sqrt(v_g (1 - a^2))`; those of columns are what their
         values at the points of the columns' laws say, which is less than their kernel has.
         """
-        found, lost = np.zeros((len(inputs), len(inputs))), self._faded_root(fading)
+        found, lost = np.zeros((len(inputs), len(inputs))), self.faded_root(fading)
         if lost.any():
             found += np.outer(lost, lost) * self.feature_kernel(inputs, inputs)
         additive, outside = self.structure.additive, box.excludes(inputs)
@@ -252,7 +252,7 @@ class LocalPrior:
             )
         return found
 
-    def _faded_root(self, fading: FloatArray) -> FloatArray:
+    def faded_root(self, fading: FloatArray) -> FloatArray:
         """`sqrt(v_g (1 - a^2))` (p,), the standard deviation that faded features have lost."""
         return np.sqrt(self.feature_outputscale * np.maximum(1.0 - np.square(fading), 0.0))
 

@@ -116,14 +116,15 @@ class GPRegressor(TableRegressor):
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
         budget, wanted = check_positive(self.budget, "budget"), self._kinds()
         if self.kernel is None:
-            return plan_members(size, wanted, budget)
+            transforms = self.target_transform is None and not self.targets_are_given
+            return plan_members(size, wanted, budget, transforms)
         if wanted != ("auto",):
             raise InvalidInputError(
                 f"kernel: expected None beside model={self.model!r}, got {str(self.kernel)!r}; the "
                 "kernel is that of an exact model"
             )
         kind = ExpressionMembers("kernel", (parse_kernel(self.kernel),))
-        return plan_members(size, (kind.name,), budget, {kind.name: kind})
+        return plan_members(size, (kind.name,), budget, known={kind.name: kind})
 
     def _explained(self) -> list[str]:
         choice: Choice = self.choice_

@@ -164,13 +164,20 @@ class DenseModel(MemberPrior):
         return LeftOutScores.held_out(process, task, self.noise)
 
 
+@dataclass(frozen=True)
 class ExactMembers(MemberKind):
-    """An exact GP with a trend for each of `EXACT_KERNELS`.
+    """An exact GP with a trend for each kernel.
 
     Beside members that need rows held out, on more than `EXACT_ROWS` rows, the one of greatest
     evidence alone.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        Names of the kernels.
     """
 
+    kernels: tuple[str, ...] = EXACT_KERNELS
     name: ClassVar[str] = "exact"
     leaves_one_out: ClassVar[bool] = True
 
@@ -180,10 +187,10 @@ class ExactMembers(MemberKind):
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         """See `MemberKind.forecast`; exact members know the whole effort alone."""
         every = alone or size.n_rows <= EXACT_ROWS
-        n_dense = len(EXACT_KERNELS) if every else 1
+        n_dense = len(self.kernels) if every else 1
         k = min(EXACT_NEIGHBOURS, size.n_rows - 1)
         search = size.searched.search_seconds(EXACT_ROUNDS, k, 0)
-        return len(EXACT_KERNELS) * search + n_dense * self._dense(size, k)
+        return len(self.kernels) * search + n_dense * self._dense(size, k)
 
     @staticmethod
     def _dense(size: Size, k: int) -> float:
@@ -207,8 +214,8 @@ class ExactMembers(MemberKind):
                 found = self.search(task, name, problem, fitter)
                 return [self._member(task, plan, found, problem, fitter)]
 
-            return computed((partial(make, name) for name in EXACT_KERNELS), task.report)
-        searches = [self.search(task, name, problem, fitter) for name in EXACT_KERNELS]
+            return computed((partial(make, name) for name in self.kernels), task.report)
+        searches = [self.search(task, name, problem, fitter) for name in self.kernels]
         best = max(searches, key=lambda search: search.value)
         best = replace(best, n_evaluations=sum(s.n_evaluations for s in searches))
         return [self._member(task, plan, best, problem, fitter)]

@@ -172,9 +172,12 @@ def test_plans_follow_the_size_and_the_budget():
     def kinds(n, budget=1e9):
         return [plan.kind.name for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
-    assert kinds(100) == kinds(2000) == ["exact"]
-    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid"]
-    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid"]
+    further = ["trees", "transformed"]
+    assert kinds(29) == ["exact"]
+    assert kinds(99) == ["exact", "transformed"]
+    assert kinds(100) == kinds(2000) == ["exact", *further]
+    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid", *further]
+    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid", *further]
 
     def cost(name):
         return KINDS[name].forecast(Size(50_000, 8, 32, 64))
@@ -191,7 +194,7 @@ def test_plans_follow_the_size_and_the_budget():
 def test_the_budget_is_spent_and_kept():
     for n in (50_000, 300_000):
         size, spent = Size(n, 8, 32, 64), []
-        whole = sum(KINDS[n].forecast(size) for n in ("sparse-spectrum", "local", "hybrid"))
+        whole = sum(kind.forecast(size, False) for kind in KINDS.values() if kind.suits(size))
         least = KINDS["sparse-spectrum"].forecast(size, effort=0.25)
         for budget in np.geomspace(1.001 * least, 1.2 * whole, 25):
             plans = plan_members(size, ("auto",), budget)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
-
-import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
@@ -154,28 +153,6 @@ class Product(Kernel):
         return " * ".join(texts)
 
 
-@dataclass(frozen=True)
-class ProductLaplace(RowKernel):
-    """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
-
-    def evaluate(
-        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
-    ) -> Evaluated:
-        lengthscale = np.exp(theta)[groups]
-        covariance = np.exp(-sum(map(np.abs, differences(a, b, lengthscale))))
-
-        def pull(cotangent: FloatArray) -> FloatArray:
-            weighted = cotangent * covariance
-            steps = differences(a, b, lengthscale)
-            own = [(weighted * np.abs(step)).sum() for step in steps]
-            return np.bincount(groups, own, theta.size)
-
-        return Evaluated(np.asarray(covariance), pull)
-
-    def __str__(self) -> str:
-        return "laplace"
-
-
 def differences(a: FloatArray, b: FloatArray, lengthscale: FloatArray) -> list[FloatArray]:
     """Differences (n, p) of each column of rows a (n, d) and b (p, d), in lengthscales (d,)."""
     return [
@@ -219,12 +196,17 @@ def check_single(kernel: object, name: str, supported: str) -> None:
     InvalidInputError
         It is an expression.
     """
-    is_expression = isinstance(kernel, (Sum, Product, On, ProductLaplace)) or (
-        isinstance(kernel, str) and (set(kernel) & OPERATORS or kernel == "laplace")
-    )
-    if is_expression:
+    text = isinstance(kernel, str) and set(kernel) & OPERATORS
+    if text or isinstance(kernel, (Sum, Product, On)):
         raise InvalidInputError(
             f"{name}: expected {supported}, got the expression {str(kernel)!r}; no model fits "
             "sums, products or kernels on columns yet: coupledgp.kernels.RowCovariance has their "
             "covariance and its gradient"
         )
+
+
+def __getattr__(name: str) -> Any:
+    """Names that moved to modules on higher floors."""
+    if name == "ProductLaplace":
+        return getattr(import_module("coupledgp.spectra"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,10 +34,10 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
+from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of, scaled_distances
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
@@ -163,7 +163,7 @@ class DensePrior(ABC):
 
 @dataclass(frozen=True, eq=False)
 class StationaryPrior(DensePrior):
-    """`f ~ GP(0, v kappa(|x - x'| / l))`.
+    """`f ~ GP(0, v kappa(|x - x'| / l))`, distances in the metric of the kernel.
 
     Attributes
     ----------
@@ -188,13 +188,13 @@ class StationaryPrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
-        distances = scaled_distances(*self._scaled(a, b))
+        distances = scaled_distances(*self._scaled(a, b), self.spectrum.metric)
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def matrix(self, a: Points, b: Points) -> Tensor:
         if self.device == CPU:
             return super().matrix(a, b)
-        distances = distances_on(self.device, *self._scaled(a, b))
+        distances = distances_on(self.device, *self._scaled(a, b), self.spectrum.metric)
         return self.hyperparameters.outputscale * kernel_of(self.spectrum, distances)
 
     def _scaled(self, a: Points, b: Points) -> tuple[FloatArray, FloatArray]:

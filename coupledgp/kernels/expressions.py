@@ -25,7 +25,6 @@ from coupledgp.expressions import (
     Kernel,
     On,
     Product,
-    ProductLaplace,
     RowKernel,
     Sum,
     leaves,
@@ -57,8 +56,8 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
     Parameters
     ----------
     kernel
-        Text or kernel; names are those of `parse_spectrum` and `"laplace"` for rows, of
-        `parse_graph_kernel` after `nodes:`, and of `parse_time_kernel` after `times:`.
+        Text or kernel; names are those of `parse_spectrum` for rows, of `parse_graph_kernel`
+        after `nodes:`, and of `parse_time_kernel` after `times:`.
     domain
         Domain of names without a prefix: "rows", "nodes" or "times".
     name
@@ -91,8 +90,6 @@ def kernel_text(kernel: Kernel) -> str:
         return " * ".join(f"({text})" if is_sum else text for text, is_sum in texts)
     if isinstance(kernel, On):
         return kernel_text(kernel.kernel) + json.dumps(list(kernel.columns))
-    if isinstance(kernel, ProductLaplace):
-        return str(kernel)
     if isinstance(kernel, GraphKernel):
         return "nodes:" + _with_parameters(graph_kernel_state(kernel))
     if isinstance(kernel, TimeKernel):
@@ -184,7 +181,7 @@ class _Parser:
             return time_kernel_from({"class": word, **parameters})
         if domain != "rows" or parameters is not None:
             raise self._wrong(f"a kernel of rows, nodes: or times: before {match[0]!r}, not after")
-        return ProductLaplace() if word == "laplace" else parse_spectrum(word, self.name)
+        return parse_spectrum(word, self.name)
 
     def _json(self, kind: type[Any]) -> Any:
         try:

@@ -10,7 +10,13 @@ from torch import Tensor
 from coupledgp.ground.devices import CPU
 from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of, slope_of
+from coupledgp.inference.evidence.stationary import (
+    distances_on,
+    kernel_of,
+    scaled_distances,
+    slope_of,
+)
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -21,8 +27,6 @@ _DEVICE_VALUES = 2**25
 # Columns above which the gradient is a product of matrices if the kernel allows it: with 150
 # columns and 1500 rows it takes a tenth of the time.
 _WIDE = 64
-# Columns whose differences are formed at once: a hundred rows of them fit the processor's cache.
-_COLUMNS = 4096
 
 
 def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArray) -> FloatArray:
@@ -36,24 +40,6 @@ def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArra
     middle = np.partition(rows, half, axis=0)[half] if len(rows) else 0.0
     found: FloatArray = (points - middle) / lengthscale
     return found
-
-
-def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d)."""
-    if a.shape[1] <= _COLUMNS:
-        return _distances(a, b).numpy()
-    squares = torch.zeros(len(a), len(b), dtype=torch.float64)
-    for start in range(0, a.shape[1], _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
-        squares += _distances(a[:, columns], b[:, columns]).square_()
-    return squares.sqrt_().numpy()
-
-
-def _distances(a: FloatArray, b: FloatArray) -> Tensor:
-    """Distances (n, p), each a sum of squared differences: near rows lose no digits."""
-    return torch.cdist(
-        torch.as_tensor(a), torch.as_tensor(b), compute_mode="donot_use_mm_for_euclid_dist"
-    )
 
 
 class ExactEvidence(EvidenceProblem):
@@ -133,30 +119,31 @@ class KernelAtLengthscale(GramAtLengthscale):
         self._device = device
         self._distances: FloatArray | Tensor
         if device == CPU:
-            self._distances = scaled_distances(inputs, inputs)
+            self._distances = scaled_distances(inputs, inputs, spectrum.metric)
             gram = torch.as_tensor(spectrum.kernel(self._distances))
         else:
-            self._distances = distances_on(device, inputs, inputs)
+            self._distances = distances_on(device, inputs, inputs, spectrum.metric)
             gram = kernel_of(spectrum, self._distances)
         super().__init__(gram, torch.as_tensor(targets, device=device), weights)
 
     @property
-    def _slope_is_bounded(self) -> bool:
-        """Whether the slope has a limit at distance zero, in whose place others have zero."""
-        return bool(self.spectrum.kernel_slope(np.zeros(1))[0] > 0)
+    def _expands(self) -> bool:
+        """Whether squares may be expanded: of a bounded slope, since others have zero at zero."""
+        is_bounded = self.spectrum.kernel_slope(np.zeros(1))[0] > 0
+        return self.spectrum.metric == Metric.L2 and bool(is_bounded)
 
     def _slope(self) -> Tensor:
-        """`-kappa'(r) / r` of all distances (n, n)."""
+        """Slopes `kernel_slope` of all distances (n, n)."""
         if isinstance(self._distances, Tensor):
             return slope_of(self.spectrum, self._distances)
         return torch.as_tensor(self.spectrum.kernel_slope(self._distances))
 
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
-        # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel
-        # is huge: expanding the square would leave nothing but rounding.
+        # d k / d log l_j = |u_j - u_j'|^p slope(r). Between near rows the slope of a rough kernel
+        # is huge: expanding a square would leave nothing but rounding.
         weighted = cotangent * self._slope()
         u = torch.as_tensor(self.inputs, device=self._device)
-        if u.shape[1] > _WIDE and self._slope_is_bounded:
+        if u.shape[1] > _WIDE and self._expands:
             u = u - u.mean(dim=0)
             sums = weighted.sum(dim=0) + weighted.sum(dim=1)
             return sums @ u.square() - 2 * (u * (weighted @ u)).sum(dim=0)
@@ -164,6 +151,6 @@ class KernelAtLengthscale(GramAtLengthscale):
         size = _BLOCK if self._device == CPU else max(_DEVICE_VALUES // max(u.numel(), 1), 1)
         for start in range(0, len(u), size):
             rows = slice(start, start + size)
-            squares = (u[rows, None] - u).square_().flatten(0, 1)
-            gradient += weighted[rows].ravel() @ squares
+            powers = self.spectrum.metric.powers(u[rows, None] - u).flatten(0, 1)
+            gradient += weighted[rows].ravel() @ powers
         return gradient

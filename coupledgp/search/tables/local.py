@@ -29,6 +29,7 @@ from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
@@ -235,7 +236,7 @@ class LocalFitter:
         columns = trend_columns(torch.as_tensor(inputs), structure.trend).numpy()
         if 0 < 2 * columns.shape[1] <= len(columns):
             targets = targets - columns @ np.linalg.lstsq(columns, targets, rcond=None)[0]
-        if n_scales == 1:
+        if n_scales == 1 and kernel.metric == Metric.L2:
             inputs = rotated(inputs)
         groups, base = structure.groups[: inputs.shape[1]], base[: inputs.shape[1]]
         weights = RowWeights(rows.noise * rows.counts, rows.counts)
@@ -412,8 +413,9 @@ class LocalProblem:
         """The same problem in as many columns as rows, where more share a lengthscale.
 
         With `X' = Q R` of the standardised inputs X (n, d), d > n, the rows of `R'` (n, n) have the
-        same inner products and distances as those of X, and a kernel of one lengthscale with its
-        trend depends on nothing else. Other problems are returned as they are.
+        same inner products and Euclidean distances as those of X, and a kernel of one lengthscale
+        with its trend depends on nothing else, unless its metric is another. Other problems are
+        returned as they are.
         """
         n_rows, dim = self.data.points.shape
         if not self.shared or dim <= n_rows:

@@ -18,7 +18,7 @@ from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_ear
 from coupledgp.inference.neighbours.parameters import LocalScales, Structure
 from coupledgp.spectra import parse_spectrum
 
-KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]
+KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8", "laplace"]
 RNG = np.random.default_rng(2)
 
 
@@ -75,12 +75,14 @@ def hoods(n=5, k=4, d=3, missing=True):
 
 def dense_laws(kernel, hood, lengthscale, v, s):
     """Conditional laws of the joint normal, one row at a time."""
-    weights, variances = [], []
+    weights, variances, p = [], [], kernel.metric.order
     for i in range(len(hood.own_noise)):
         there = hood.present[i].numpy() > 0
         u = hood.differences[i].numpy()[there] / lengthscale
-        gram = v * kernel.kernel(cdist(u, u)) + s * np.diag(hood.noise[i].numpy()[there])
-        cross = v * kernel.kernel(np.linalg.norm(u, axis=1))
+        gram = v * kernel.kernel(cdist(u, u, "minkowski", p=p)) + s * np.diag(
+            hood.noise[i].numpy()[there]
+        )
+        cross = v * kernel.kernel(np.linalg.norm(u, p, axis=1))
         b = np.zeros(len(there))
         b[there] = np.linalg.solve(gram, cross)
         weights.append(b)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from coupledgp.errors import InvalidInputError
@@ -203,10 +202,3 @@ def check_single(kernel: object, name: str, supported: str) -> None:
             "sums, products or kernels on columns yet: coupledgp.kernels.RowCovariance has their "
             "covariance and its gradient"
         )
-
-
-def __getattr__(name: str) -> Any:
-    """Names that moved to modules on higher floors."""
-    if name == "ProductLaplace":
-        return getattr(import_module("coupledgp.spectra"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

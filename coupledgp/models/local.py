@@ -27,10 +27,8 @@ from coupledgp.search.tables.local import (
     LocalProblem,
     LocalSearch,
 )
+from coupledgp.selection.member_plans import LOCAL_KERNELS, kernels_for
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-
-# Kernels among which `kernel="auto"` chooses.
-KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 
 
 @estimator
@@ -45,9 +43,9 @@ class LocalGPRegressor(TableRegressor):
     Parameters
     ----------
     kernel
-        Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2 and
-        the Gaussian kernel the one with the greatest evidence), a name or a Spectrum as in
-        `SparseSpectrumGPRegressor`, or None for no local part.
+        Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2,
+        the Gaussian and, up to 50 columns, the product Laplace kernel the one with the greatest
+        evidence), a name or a Spectrum as in `ExactGPRegressor`, or None for no local part.
     n_frequencies
         Number of frequencies of the features; 0 for none.
     frequencies
@@ -146,7 +144,8 @@ class LocalGPRegressor(TableRegressor):
         structure = problem.structure(self.trend, n_neighbors)
         n_screened = 0
         if self.kernel is not None:
-            names = KERNELS if self.kernel == "auto" else (self.kernel,)
+            given = (self.kernel,) if self.kernel != "auto" else None
+            names = given or kernels_for(LOCAL_KERNELS, structure.dim, problem.shared)
             spectra = [parse_spectrum(name, "kernel") for name in names]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations

@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
+from coupledgp.metrics import Metric
 from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, Round
+from coupledgp.spectra import parse_spectrum
 
 Kind: TypeAlias = Literal["exact", "local", "hybrid", "features"]
 # Kinds by the names that `model=` takes; "auto" is all of them, where they suit the table.
@@ -24,8 +26,11 @@ EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 # Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.
 AVERAGED_NUMBERS = 10**6
 # Kernels of exact members, and those among which local members choose by evidence.
-EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
+EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "laplace")
 LOCAL_KERNELS = EXACT_KERNELS
+# Columns up to which kernels of another metric than the Euclidean one are among them: their
+# distances are no products of matrices.
+MOST_AXES = 50
 # Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
 EXACT_NEIGHBOURS = 32
 EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
@@ -79,6 +84,17 @@ class MemberPlan:
         )
 
 
+def kernels_for(kernels: tuple[str, ...], dim: int, shared: bool) -> tuple[str, ...]:
+    """Those of the kernels that suit a table of d columns, with a shared lengthscale or not.
+
+    A shared lengthscale is for wide tables, which are rotated into few columns: only functions of
+    the Euclidean distance stay what they are.
+    """
+    if dim <= MOST_AXES and not shared:
+        return kernels
+    return tuple(name for name in kernels if parse_spectrum(name).metric == Metric.L2)
+
+
 def averages(n_rows: int, dim: int) -> bool:
     """Whether hyperparameters of exact members are averaged on a table of n rows and d columns."""
     return n_rows <= AVERAGED_ROWS and n_rows * dim <= AVERAGED_NUMBERS
@@ -104,11 +120,12 @@ class Size:
         """
         if kind == "exact":
             every = alone or self.n_rows <= EXACT_ROWS
-            n_dense = len(EXACT_KERNELS) if every else 1
-            return len(EXACT_KERNELS) * self._exact_search() + n_dense * self._exact()
+            n_kernels = len(kernels_for(EXACT_KERNELS, self.dim, self.shared))
+            return n_kernels * self._exact_search() + (n_kernels if every else 1) * self._exact()
         features = 2 * self.n_frequencies if kind in ("hybrid", "features") else 0
         k = 0 if kind == "features" else self.n_neighbours
-        screening = len(LOCAL_KERNELS) * self._search(SCREENING, k, 0) if k else 0.0
+        n_kernels = len(kernels_for(LOCAL_KERNELS, self.dim, self.shared))
+        screening = n_kernels * self._search(SCREENING, k, 0) if k else 0.0
         rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
         search = self._search(rounds, k, features)
         # Rows are whitened twice: those that are not held out, and all.

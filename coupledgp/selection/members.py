@@ -49,6 +49,7 @@ from coupledgp.selection.member_plans import (
     N_DRAWS,
     MemberPlan,
     averages,
+    kernels_for,
 )
 from coupledgp.spectra import parse_spectrum
 
@@ -136,12 +137,16 @@ class MemberSearch:
             member = self._exact_member(name, self._rotated, fitter)
             return [self._leave_one_out(member.name, member.priors, member)]
 
-        return self._computed(partial(make, name) for name in EXACT_KERNELS)
+        return self._computed(partial(make, name) for name in self._kernels(EXACT_KERNELS))
 
     @cached_property
     def _rotated(self) -> LocalProblem:
         """The problem in which exact members are searched for: few columns, the same kernels."""
         return self.problem.rotated()
+
+    def _kernels(self, kernels: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the kernels that suit the table."""
+        return kernels_for(kernels, len(self.problem.groups), self.problem.shared)
 
     @property
     def _sharing(self) -> str:
@@ -223,7 +228,9 @@ class MemberSearch:
         if plan.kind == "exact":
             rotated = train.rotated()
             fitter = rotated.fitter(self.report)
-            searches = [self._exact_search(name, rotated, fitter) for name in EXACT_KERNELS]
+            searches = [
+                self._exact_search(name, rotated, fitter) for name in self._kernels(EXACT_KERNELS)
+            ]
             if len(self.problem.data) > EXACT_ROWS:
                 best = max(searches, key=lambda search: search.value)
                 searches = [replace(best, n_evaluations=sum(s.n_evaluations for s in searches))]
@@ -237,7 +244,7 @@ class MemberSearch:
         structure = train.structure(self.trend, k)
         n_screened = 0
         if k:
-            spectra = [parse_spectrum(name) for name in LOCAL_KERNELS]
+            spectra = [parse_spectrum(name) for name in self._kernels(LOCAL_KERNELS)]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations
         rounds = plan.rounds(LOCAL_ROUNDS if plan.kind == "local" else FITTING_ROUNDS)

@@ -9,7 +9,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.selection import members
 from coupledgp.selection.fitted_members import leave_one_out
-from coupledgp.selection.member_plans import LOCAL_ROUNDS, Size, plan_members
+from coupledgp.selection.member_plans import EXACT_KERNELS, LOCAL_ROUNDS, Size, plan_members
 from tests.models.few_steps import search_little
 
 
@@ -293,7 +293,7 @@ def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
 
 
 def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
-    """Of four kernels that were searched, the one of greatest evidence has dense matrices."""
+    """Of all kernels that were searched, the one of greatest evidence has dense matrices."""
     values, dense = {}, []
     search, given = members.LocalFitter.search, members.MemberSearch._exact
 
@@ -319,7 +319,7 @@ def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
         fits[most] = [name for name in told if "noise" not in name]
         assert len(set(dense)) == len(fits[most])
     exact = {name: value for name, value in values.items() if name != "exact, None"}
-    assert len(fits[80]) == len(exact) == 4
+    assert len(fits[80]) == len(exact) == len(EXACT_KERNELS)
     assert fits[79] == [max(exact, key=exact.__getitem__)]
 
 

@@ -84,6 +84,7 @@ class Spectrum(RowKernel):
         """Map points of the open unit cube (m, n_uniforms(dim)) to frequencies (m, dim).
 
         The route of the quasi-Monte Carlo couplings: coordinate by coordinate through `Phi^-1`.
+        With `1 - u` in place of the first uniform u the first coordinate changes its sign alone.
         """
 
     @abstractmethod

@@ -173,8 +173,9 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
         `"halton"`, `"sobol"`, `"halton-half"`, `"sobol-half"`, `"quadrature[+antithetic]"`, or
         `directions[+norms][+antithetic]` with directions `"iid"`, `"orthogonal"`, `"simplex"`,
         `"simplex-plus"`, `"orthogonal-fast"` or `"simplex-fast"` and norms `"independent"` (if left
-        out), `"pnc"`, `"monotone"`, `"stratified"` or `"shared-strata"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as
-        `GaussianCopulaNorms` writes it; names added by the register functions count.
+        out), `"pnc"`, `"monotone"`, `"stratified"` or `"shared-strata"`, as in `"orthogonal+pnc"`,
+        or `"copula:ROWS"` as `GaussianCopulaNorms` writes it; names added by the register functions
+        count.
     name
         Name of the argument in error messages.
 

@@ -59,9 +59,7 @@ class FitOptions(Options):
         panel=MODEL_PANEL,
     )
     kernel: str = option(
-        "gaussian, matern-1/2, -3/2, -5/2 or -NU; laplace for exact and local models.",
-        default="gaussian",
-        panel=MODEL_PANEL,
+        "gaussian, matern-1/2, -3/2, -5/2 or -NU.", default="gaussian", panel=MODEL_PANEL
     )
     features: str = option("fourier or laplace.", default="fourier", panel=MODEL_PANEL)
     n_frequencies: str = option(

@@ -309,30 +309,6 @@ class Product(Kernel):
         return " * ".join(texts)
 
 
-@dataclass(frozen=True)
-class ProductLaplace(RowKernel):
-    """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
-
-    is_separable = True
-
-    def evaluate(
-        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
-    ) -> Evaluated:
-        lengthscale = np.exp(theta)[groups]
-        covariance = np.exp(-sum(map(np.abs, differences(a, b, lengthscale))))
-
-        def pull(cotangent: FloatArray) -> FloatArray:
-            weighted = cotangent * covariance
-            steps = differences(a, b, lengthscale)
-            own = [(weighted * np.abs(step)).sum() for step in steps]
-            return group_sums(own, groups, theta.size)
-
-        return Evaluated(np.asarray(covariance), pull)
-
-    def __str__(self) -> str:
-        return "laplace"
-
-
 def group_sums(values: Sequence[float], groups: IntArray, n_groups: int) -> FloatArray:
     """Sums (n_groups,) of values (d,) of columns over the groups of these columns."""
     return np.asarray(np.bincount(groups, values, n_groups), dtype=np.float64)

@@ -232,6 +232,11 @@ def split(name: str, seed: int, test_rows: int, n_rows: int | None = None) -> Ro
         n_test = max(n_test, len(X) - n_rows)
     test, train = order[: min(n_test, test_rows)], order[n_test:]
     train = train[np.isfinite(X[train]).all(axis=1)]
+    return standardised(X, y, train, test)
+
+
+def standardised(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Rows:
+    """Rows at places of training and of test rows, standardised by the training rows."""
     columns = StandardScaler().fit(X[train])
     center, scale = y[train].mean(), y[train].std()
     return (

@@ -17,11 +17,12 @@ from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
@@ -265,7 +266,7 @@ class LocalPrior:
     def feature_kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Gaussian kernel (n, p) of unit variance that sampled features estimate."""
         scale = self.feature_lengthscale
-        return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale))
+        return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale, Metric.L2))
 
     def extent_of(self, inputs: FloatArray) -> float:
         """Largest coordinate of standardised inputs (n, d), in lengthscales of the local part."""
@@ -276,10 +277,11 @@ class LocalPrior:
 
     def local_covariance(self, pair: TablePair) -> FloatArray:
         """Covariance (n, p) of the local part between two tables."""
-        if self.structure.spectrum is None:
+        spectrum = self.structure.spectrum
+        if spectrum is None:
             return np.zeros((len(pair.a), len(pair.b)))
-        distances = pair.scaled_distances(self.local_lengthscale)
-        return self.local_outputscale * self.structure.spectrum.kernel(distances)
+        distances = pair.scaled_distances(self.local_lengthscale, spectrum.metric)
+        return self.local_outputscale * spectrum.kernel(distances)
 
     def covariance(self, a: Points, b: Points, tables: Tables | None = None) -> FloatArray:
         """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.stationary import scaled_distances
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
 # Columns from which matrices of all pairs of rows are kept for the next prior: below they cost
@@ -97,11 +98,13 @@ class TablePair:
 
     def __init__(self, a: FloatArray, b: FloatArray, box: Box | None = None) -> None:
         self.a, self.b, self.box = a, b, box
+        self._distances: dict[Metric, FloatArray] = {}
 
-    @cached_property
-    def distances(self) -> FloatArray:
-        """Euclidean distances (n, p) between rows."""
-        return scaled_distances(self.a, self.b)
+    def distances(self, metric: Metric) -> FloatArray:
+        """Distances (n, p) between rows, computed once for each metric."""
+        if metric not in self._distances:
+            self._distances[metric] = scaled_distances(self.a, self.b, metric)
+        return self._distances[metric]
 
     @cached_property
     def products(self) -> FloatArray:
@@ -117,11 +120,11 @@ class TablePair:
             found += beyond[0] @ beyond[1].T
         return found
 
-    def scaled_distances(self, lengthscale: FloatArray) -> FloatArray:
+    def scaled_distances(self, lengthscale: FloatArray, metric: Metric) -> FloatArray:
         """Distances (n, p) between rows, columns in units of their lengthscales (d,)."""
         if np.ptp(lengthscale) == 0:
-            return self.distances / lengthscale[0]
-        return scaled_distances(self.a / lengthscale, self.b / lengthscale)
+            return self.distances(metric) / lengthscale[0]
+        return scaled_distances(self.a / lengthscale, self.b / lengthscale, metric)
 
 
 class Tables:

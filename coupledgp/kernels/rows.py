@@ -1,7 +1,7 @@
 """Kernels of rows of a table besides stationary spectra and additive ones, and all their names.
 
-`Gaussian`, `Matern`, `Periodic` and `Constant` are short names of `GaussianSpectrum`,
-`MaternSpectrum`, `PeriodicRows` and `ConstantRows`; time kernels are called so in
+`Gaussian`, `Matern`, `Laplace`, `Periodic` and `Constant` are short names of `GaussianSpectrum`,
+`MaternSpectrum`, `ProductLaplace`, `PeriodicRows` and `ConstantRows`; time kernels are called so in
 `coupledgp.kernels`.
 """
 
@@ -19,7 +19,6 @@ from coupledgp.expressions import (
     Evaluated,
     Factor,
     Parameter,
-    ProductLaplace,
     RowKernel,
     differences,
     group_sums,
@@ -28,9 +27,9 @@ from coupledgp.ground.validation import check_positive
 from coupledgp.kernels.additive import Additive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, ProductLaplace, parse_spectrum
 
-Gaussian, Matern = GaussianSpectrum, MaternSpectrum
+Gaussian, Matern, Laplace = GaussianSpectrum, MaternSpectrum, ProductLaplace
 # Means and standard deviations of priors of logarithms.
 PERIODIC_LENGTHSCALE, PERIOD, ALPHA, CATEGORY = (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.5)
 SPHERE_LENGTHSCALE = (-1.0, 1.5)
@@ -369,7 +368,6 @@ ROW_KERNELS: Registry[RowKernel] = Registry(
     RowKernel,
     "coupledgp.row_kernels",
     {
-        "laplace": ProductLaplace(),
         "additive": Additive(),
         "periodic": PeriodicRows(),
         "rational-quadratic": RationalQuadratic(),

@@ -35,11 +35,9 @@ from coupledgp.search.tables.local import (
     LocalFitter,
     LocalProblem,
     LocalSearch,
+    kernels_for,
 )
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-
-# Kernels among which `kernel="auto"` chooses.
-KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 
 
 @estimator
@@ -54,13 +52,14 @@ class LocalGPRegressor(TableRegressor):
     Parameters
     ----------
     kernel
-        Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2 and
-        the Gaussian kernel the one with the greatest evidence), a name or a Spectrum as in
-        `SparseSpectrumGPRegressor`, or None for no local part. With `" + additive(2)"` after it
-        columns and pairs of columns are parts of long range, by eigenfunctions of the kernel of one
-        column, with a variance for each column and each pair; `additive(1)` has columns only, and
-        `additive(2, gaussian)` another kernel than Matern-3/2. `"additive(2, full=false)"` is a
-        model without a local part. Of more than 40 pairs those are kept that explain most.
+        Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2,
+        the Gaussian and, up to 50 columns, the product Laplace kernel the one with the greatest
+        evidence), a name or a Spectrum as in `ExactGPRegressor`, or None for no local part. With
+        `" + additive(2)"` after it columns and pairs of columns are parts of long range, by
+        eigenfunctions of the kernel of one column, with a variance for each column and each pair;
+        `additive(1)` has columns only, and `additive(2, gaussian)` another kernel than Matern-3/2.
+        `"additive(2, full=false)"` is a model without a local part. Of more than 40 pairs those
+        are kept that explain most.
     n_frequencies
         Number of frequencies of the features; 0 for none.
     frequencies
@@ -161,7 +160,8 @@ class LocalGPRegressor(TableRegressor):
         n_screened = 0
         start: Callable[[Structure], FloatArray] = Structure.start
         if local is not None:
-            spectra = [parse_spectrum(name) for name in KERNELS] if local == "auto" else [local]
+            known = kernels_for(structure.dim, problem.shared)
+            spectra = [parse_spectrum(name) for name in known] if local == "auto" else [local]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations
             start = screened.started

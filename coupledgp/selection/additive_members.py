@@ -15,11 +15,11 @@ from coupledgp.search.tables.additive import (
     AdditiveSearch,
     FeatureSizes,
 )
-from coupledgp.search.tables.local import SCREENING, LocalProblem
+from coupledgp.search.tables.local import SCREENING, LocalProblem, kernels_for
 from coupledgp.selection.exact_members import SOME_EXACT_ROWS
 from coupledgp.selection.member_costs import GRAM_SECONDS, Size
 from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask
-from coupledgp.selection.near_members import LOCAL_KERNELS, NearModel
+from coupledgp.selection.near_members import NearModel
 from coupledgp.spectra import parse_spectrum
 
 # Kernel of one column, order of interactions, and most columns: each has a few features at least.
@@ -64,7 +64,7 @@ class AdditiveFeatureMembers(MemberKind):
         if not self.local:
             return seconds + _alone_seconds(size.n_rows, features)
         k = size.n_neighbours
-        seconds += len(LOCAL_KERNELS) * size.search_seconds(SCREENING, k, 0)
+        seconds += len(kernels_for(size.dim, size.shared)) * size.search_seconds(SCREENING, k, 0)
         seconds += effort * size.search_seconds(ADDITIVE_ROUNDS, k, features)
         # Rows are whitened twice, and with each row the features of its neighbours are formed.
         row = size.row_seconds(k, features) + (k + 1) * features * COLUMN_FEATURE_SECONDS
@@ -77,8 +77,8 @@ class AdditiveFeatureMembers(MemberKind):
         prior, n_evaluations = alone.local_prior, len(LENGTHSCALES) + 1
         if self.local:
             fitter = problem.fitter(task.report)
-            spectra = [parse_spectrum(kernel) for kernel in LOCAL_KERNELS]
             local = problem.structure(task.trend, task.n_neighbours)
+            spectra = [parse_spectrum(name) for name in kernels_for(local.dim, problem.shared)]
             screened = fitter.smoothest(local, spectra, SCREENING)
             rounds = plan.rounds(ADDITIVE_ROUNDS)
             found = search.with_local(fitter, screened, alone, rounds)

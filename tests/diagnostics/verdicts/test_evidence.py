@@ -66,7 +66,7 @@ class TestVariations:
             one.name: one
             for one in variations.variations(Subject.of(model, X[TEST]), Y[TEST][:, None])
         }
-        assert len(found) == 12
+        assert len(found) == 14
         own, whole = model.process_, np.concatenate([Y[TRAIN], Y[TEST]])[:, None]
         changes = {
             "lengthscales twice as long": {"lengthscale": 2.0},
@@ -74,6 +74,10 @@ class TestVariations:
             "matern-1/2, lengthscales times 2.2": {
                 "kernel": "matern-1/2",
                 "lengthscale": 4 / 1.8,
+            },
+            "laplace, lengthscales times 2.8": {
+                "kernel": "laplace",
+                "lengthscale": 4 / 1.8 * 4 / np.pi,
             },
             "gaussian, lengthscales times 0.56, a quarter of the noise": {
                 "kernel": "gaussian",

@@ -151,7 +151,7 @@ class AxisPosterior:
         whitened = self._whitened(kept[:, :n])
         covariance = kept[:, n:] - whitened.T @ whitened
         covariance[np.diag_indices_from(covariance)] += JITTER * kept[:, n:].diagonal().mean()
-        factor: FloatArray = np.linalg.cholesky(0.5 * (covariance + covariance.T))
+        factor = np.asarray(np.linalg.cholesky(0.5 * (covariance + covariance.T)), np.float64)
         rng = np.random.default_rng([self.seed, 2])
         innovations = rng.standard_normal((SAMPLE, self.alpha.shape[1] * self.n_draws))
         draws = linalg.solve_triangular(factor, innovations, lower=True, trans="T")

@@ -30,8 +30,9 @@ from coupledgp.features import FourierFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
-from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
@@ -103,7 +104,9 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float, size: int | 
 
 def _process(rng: np.random.Generator, X: FloatArray, lengthscale: FloatArray) -> FloatArray:
     spectrum = parse_spectrum(KERNELS[rng.integers(4)])
-    values, vectors = np.linalg.eigh(spectrum.kernel(scaled_distances(*2 * [X / lengthscale])))
+    values, vectors = np.linalg.eigh(
+        spectrum.kernel(scaled_distances(*2 * [X / lengthscale], spectrum.metric))
+    )
     return vectors @ (np.sqrt(np.maximum(values, 0)) * rng.normal(size=len(X)))
 
 

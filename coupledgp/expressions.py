@@ -117,6 +117,13 @@ class RowKernel(Kernel):
         """
         return self
 
+    def within(self, low: FloatArray, high: FloatArray) -> RowKernel:
+        """The kernel of a model whose rows lie between the ends (d,) of standardised columns.
+
+        Itself, unless a class extrapolates without end.
+        """
+        return self
+
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
         """Hyperparameters (q,) of a kernel of groups of columns with these names.
 
@@ -300,30 +307,6 @@ class Product(Kernel):
     def __str__(self) -> str:
         texts = [f"({f})" if isinstance(f, Sum) else str(f) for f in self.factors]
         return " * ".join(texts)
-
-
-@dataclass(frozen=True)
-class ProductLaplace(RowKernel):
-    """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
-
-    is_separable = True
-
-    def evaluate(
-        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
-    ) -> Evaluated:
-        lengthscale = np.exp(theta)[groups]
-        covariance = np.exp(-sum(map(np.abs, differences(a, b, lengthscale))))
-
-        def pull(cotangent: FloatArray) -> FloatArray:
-            weighted = cotangent * covariance
-            steps = differences(a, b, lengthscale)
-            own = [(weighted * np.abs(step)).sum() for step in steps]
-            return group_sums(own, groups, theta.size)
-
-        return Evaluated(np.asarray(covariance), pull)
-
-    def __str__(self) -> str:
-        return "laplace"
 
 
 def group_sums(values: Sequence[float], groups: IntArray, n_groups: int) -> FloatArray:

@@ -4,6 +4,10 @@ A kernel `k(x, y) = kappa(|x - y|)` of unit variance and lengthscale is the Four
 isotropic law of frequencies `w`: direction uniform on the sphere, norm `|w|` of law `F`,
 independent. A spectrum supplies the inverse of `F`, through which every coupling of norms acts,
 and `kappa`, which the exact models use.
+
+Distances are Euclidean, but for kernels that state another metric: the product Laplace kernel is a
+function of the sum of the columns' distances. Its law of frequencies is not isotropic, and models
+with random features refuse it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -30,6 +34,7 @@ from coupledgp.expressions import (
     single_expected,
 )
 from coupledgp.ground.validation import check_positive
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
 
@@ -45,9 +50,12 @@ class Spectrum(RowKernel):
     smoothness : float or None
         Class attribute or field: nu of a Matern kernel, infinity for the Gaussian one; None where
         it is not known.
+    metric : Metric
+        Class attribute: the metric of the distances r of which the kernel is a function.
     """
 
     smoothness: float | None = None
+    metric: ClassVar[Metric] = Metric.L2
 
     @abstractmethod
     def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
@@ -84,6 +92,7 @@ class Spectrum(RowKernel):
         """Map points of the open unit cube (m, n_uniforms(dim)) to frequencies (m, dim).
 
         The route of the quasi-Monte Carlo couplings: coordinate by coordinate through `Phi^-1`.
+        With `1 - u` in place of the first uniform u the first coordinate changes its sign alone.
         """
 
     @abstractmethod
@@ -92,21 +101,22 @@ class Spectrum(RowKernel):
 
     @abstractmethod
     def kernel_slope(self, r: ArrayLike) -> FloatArray:
-        """`-kappa'(r) / r` at distances of any shape, from which gradients in lengthscales follow.
+        """`-kappa'(r) / r^(p - 1)` at distances of any shape, for gradients in lengthscales.
 
-        `d kappa / d log l_j = (x_j - y_j)^2 / l_j^2 * (-kappa'(r) / r)`. Where the limit at
-        `r = 0` is infinite (Matern with nu <= 1) zero is returned: its factor there is zero.
+        With the order p of the metric, `d kappa / d log l_j = |x_j - y_j|^p / l_j^p * slope`. Where
+        the limit at `r = 0` is infinite (Matern with nu <= 1) zero is returned: its factor there is
+        zero.
         """
 
-    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
-        """`kappa(r)` and its derivative in `r^2`, from squared distances of any shape.
+    def kernel_and_slope(self, powers: Tensor) -> tuple[Tensor, Tensor]:
+        """`kappa(r)` and its derivative in `r^p`, p the metric's order, from powers of any shape.
 
         They are computed on the CPU by `kernel` and `kernel_slope` unless a class has functions of
         tensors. Zero stands for an infinite slope at distance zero, as in `kernel_slope`.
         """
-        distances = squares.sqrt().cpu().numpy()
-        kernel, slope = self.kernel(distances), -0.5 * self.kernel_slope(distances)
-        return squares.new_tensor(kernel), squares.new_tensor(slope)
+        distances = self.metric.distances(powers).cpu().numpy()
+        kernel, slope = self.kernel(distances), self.kernel_slope(distances) / -self.metric.order
+        return powers.new_tensor(kernel), powers.new_tensor(slope)
 
     def log_density(self, squares: Tensor, dim: int) -> Tensor:
         """Sum of log densities of frequencies of squared norms (m,), up to a constant.
@@ -125,13 +135,13 @@ class Spectrum(RowKernel):
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> Evaluated:
         lengthscale = np.exp(theta)[groups]
-        squares = sum(step**2 for step in differences(a, b, lengthscale))
-        distances = np.sqrt(squares)
+        powers = sum(map(self.metric.powers, differences(a, b, lengthscale)))
+        distances = self.metric.distances(np.asarray(powers, dtype=np.float64))
 
         def pull(cotangent: FloatArray) -> FloatArray:
             weighted = cotangent * self.kernel_slope(distances)
             steps = differences(a, b, lengthscale)
-            own = [(weighted * step**2).sum() for step in steps]
+            own = [float((weighted * self.metric.powers(step)).sum()) for step in steps]
             return group_sums(own, groups, theta.size)
 
         return Evaluated(self.kernel(distances), pull)
@@ -153,8 +163,8 @@ class GaussianSpectrum(Spectrum):
         """Infinite: paths have derivatives of every order."""
         return np.inf
 
-    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
-        kernel = (-0.5 * squares).exp()
+    def kernel_and_slope(self, powers: Tensor) -> tuple[Tensor, Tensor]:
+        kernel = (-0.5 * powers).exp()
         return kernel, -0.5 * kernel
 
     def log_density(self, squares: Tensor, dim: int) -> Tensor:
@@ -219,10 +229,10 @@ class MaternSpectrum(Spectrum):
         """The order nu: paths have derivatives of every order below it."""
         return self.nu
 
-    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
+    def kernel_and_slope(self, powers: Tensor) -> tuple[Tensor, Tensor]:
         if self.nu not in (0.5, 1.5, 2.5):
-            return super().kernel_and_slope(squares)
-        r = squares.sqrt()
+            return super().kernel_and_slope(powers)
+        r = powers.sqrt()
         s = (2 * self.nu) ** 0.5 * r
         decay = (-s).exp()
         if self.nu == 0.5:
@@ -348,6 +358,68 @@ def _bessel_term(s: FloatArray, nu: float) -> FloatArray:
     return np.where(finite, np.exp(np.where(finite, log_value, 0.0)), series)
 
 
+@dataclass(frozen=True)
+class ProductLaplace(Spectrum):
+    """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive.
+
+    The product of Matern-1/2 kernels of the columns, a function of the distance in the metric
+    `"l1"`. It suits steps and rough effects of single columns (Rasmussen and Williams, 2006,
+    section 4.2.1, for products of kernels). The same function of Euclidean distances is
+    `"matern-1/2"`, which knows no axes.
+
+    Raises
+    ------
+    InvalidInputError
+        Frequencies are asked for, by any method of their law: each of their coordinates would be
+        a Cauchy variable, half of which lie beyond the lengthscale in every column at once.
+    """
+
+    smoothness = 0.5
+    metric = Metric.L1
+    is_separable = True
+
+    def kernel(self, r: ArrayLike) -> FloatArray:
+        return np.exp(-np.asarray(r, dtype=np.float64))
+
+    def kernel_slope(self, r: ArrayLike) -> FloatArray:
+        return self.kernel(r)
+
+    def kernel_and_slope(self, powers: Tensor) -> tuple[Tensor, Tensor]:
+        kernel = (-powers).exp()
+        return kernel, -kernel
+
+    def norm_ppf(self, u: ArrayLike, dim: int) -> NoReturn:
+        self._refuse()
+
+    def norm_isf(self, q: ArrayLike, dim: int) -> NoReturn:
+        self._refuse()
+
+    def norm_cdf(self, norm: ArrayLike, dim: int) -> NoReturn:
+        self._refuse()
+
+    def norm_pdf(self, norm: ArrayLike, dim: int) -> NoReturn:
+        self._refuse()
+
+    def n_uniforms(self, dim: int) -> NoReturn:
+        self._refuse()
+
+    def from_uniforms(self, u: FloatArray) -> NoReturn:
+        self._refuse()
+
+    def log_density(self, squares: Tensor, dim: int) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InvalidInputError(
+            "kernel: expected an isotropic one, such as 'matern-1/2', for random frequencies, got "
+            "'laplace', whose features would be poor; use it with ExactGPRegressor, "
+            "LocalGPRegressor or GPRegressor"
+        )
+
+    def __str__(self) -> str:
+        return "laplace"
+
+
 SpectrumLike: TypeAlias = str | Spectrum
 # What models take that take no expression.
 SINGLE = "one stationary kernel of all columns, such as 'matern-5/2'"
@@ -381,6 +453,7 @@ SPECTRA: Registry[Spectrum] = Registry(
         "matern-1/2": MaternSpectrum(0.5),
         "matern-3/2": MaternSpectrum(1.5),
         "matern-5/2": MaternSpectrum(2.5),
+        "laplace": ProductLaplace(),
     },
     vocabulary=Vocabulary(*_ALIASES),
     patterns={"matern-NU": _matern_of},
@@ -394,8 +467,9 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
     ----------
     spectrum
         `"gaussian"` (also `"rbf"`), `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"` (also
-        `"matern12"`, ...), `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`, or a name
-        that `register_spectrum` or an installed package added.
+        `"matern12"`, ...), `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`, `"laplace"`
+        (the product over columns, which has no random features), or a name that
+        `register_spectrum` or an installed package added.
     name
         Name of the argument in error messages.
 

@@ -16,7 +16,7 @@ FLOORS = [
     ["errors"],
     ["random"],
     ["ground"],
-    ["registry", "expressions"],
+    ["registry", "expressions", "metrics"],
     ["linalg", "likelihoods"],
     ["columns"],
     ["batches", "series"],

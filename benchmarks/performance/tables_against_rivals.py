@@ -9,13 +9,15 @@ rows and one thread:
 * gpboost: Vecchia approximation with 20 neighbours, Matern-3/2 with one lengthscale a column
   (exact below 1200 rows), a constant mean; left out where the package is not installed;
 * svgp: gpytorch's, as in `fitted_against_svgp.py`, for as long as ours took (at most two minutes);
+* catboost: `CatBoostRegressor`, its law as that of boosting; left out where it is not installed;
 * boosting: scikit-learn's `HistGradientBoostingRegressor`, its law Gaussian with the variance of
   residuals of five-fold cross-validation;
 * nystroem: `Nystroem` features with `BayesianRidge`;
 * exact: `ExactGPRegressor()` up to `--exact-rows` rows.
 
 RMSE, NLPD and CRPS (from 99 quantiles) are in units of the standardised target; coverage is that of
-central 95 % intervals, wall seconds are of fit and prediction. The generated tables have 2500 rows.
+central 95 % intervals, wall seconds are of fit and prediction. The generated tables have 2500 rows,
+those of deterministic functions 4000.
 With `--rows` models are fitted to some random rows of each split. With `--members exact` the ratios
 of RMSE and the differences of NLPD are those of the same splits.
 
@@ -36,6 +38,7 @@ from fitted_against_svgp import fit_svgp
 from rich.console import Console
 from rich.table import Table
 from scipy import special
+from sklearn.base import RegressorMixin
 from sklearn.datasets import make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
@@ -109,6 +112,92 @@ def smooth(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return X, np.exp(X[:, 0]) * np.cos(3 * X[:, 1]) + 0.01 * rng.normal(size=2500)
 
 
+def step_boxes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A sum of axis-aligned boxes of one to three columns."""
+    X, y = _uniform(rng, 6), np.zeros(2500)
+    for _ in range(30):
+        columns = rng.choice(6, rng.integers(1, 4), replace=False)
+        low = rng.uniform(-1, 1, columns.size)
+        inside = (X[:, columns] > low) & (X[:, columns] < low + rng.uniform(0.5, 2, columns.size))
+        y += rng.normal() * inside.all(axis=1)
+    return X, y + 0.1 * rng.normal(size=2500)
+
+
+def additive(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Smooth effects of eight columns, without interactions."""
+    X = _uniform(rng, 8)
+    phases, speeds = rng.uniform(0, 6, 8), rng.uniform(2, 6, 8)
+    return X, np.sin(speeds * X + phases).sum(axis=1) + 0.4 * rng.normal(size=2500)
+
+
+def pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Ten columns, of which four pairs interact."""
+    X = _uniform(rng, 10)
+    y = sum(np.sin(3 * X[:, i] * X[:, i + 1] + i) for i in (0, 2, 4, 6))
+    return X, y + X[:, 8] + 0.1 * rng.normal(size=2500)
+
+
+def demand(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Hours of a year: a day, a week, a season, weather."""
+    hours = np.arange(2500) * 3.5
+    cold = np.cos(2 * np.pi * hours / 8766) + 0.3 * rng.normal(size=2500)
+    day, week = (hours / 24) % 1, (hours / 168) % 1
+    use = np.sin(2 * np.pi * day) + 0.5 * np.sin(4 * np.pi * day) * (week < 5 / 7)
+    y = 10 + 2 * use + 1.5 * np.maximum(cold, 0) + 0.2 * rng.normal(size=2500)
+    return np.column_stack([hours, 24 * day, 7 * week, cold]), y
+
+
+def rosenbrock(x: np.ndarray) -> np.ndarray:
+    """On the cube from -5 to 10."""
+    z = 15 * x - 5
+    return (100 * (z[:, 1:] - z[:, :-1] ** 2) ** 2 + (1 - z[:, :-1]) ** 2).sum(axis=1)
+
+
+def dixon(x: np.ndarray) -> np.ndarray:
+    """Dixon and Price's function on the cube from -10 to 10."""
+    z = 20 * x - 10
+    rest = np.arange(2, x.shape[1] + 1) * (2 * z[:, 1:] ** 2 - z[:, :-1]) ** 2
+    return (z[:, 0] - 1) ** 2 + rest.sum(axis=1)
+
+
+def borehole(x: np.ndarray) -> np.ndarray:
+    """Flow of water through a borehole (Harper and Gupta, 1983)."""
+    low = np.array([0.05, 100, 63070, 990, 63.1, 700, 1120, 9855])
+    high = np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045])
+    rw, r, tu, hu, tl, hl, length, kw = (low + x * (high - low)).T
+    ratio = np.log(r / rw)
+    inner = 1 + 2 * length * tu / (ratio * rw**2 * kw) + tu / tl
+    return 2 * np.pi * tu * (hu - hl) / (ratio * inner)
+
+
+def ishigami(x: np.ndarray) -> np.ndarray:
+    """On the cube from -pi to pi, a = 7 and b = .1."""
+    a, b, c = (2 * np.pi * x - np.pi).T
+    return np.sin(a) + 7 * np.sin(b) ** 2 + 0.1 * c**4 * np.sin(a)
+
+
+def wing(x: np.ndarray) -> np.ndarray:
+    """Weight of a wing (Forrester, Sobester and Keane, 2008)."""
+    low = np.array([150, 220, 6, -10, 16, 0.5, 0.08, 2.5, 1700, 0.025])
+    high = np.array([200, 300, 10, 10, 45, 1, 0.18, 6, 2500, 0.08])
+    area, fuel, aspect, sweep, q, taper, thick, load, gross, paint = (low + x * (high - low)).T
+    cosine = np.cos(np.deg2rad(sweep))
+    return (
+        0.036 * area**0.758 * fuel**0.0035 * (aspect / cosine**2) ** 0.6 * q**0.006
+        * taper**0.04 * (100 * thick / cosine) ** -0.3 * (load * gross) ** 0.49 + area * paint
+    )  # fmt: skip
+
+
+def computed(function: Callable, dim: int) -> Callable:
+    """A deterministic function of the unit cube, as simulations are."""
+
+    def generate(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.uniform(size=(4000, dim))
+        return x, function(x)
+
+    return generate
+
+
 def friedman(make: Callable, noise: float) -> Callable:
     """One of Friedman's functions."""
 
@@ -122,7 +211,10 @@ GENERATED = {
     "friedman1": friedman(make_friedman1, 1.0), "friedman2": friedman(make_friedman2, 100.0),
     "friedman3": friedman(make_friedman3, 0.1), "linear": linear, "useless": useless,
     "outliers": outliers, "heteroscedastic": heteroscedastic, "categories": categories,
-    "steps": steps, "smooth": smooth,
+    "steps": steps, "smooth": smooth, "boxes": step_boxes, "additive": additive, "pairs": pairs,
+    "demand": demand, "rosenbrock": computed(rosenbrock, 10), "dixon": computed(dixon, 20),
+    "borehole": computed(borehole, 8), "ishigami": computed(ishigami, 3),
+    "wing": computed(wing, 10),
 }  # fmt: skip
 
 
@@ -140,6 +232,11 @@ def split(name: str, seed: int, test_rows: int, n_rows: int | None = None) -> Ro
         n_test = max(n_test, len(X) - n_rows)
     test, train = order[: min(n_test, test_rows)], order[n_test:]
     train = train[np.isfinite(X[train]).all(axis=1)]
+    return standardised(X, y, train, test)
+
+
+def standardised(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Rows:
+    """Rows at places of training and of test rows, standardised by the training rows."""
     columns = StandardScaler().fit(X[train])
     center, scale = y[train].mean(), y[train].std()
     return (
@@ -205,17 +302,29 @@ def gpboost_vecchia(rows: Rows, seed: int, options: argparse.Namespace) -> dict[
     return gaussian(y_test, law["mu"], np.sqrt(law["var"])) | times
 
 
-def boosting(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """Gradient boosting of histograms."""
+def boosted(rows: Rows, model: RegressorMixin) -> dict[str, float]:
+    """A boosted model, whose law is Gaussian with the variance of cross-validated residuals."""
     X, y, X_test, y_test = rows
     start = time.perf_counter()
-    model = HistGradientBoostingRegressor(random_state=seed)
     spread = np.std(y - cross_val_predict(model, X, y, cv=5))
     model.fit(X, y)
     fitted = time.perf_counter()
     mean = model.predict(X_test)
     times = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     return gaussian(y_test, mean, spread) | times
+
+
+def boosting(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Gradient boosting of histograms."""
+    return boosted(rows, HistGradientBoostingRegressor(random_state=seed))
+
+
+def catboost(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """CatBoost with its defaults."""
+    from catboost import CatBoostRegressor
+
+    return boosted(rows, CatBoostRegressor(random_seed=seed, thread_count=1, verbose=False,
+                                           allow_writing_files=False))  # fmt: skip
 
 
 def nystroem(rows: Rows, seed: int, options: argparse.Namespace) -> dict[str, float]:
@@ -255,6 +364,8 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str
     if options.svgp:
         svgp = fit_svgp(*rows, n_inducing=128, budget=seconds, seed=seed)
         results["svgp"] = svgp | {"fit": svgp.pop("seconds")}
+    if find_spec("catboost"):
+        results["catboost"] = catboost(rows, seed, options)
     results["boosting"] = boosting(rows, seed, options)
     results["nystroem"] = nystroem(rows, seed, options)
     if len(rows[0]) <= options.exact_rows:

@@ -28,7 +28,7 @@ from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
-from coupledgp.models.local import LocalGPRegressor, column_groups
+from coupledgp.models.local import LocalGPRegressor, column_groups, split_kernel
 from coupledgp.models.table_parts import Reading
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
@@ -141,11 +141,11 @@ class ShardedFitter(LocalFitter):
             near = self.table.near(batch, scale, structure.n_neighbours)
         rows = self.table.among(np.union1d(batch, near))
         neighbours = Neighbours.of(rows.places(batch), rows.places(near))
+        inputs = torch.as_tensor(rows.inputs)
         return BatchEvidence(
-            structure, neighbours, torch.as_tensor(rows.inputs),
-            torch.as_tensor(self._targets(rows)),
-            torch.ones(len(rows.ranks), dtype=torch.float64), float(batch.size),
-            float(self.n_table),
+            structure, neighbours, inputs, torch.as_tensor(self._targets(rows)),
+            torch.ones(len(rows.ranks), dtype=torch.float64), structure.of_columns(inputs),
+            float(batch.size), float(self.n_table),
         )  # fmt: skip
 
 
@@ -175,6 +175,11 @@ def _fitted(
     model: LocalGPRegressor, passes: DaskPasses, report: Any
 ) -> tuple[GaussianProcess, dict[str, Any]]:
     """The process of a table that stays on the workers, and further results."""
+    if split_kernel(model.kernel)[1] is not None:
+        raise InvalidInputError(
+            f"kernel: expected one without additive terms for the {passes.summary.n_rows} rows of "
+            f"a cluster, got {str(model.kernel)!r}"
+        )
     summary = passes.summary
     n_rows, offset = summary.n_rows, summary.targets.mean
     units = summary.units(model.normalize_y)

@@ -46,17 +46,17 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
+from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of, scaled_distances
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
-from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
+from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Name of `K + s R` in errors.
 NOISY_GRAM = "K + noise I"
@@ -209,7 +209,7 @@ class DensePrior(ABC):
 
 @dataclass(frozen=True, eq=False)
 class StationaryPrior(DensePrior):
-    """`f ~ GP(0, v kappa(|x - x'| / l))`.
+    """`f ~ GP(0, v kappa(|x - x'| / l))`, distances in the metric of the kernel.
 
     Attributes
     ----------
@@ -234,13 +234,13 @@ class StationaryPrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
-        distances = scaled_distances(*self._scaled(a, b))
+        distances = scaled_distances(*self._scaled(a, b), self.spectrum.metric)
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def matrix(self, a: Points, b: Points) -> Tensor:
         if self.device == CPU:
             return super().matrix(a, b)
-        distances = distances_on(self.device, *self._scaled(a, b))
+        distances = distances_on(self.device, *self._scaled(a, b), self.spectrum.metric)
         return self.hyperparameters.outputscale * kernel_of(self.spectrum, distances)
 
     def _scaled(self, a: Points, b: Points) -> tuple[FloatArray, FloatArray]:
@@ -260,15 +260,16 @@ class StationaryPrior(DensePrior):
     def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray]:
         a, b = self._scaled(points, rows)
         hyper = self.hyperparameters
-        slope = hyper.outputscale * self.spectrum.kernel_slope(scaled_distances(a, b))
-        steps = b.T[:, None, :] - a.T[:, :, None]
+        metric = self.spectrum.metric
+        slope = hyper.outputscale * self.spectrum.kernel_slope(scaled_distances(a, b, metric))
+        steps = metric.slopes(b.T[:, None, :] - a.T[:, :, None])
         scale = np.broadcast_to(hyper.lengthscale, a.shape[1])
         limit = hyper.outputscale * float(self.spectrum.kernel_slope(np.zeros(1))[0])
         return steps * slope / scale[:, None, None], limit / np.square(scale)
 
     def axes(self) -> tuple[AxisTerm, ...] | None:
-        """A Gaussian kernel is a product over columns; others of Euclidean distances are not."""
-        if not isinstance(self.spectrum, GaussianSpectrum):
+        """Separable kernels are products over columns; others of Euclidean distances are not."""
+        if not self.spectrum.is_separable:
             return None
         scales = np.log(self.hyperparameters.lengthscale)
         factors = tuple(

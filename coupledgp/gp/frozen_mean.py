@@ -75,9 +75,9 @@ class FrozenMeanGP(GaussianProcess):
 
     def with_data(self, rows: Data) -> FrozenMeanGP:
         """The process with the observations that it was given, where it did without them."""
-        inner: Any = self.inner
+        inner = self.inner
         if getattr(inner, "rows", None) is None:
-            inner = replace(inner, rows=residuals(rows, self.mean))
+            inner = inner.with_data(residuals(rows, self.mean))
         return replace(self, inner=inner, rows=rows)
 
     def row_keys(self, points: Points) -> Points:

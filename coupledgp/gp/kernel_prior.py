@@ -17,7 +17,7 @@ from coupledgp.gp.local_prior import LARGEST_LOGARITHM
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import data_from
-from coupledgp.gp.tables import standardised
+from coupledgp.gp.tables import Box, standardised
 from coupledgp.gp.units import Units
 from coupledgp.kernels.expressions import kernel_text, parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
@@ -64,6 +64,8 @@ class KernelPrior(DensePrior):
         Mean and spread of each column, by which rows are standardised.
     likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
+    box : Box or None
+        Range of the standardised rows that it is given, by which trends are bounded.
     """
 
     kernel: Kernel
@@ -72,11 +74,20 @@ class KernelPrior(DensePrior):
     center: FloatArray
     spread: FloatArray
     likelihood: NoiseLaw = Gaussian
+    box: Box | None = None
+
+    def bounded_by(self, points: Points) -> KernelPrior:
+        """The prior whose trends are bounded by the range of rows (n, D)."""
+        return replace(self, box=Box.of(self.standardised(points)))
+
+    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
+        """Condition on data, whose rows (n, D) bound trends."""
+        return DensePrior.given(self.bounded_by(data.points), data, units, normalize, warns)
 
     @cached_property
     def rows(self) -> RowCovariance:
         """The covariance of standardised rows."""
-        return covariance_of(self.kernel, self.columns, self.center, self.spread)
+        return covariance_of(self.kernel, self.columns, self.center, self.spread, self.box)
 
     @property
     def theta(self) -> FloatArray:
@@ -120,7 +131,7 @@ class KernelPrior(DensePrior):
         return float(np.abs(self.standardised(points) / scale).max(initial=0.0))
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        return AdditiveProblem.of(self, data, units)
+        return AdditiveProblem.of(self.bounded_by(data.points), data, units)
 
     def with_noise(self, noise: float) -> KernelPrior:
         """The prior with another noise variance, in normalised units."""
@@ -128,7 +139,11 @@ class KernelPrior(DensePrior):
 
 
 def covariance_of(
-    kernel: Kernel | str, columns: RowColumns, center: FloatArray, spread: FloatArray
+    kernel: Kernel | str,
+    columns: RowColumns,
+    center: FloatArray,
+    spread: FloatArray,
+    box: Box | None = None,
 ) -> RowCovariance:
     """The covariance of a model: of an expression with a variance for each of its terms.
 
@@ -136,7 +151,8 @@ def covariance_of(
     """
     parsed = parse_kernel(kernel)
     whole = parsed if isinstance(parsed, Sum) else Sum((parsed,))
-    return RowCovariance(whole, columns, center, spread)
+    ends = None if box is None else np.array(box.wide)
+    return RowCovariance(whole, columns, center, spread, ends)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,7 +191,8 @@ class KernelGP(ExactGP):
     def from_state(cls, header: Header, arrays: Arrays) -> KernelGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        return cls.restored(_prior_from(entries), entries)
+        prior = _prior_from(entries)
+        return cls.restored(prior.bounded_by(data_from(entries).points), entries)
 
 
 def _prior_from(entries: Entries) -> KernelPrior:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from coupledgp.random import FloatArray, IntArray
 MOST_CONDITIONED = 64
 # Halvings of an interval that holds a quantile, after which only rounding errors are left.
 BISECTIONS = 60
+# Standard deviations to the ends of an integral over the law of an observation, and points of each
+# half of it.
+TAIL, QUADRATURE_POINTS = 5.2, 801
 
 
 def rows_of_groups(groups: IntArray) -> list[IntArray]:
@@ -88,6 +91,22 @@ def _row_numbers(rows: ArrayLike, n_rows: int) -> IntArray:
     return found.astype(np.int64)
 
 
+class PartMap(Protocol):
+    """The increasing map from the values that a part has a normal law of to targets."""
+
+    def inside(self, targets: FloatArray) -> FloatArray:
+        """Values (m, k, ...) of targets (m, k, ...), infinite beyond the ends of their domain."""
+
+    def outside(self, values: FloatArray) -> FloatArray:
+        """Targets (m, k, ...) of values (m, k, ...)."""
+
+    def log_slope(self, targets: FloatArray) -> FloatArray:
+        """Sums (m,) over outputs of the logs of slopes at targets (m, k) in their domain."""
+
+    def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (m, k) of targets, from those of normal values."""
+
+
 @dataclass(frozen=True, eq=False)
 class LeftOut:
     """Laws of single observations given the observations of other groups, mixtures of q Gaussians.
@@ -98,11 +117,42 @@ class LeftOut:
         Moments of the parts, noise included.
     shares : FloatArray (q,)
         Weights of the parts, of sum one.
+    maps : tuple of PartMap or None
+        For each part the map to targets, None where the part is of the targets themselves; empty
+        where all are.
     """
 
     means: FloatArray
     variances: FloatArray
     shares: FloatArray
+    maps: tuple[PartMap | None, ...] = ()
+
+    def mapped(self, to_targets: PartMap) -> LeftOut:
+        """The laws of targets of which these are the laws of values."""
+        return replace(self, maps=(to_targets,) * len(self.shares))
+
+    @property
+    def _maps(self) -> tuple[PartMap | None, ...]:
+        return self.maps or (None,) * len(self.shares)
+
+    @property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (q, m, k) of the targets under each part."""
+        if not self.maps:
+            return self.means, self.variances
+        parts = [
+            (mean, variance) if own is None else own.moments(mean, variance)
+            for own, mean, variance in zip(self.maps, self.means, self.variances, strict=True)
+        ]
+        return np.array([mean for mean, _ in parts]), np.array([spread for _, spread in parts])
+
+    def _chances(self, targets: FloatArray) -> FloatArray:
+        """Chances of at most targets (m, k, l)."""
+        std, found = np.sqrt(self.variances)[..., None], np.zeros_like(targets)
+        for own, share, mean, one in zip(self._maps, self.shares, self.means, std, strict=True):
+            values = targets if own is None else own.inside(targets)
+            found += share * special.ndtr((values - mean[..., None]) / one)
+        return found
 
     @classmethod
     def single(cls, mean: FloatArray, variance: FloatArray) -> LeftOut:
@@ -116,6 +166,7 @@ class LeftOut:
             np.concatenate([law.means for law in laws]),
             np.concatenate([law.variances for law in laws]),
             np.concatenate([w * law.shares for w, law in zip(weights, laws, strict=True)]),
+            sum((law._maps for law in laws), ()) if any(law.maps for law in laws) else (),
         )
 
     @classmethod
@@ -124,6 +175,8 @@ class LeftOut:
 
         Shares that differ are cut at the sums of all of them, so that each law stays the same.
         """
+        if any(law.maps for law in laws):
+            raise InvalidInputError("laws: expected those of targets, got laws of transforms")
         sums = [np.cumsum(law.shares)[:-1] for law in laws]
         cuts = np.unique(np.concatenate([[0.0], *sums, [1.0]]))
         middles = 0.5 * (cuts[1:] + cuts[:-1])
@@ -145,11 +198,12 @@ class LeftOut:
         chances = np.concatenate([tails, 1 - tails])
         std = np.sqrt(self.variances)[..., None]
         each = self.means[..., None] + std * special.ndtri(chances)
+        for part, own in enumerate(self.maps):
+            each[part] = each[part] if own is None else own.outside(each[part])
         low, high = each.min(axis=0), each.max(axis=0)
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
-            parts = special.ndtr((middle - self.means[..., None]) / std)
-            is_low = np.einsum("q,qmkl->mkl", self.shares, parts) < chances
+            is_low = self._chances(middle) < chances
             low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
         below, above = np.split(0.5 * (low + high), 2, axis=-1)
         widths: FloatArray = above - below
@@ -160,8 +214,11 @@ class LeftOut:
 
         With `A(m, v) = E|z|` of a normal z of mean m and variance v, and shares w, it is
         `sum_i w_i A(y - m_i, v_i) - sum_ij w_i w_j A(m_i - m_j, v_i + v_j) / 2` (Grimit et al.,
-        2006).
+        2006). With maps it is `int (F(t) - 1[t >= y])^2 dt`, by the trapezoidal rule between
+        quantiles beyond which the tails have chances of 1e-7.
         """
+        if self.maps:
+            return self._crps_by_quadrature(targets)
         found = np.einsum("q,qmk->mk", self.shares, _mean_size(targets - self.means,
                                                                self.variances))  # fmt: skip
         for share, mean, variance in zip(self.shares, self.means, self.variances, strict=True):
@@ -169,34 +226,62 @@ class LeftOut:
             found -= 0.5 * share * np.einsum("q,qmk->mk", self.shares, apart)
         return found
 
+    def _crps_by_quadrature(self, targets: FloatArray) -> FloatArray:
+        std = np.sqrt(self.variances)
+        ends = []
+        for z in (-TAIL, TAIL):
+            each = self.means + z * std
+            parts = [
+                value if own is None else own.outside(value)
+                for own, value in zip(self.maps, each, strict=True)
+            ]
+            ends.append(np.array(parts))
+        low = np.minimum(ends[0].min(axis=0), targets)
+        high = np.maximum(ends[1].max(axis=0), targets)
+        found = np.zeros_like(targets)
+        steps = np.linspace(0.0, 1.0, QUADRATURE_POINTS)
+        for first, last, above in ((low, targets, 0.0), (targets, high, 1.0)):
+            places = first[..., None] + (last - first)[..., None] * steps
+            squares = np.square(self._chances(places) - above)
+            found += np.trapezoid(squares, places, axis=-1)
+        return found
+
     def take(self, places: IntArray) -> LeftOut:
         """The laws of the observations at places (m,)."""
-        return LeftOut(self.means[:, places], self.variances[:, places], self.shares)
+        return replace(self, means=self.means[:, places], variances=self.variances[:, places])
 
     @property
     def mean(self) -> FloatArray:
         """The precision-weighted mean (m, k) of the parts' means, as of `MixtureGP`."""
-        return precision_weighted_mean(self.means, self.variances, self.shares)
+        return precision_weighted_mean(*self._moments, self.shares)
 
     @property
     def variance(self) -> FloatArray:
         """Second moments (m, k) of the mixture about its mean."""
+        means, variances = self._moments
         found: FloatArray = np.einsum(
-            "q,qmk->mk", self.shares, self.variances + np.square(self.means - self.mean)
+            "q,qmk->mk", self.shares, variances + np.square(means - self.mean)
         )
         return found
 
     def log_density(self, targets: FloatArray) -> FloatArray:
         """Log density (m,) of targets (m, k), outputs jointly."""
-        parts = zip(self.means, self.variances, strict=True)
-        densities = np.array([gaussian_log_density(targets, *part) for part in parts])
-        return mixture_log_density(densities, self.shares)
+        densities = []
+        for own, mean, variance in zip(self._maps, self.means, self.variances, strict=True):
+            if own is None:
+                densities.append(gaussian_log_density(targets, mean, variance))
+                continue
+            values = own.inside(targets)
+            known = np.isfinite(values).all(axis=1)
+            density = np.full(len(targets), -np.inf)
+            density[known] = gaussian_log_density(values[known], mean[known], variance[known])
+            density[known] += own.log_slope(targets[known])
+            densities.append(density)
+        return mixture_log_density(np.array(densities), self.shares)
 
     def transforms(self, targets: FloatArray) -> FloatArray:
         """Probability integral transforms `F(y)` (m, k) of targets (m, k)."""
-        chances = special.ndtr((targets - self.means) / np.sqrt(self.variances))
-        found: FloatArray = np.einsum("q,qmk->mk", self.shares, chances)
-        return found
+        return self._chances(targets[..., None])[..., 0]
 
 
 def _mean_size(mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -36,7 +36,9 @@ from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.neighbours.parameters import LEAST_NOISE
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
+from coupledgp.inference.weights.groups import WeightSums, fit_group_variances
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import (
     ENTRY_ROUNDINGS,
@@ -168,7 +170,11 @@ class LocalGP(NormalizedProcess):
         return value - self.units.log_jacobian(n_rows)
 
     def summary(self) -> dict[str, Any]:
-        """Hyperparameters by name, of the parts that the prior has."""
+        """Hyperparameters by name, of the parts that the prior has.
+
+        Variances are in units of y squared. Those of additive features are an array (G, k), for the
+        columns and pairs of columns that `local_prior.structure.additive.columns` names.
+        """
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None
         parts = {
@@ -176,9 +182,10 @@ class LocalGP(NormalizedProcess):
             "feature_outputscale": has_features,
             "feature_lengthscale": has_features,
             "trend": structure.trend != "none",
+            "additive": structure.additive is not None,
         }
         return {
-            name: self.units.spread(value) if np.ndim(value) == 0 else value
+            name: self.units.spread(value) if np.ndim(value) == 0 or name == "additive" else value
             for name, value in vars(self.hyperparameters).items()
             if parts.get(name, True)
         }
@@ -203,23 +210,18 @@ class LocalGP(NormalizedProcess):
         if want == "mean":
             return mean, None
         root = self.posterior.root(kriged.errors)
-        lost = self.local_prior.faded_root(fading)
         beyond = self.local_prior.beyond(inputs, self.table.box)
-        variance = root.square().sum(1).numpy() + kriged.variance + lost**2
+        variance = root.square().sum(1).numpy() + kriged.variance
+        variance += self.local_prior.lost_variance(inputs, fading, self.table.box)
         variance += np.square(beyond).sum(axis=1)
         if want == "variance":
             return mean, variance
-        covariance = (root @ root.T).numpy() + self._faded(inputs, lost) + beyond @ beyond.T
+        covariance = (root @ root.T).numpy() + beyond @ beyond.T
+        covariance += self.local_prior.lost(inputs, fading, self.table.box)
         if self.local_prior.structure.spectrum is not None:
             covariance += kriging_errors(self.local_prior, self.table, inputs, kriged.weights)
         covariance[np.diag_indices_from(covariance)] = variance
         return mean, covariance
-
-    def _faded(self, inputs: FloatArray, lost: FloatArray) -> FloatArray | float:
-        """Covariance (p, p) that faded features have lost, from standard deviations (p,)."""
-        if not lost.any():
-            return 0.0
-        return np.outer(lost, lost) * self.local_prior.feature_kernel(inputs, inputs)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -250,7 +252,7 @@ class LocalGP(NormalizedProcess):
         features = prior.features(inputs, fading, self.table.box)
         covariance: FloatArray = (features @ features.T).numpy()
         beyond = prior.beyond(inputs, self.table.box)
-        covariance += self._faded(inputs, prior.faded_root(fading)) + beyond @ beyond.T
+        covariance += prior.lost(inputs, fading, self.table.box) + beyond @ beyond.T
         return covariance + prior.local_covariance(TablePair(inputs, inputs))
 
     def inverse_covariance(self) -> LocalInverse:
@@ -284,6 +286,64 @@ class LocalGP(NormalizedProcess):
         sums = self.sums.merge(table.sums(prior, first))
         units = Units.of(both.targets, self.normalize, both.counts)
         return LocalGP.of(prior, units, self.normalize, both, table, sums)
+
+    def refitted(self, report: Progress = silent, *, fits_noise: bool = True) -> LocalGP:
+        """The process with the variances of weights of greatest evidence, by sums over all rows.
+
+        A variance for the features of frequencies, for the trend and for each column and pair of
+        columns; without a local part of the noise too, unless it is known. No pass over the rows
+        is made (`inference.weights.groups`).
+
+        Parameters
+        ----------
+        report
+            Told how many terms the data do not want, and whether the search ended.
+        fits_noise
+            Whether the noise may change.
+        """
+        prior, sums = self.local_prior, self.posterior.sums
+        structure = prior.structure
+        before, groups = prior.weight_groups
+        if not before.size:
+            return self
+        # Without a local part rows are whitened by their noise, which is then a factor of all sums.
+        noise = 1.0 if structure.spectrum is not None else prior.noise
+        root = torch.as_tensor(np.sqrt(before)[groups])
+        weights = self.rows.weights
+        found = fit_group_variances(
+            WeightSums(
+                (noise * sums.gram / torch.outer(root, root)).numpy(),
+                (noise * sums.cross / root[:, None]).numpy(),
+                noise * sums.squares.diagonal().numpy(),
+                float(sums.log_variance) - sums.n_rows * math.log(noise),
+                float(sums.n_rows) if weights is None else weights.n_counted,
+            ),
+            groups,
+            before,
+            noise,
+            fits_noise=fits_noise and structure.spectrum is None and structure.known_noise is None,
+            least_noise=LEAST_NOISE,
+        )
+        ratio, rise = (
+            torch.as_tensor(np.sqrt(found.variances / before)[groups]),
+            noise / found.noise,
+        )
+        report(
+            f"variances of {before.size} terms: {found.n_superfluous} superfluous, "
+            f"{found.n_steps} steps{'' if found.converged else ', not converged'}"
+        )
+        own = self.sums
+        scaled = WhitenedSums(
+            rise * own.gram * torch.outer(ratio, ratio),
+            rise * own.cross * ratio[:, None],
+            rise * own.squares,
+            own.log_variance - own.n_rows * math.log(rise),
+            own.n_rows,
+        )
+        prior = prior.with_group_variances(found.variances)
+        if noise != found.noise:
+            prior = prior.with_noise(found.noise)
+        return LocalGP.of(prior, self.units, self.normalize, self.rows, self.table, scaled)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
         """Return the process with `size` sampled frequencies of another draw, given its data.

@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.axis_state import axes_from, axes_state
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
-from coupledgp.random import FloatArray
+from coupledgp.metrics import Metric
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 # Most neighbours of a row in a file: their covariance has as many columns.
@@ -39,7 +41,7 @@ class LocalHyperparameters:
         Lengthscales of the local part, or of the features where there is no local part, in units of
         the inputs.
     outputscale : float
-        Variance of the local part and of the features together.
+        Variance of the local part and of all features together.
     noise : float
         Variance of the noise.
     local_outputscale, feature_outputscale : float
@@ -48,6 +50,8 @@ class LocalHyperparameters:
         Lengthscales of the features, in units of the inputs; infinite without features.
     trend : float
         Prior variance of the coefficients of the trend, of standardised columns.
+    additive : FloatArray (G,)
+        Mean variance of each column and pair of columns of additive features.
     """
 
     lengthscale: FloatArray
@@ -57,6 +61,7 @@ class LocalHyperparameters:
     feature_outputscale: float
     feature_lengthscale: FloatArray
     trend: float
+    additive: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,8 @@ class LocalPrior:
     """`f = sqrt(v_g) phi(x / l_g)'w + t(x)'c + f_l(x)`, `f_l ~ GP(0, v_l kappa(|x - x'| / l_l))`.
 
     Weights `w ~ N(0, I)` of Fourier features of the Gaussian kernel and coefficients
-    `c ~ N(0, v_t I)` of the trend; x are standardised columns.
+    `c ~ N(0, v_t I)` of the trend; x are standardised columns. Eigenfeatures of columns and pairs
+    of columns, with weights of a variance for each column and pair, are a further part.
 
     Attributes
     ----------
@@ -114,6 +120,12 @@ class LocalPrior:
         return float(self.scales.feature_outputscale) if has_features else 0.0
 
     @cached_property
+    def additive_variances(self) -> FloatArray:
+        """Variances (G,) of the weights of each column and pair of additive features."""
+        found = self.structure.named(self.vector).get("additive")
+        return np.empty(0) if found is None else np.exp(np.asarray(found))
+
+    @cached_property
     def local_lengthscale(self) -> FloatArray:
         """Lengthscales (d,) of the local part, for standardised columns."""
         return np.asarray(self.scales.log_lengthscale.exp())
@@ -129,14 +141,18 @@ class LocalPrior:
         """Hyperparameters in units of the inputs."""
         local = self.structure.spectrum is not None
         own = self.local_lengthscale if local else self.feature_lengthscale
+        additive = self.structure.additive
+        of_columns = np.empty(0) if additive is None else additive.mean_variances
+        of_columns = of_columns * self.additive_variances
         return LocalHyperparameters(
             own * self.spread,
-            self.local_outputscale + self.feature_outputscale,
+            self.local_outputscale + self.feature_outputscale + float(of_columns.sum()),
             self.noise,
             self.local_outputscale,
             self.feature_outputscale,
             self.feature_lengthscale * self.spread,
             0.0 if self.structure.trend == "none" else float(self.scales.trend),
+            of_columns,
         )
 
     @property
@@ -151,11 +167,44 @@ class LocalPrior:
         kept = {name: np.asarray(named[name]) for name in structure.shapes}
         return replace(self, structure=structure, vector=structure.pack(kept))
 
+    @cached_property
+    def weight_groups(self) -> tuple[FloatArray, IntArray]:
+        """Variances (g,) of the weights of all parts, and the number (M,) of each weight's.
+
+        In this order: frequencies of features, trend, columns and pairs, of those that there are.
+        """
+        structure = self.structure
+        variances, sizes = [], []
+        if structure.frequencies is not None:
+            variances, sizes = [self.feature_outputscale], [2 * len(structure.frequencies)]
+        if structure.trend != "none":
+            variances.append(float(self.scales.trend))
+            sizes.append(1 + (structure.dim if structure.trend == "linear" else 0))
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        if structure.additive is not None:
+            groups = np.append(groups, len(sizes) + structure.additive.groups)
+        return np.append(variances, self.additive_variances), groups
+
+    def with_group_variances(self, variances: FloatArray) -> LocalPrior:
+        """The prior with other variances (g,) of `weight_groups`."""
+        left, values = list(variances), {}
+        if self.structure.frequencies is not None:
+            values["feature_outputscale"] = np.array(left.pop(0))
+        if self.structure.trend != "none":
+            values["trend"] = np.array(left.pop(0))
+        if self.structure.additive is not None:
+            values["additive"] = np.array(left)
+        return self.with_values(**values)
+
     def with_noise(self, noise: float) -> LocalPrior:
         """The prior with another noise variance, in normalised units."""
+        return self.with_values(noise=np.array(noise))
+
+    def with_values(self, **values: FloatArray) -> LocalPrior:
+        """The prior with other variances by the names of the structure, in normalised units."""
         named = {k: np.asarray(v) for k, v in self.structure.named(self.vector).items()}
-        vector = self.structure.pack({**named, "noise": np.array(np.log(noise))})
-        return replace(self, vector=vector)
+        named |= {name: np.log(value) for name, value in values.items()}
+        return replace(self, vector=self.structure.pack(named))
 
     def standardised(self, points: Points) -> FloatArray:
         """Standardised inputs (p, d) of rows (p, d)."""
@@ -171,12 +220,37 @@ class LocalPrior:
 
         The trend is bounded by the box.
         """
-        found = self.scales.features(torch.as_tensor(inputs), self.structure.trend)
+        found = self.scales.features(torch.as_tensor(inputs), self.structure)
         if box is not None and self.structure.trend == "linear":
             bounded = torch.as_tensor(box.bounded(inputs))
-            found[:, -self.structure.dim :] = self.scales.trend.sqrt() * bounded
+            end = found.shape[1] - len(self.scales.additive)
+            found[:, end - self.structure.dim : end] = self.scales.trend.sqrt() * bounded
         if self.structure.frequencies is not None:
             found[:, : 2 * len(self.structure.frequencies)] *= torch.as_tensor(fading)[:, None]
+        return found
+
+    def lost_variance(self, inputs: FloatArray, fading: FloatArray, box: Box) -> FloatArray:
+        """Diagonal (p,) of `lost`."""
+        found = np.square(self.faded_root(fading))
+        additive, outside = self.structure.additive, box.excludes(inputs)
+        if additive is not None and outside.any():
+            found[outside] += additive.lost_variance(inputs[outside], self.additive_variances)
+        return found
+
+    def lost(self, inputs: FloatArray, fading: FloatArray, box: Box) -> FloatArray:
+        """Covariance (p, p) that features have lost outside of the box, which no row informs.
+
+        Those of frequencies have faded, `sqrt(v_g (1 - a^2))`; those of columns are what their
+        values at the points of the columns' laws say, which is less than their kernel has.
+        """
+        found, lost = np.zeros((len(inputs), len(inputs))), self.faded_root(fading)
+        if lost.any():
+            found += np.outer(lost, lost) * self.feature_kernel(inputs, inputs)
+        additive, outside = self.structure.additive, box.excludes(inputs)
+        if additive is not None and outside.any():
+            found[np.ix_(outside, outside)] += additive.lost(
+                inputs[outside], self.additive_variances
+            )
         return found
 
     def faded_root(self, fading: FloatArray) -> FloatArray:
@@ -192,7 +266,7 @@ class LocalPrior:
     def feature_kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Gaussian kernel (n, p) of unit variance that sampled features estimate."""
         scale = self.feature_lengthscale
-        return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale))
+        return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale, Metric.L2))
 
     def extent_of(self, inputs: FloatArray) -> float:
         """Largest coordinate of standardised inputs (n, d), in lengthscales of the local part."""
@@ -203,10 +277,11 @@ class LocalPrior:
 
     def local_covariance(self, pair: TablePair) -> FloatArray:
         """Covariance (n, p) of the local part between two tables."""
-        if self.structure.spectrum is None:
+        spectrum = self.structure.spectrum
+        if spectrum is None:
             return np.zeros((len(pair.a), len(pair.b)))
-        distances = pair.scaled_distances(self.local_lengthscale)
-        return self.local_outputscale * self.structure.spectrum.kernel(distances)
+        distances = pair.scaled_distances(self.local_lengthscale, spectrum.metric)
+        return self.local_outputscale * spectrum.kernel(distances)
 
     def covariance(self, a: Points, b: Points, tables: Tables | None = None) -> FloatArray:
         """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.
@@ -217,12 +292,15 @@ class LocalPrior:
         pair = (tables or Tables(self.center, self.spread)).pair(a, b)
         inputs, others = pair.a, pair.b
         total = self.local_covariance(pair)
+        additive = self.structure.additive
         if self.structure.fits_frequencies:
             inside = np.ones(len(inputs)), np.ones(len(others))
             features = self.features(inputs, inside[0]), self.features(others, inside[1])
             return total + (features[0] @ features[1].T).numpy()
         if self.structure.frequencies is not None:
             total += self.feature_outputscale * self.feature_kernel(inputs, others)
+        if additive is not None:
+            total += additive.kernel(inputs, others, self.additive_variances)
         if self.structure.trend != "none":
             total += float(self.scales.trend)
         if self.structure.trend == "linear":
@@ -237,6 +315,9 @@ class LocalPrior:
         if self.structure.trend == "linear":
             squares = (tables or Tables(self.center, self.spread)).squares(points)
             variance += float(self.scales.trend) * squares
+        if self.structure.additive is not None:
+            inputs = (tables or Tables(self.center, self.spread)).standardised(points)
+            variance += self.structure.additive.variance(inputs, self.additive_variances)
         return variance
 
 
@@ -273,6 +354,10 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
     }
     if structure.frequencies is not None:
         arrays["local.frequencies"] = structure.frequencies
+    if structure.additive is not None:
+        further, own = axes_state(structure.additive)
+        header |= further
+        arrays |= own
     return header, arrays
 
 
@@ -294,6 +379,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
         entries.flag("local", "fits_frequencies"),
         entries.text("local", "trend", among=TRENDS),
         groups,
+        additive=axes_from(entries),
     )
     if frequencies is not None and not frequencies.size:
         raise ModelFileError("local.frequencies: expected at least one, got none")

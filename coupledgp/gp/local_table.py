@@ -142,14 +142,14 @@ class Table:
 
     def _whitened(self, prior: LocalPrior, rows: Places, near: Places) -> Whitened:
         """Rows whitened on the device of the prior."""
-        device, scales, trend = prior.device, prior.device_scales, prior.structure.trend
+        device, scales = prior.device, prior.device_scales
         neighbours = Neighbours.of(rows, near, device)
         used = neighbours.used.numpy()
         inputs, noise, columns = (
             torch.as_tensor(a[used], device=device) for a in (self.inputs, self.noise, self.columns)
         )
         laws = laws_given_neighbours(prior.structure, scales, neighbours, inputs, noise)
-        features = scales.features(inputs, trend)
+        features = scales.features(inputs, prior.structure)
         values = torch.cat([features, columns], dim=1)
         whitened = neighbours.whiten(values, laws)
         split = features.shape[1]
@@ -317,7 +317,7 @@ def _krige(
         torch.ones_like(here),
     )
     rows = torch.as_tensor(table.inputs[used], device=device)
-    theirs = prior.device_scales.features(rows, prior.structure.trend)
+    theirs = prior.device_scales.features(rows, prior.structure)
     errors = features - neighbours.kriged(theirs, laws).cpu()
     kriged = neighbours.kriged(targets[used].to(device), laws).cpu()
     laws = moved(laws, CPU)

@@ -210,10 +210,14 @@ class MixtureGP(GaussianProcess):
         """
         members = sharing_tables(self.members)
         laws = [member.law(points, "variance", latent=True) for member in members]
-        means = np.array([law.mean for law in laws])
         latent_variances = np.array([law.spread for law in laws])
         noise = np.array([member.units.spread(member.noise.variance) for member in self.members])
         observed = latent_variances + noise[:, None]
+        for k, member in enumerate(members):
+            if not member.is_gaussian:  # whose noise is none of y
+                laws[k] = member.law(points, "variance")
+                observed[k] = laws[k].spread
+        means = np.array([law.mean for law in laws])
         center = precision_weighted_mean(means, observed, self.weights)
         if want == "mean":
             return PredictiveLaw(center, None)
@@ -231,7 +235,7 @@ class MixtureGP(GaussianProcess):
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of observations given other groups, mixed by the weights of the members."""
-        laws = [member.left_out(groups, rows) for member in self.members_with_data]
+        laws = [member.targets_left_out(groups, rows) for member in self.members_with_data]
         return LeftOut.mixed(laws, self.weights)
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
@@ -420,7 +424,7 @@ class MixtureGP(GaussianProcess):
         headers = []
         for k, member in enumerate(self.members_with_data):
             header, more = member.state()
-            headers.append({"process": type(member).__name__, **header})
+            headers.append({**header, "process": type(member).__name__})
             for name, value in more.items():
                 known = arrays.setdefault(name, value) if name in SHARED else None
                 if known is None or not np.array_equal(np.asarray(known), np.asarray(value)):

@@ -438,6 +438,10 @@ class GaussianProcess(ABC):
         wanted = Groups.of(groups, len(self.data), rows)
         return self._left_out_anew(wanted, wanted.members)
 
+    def targets_left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Laws of targets given other groups, in units of y; see `left_out`."""
+        return self.left_out(groups, rows)
+
     def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
         """Laws of observations, each group by conditioning on all others; NaN for other rows."""
         data = self.data
@@ -549,7 +553,8 @@ class GaussianProcess(ABC):
     def with_data(self, rows: Data) -> Self:
         """Return the process with the data that it was given, where it did without them."""
         own: Any = self
-        return replace(own, rows=rows)  # type: ignore[no-any-return]
+        found: Self = replace(own, rows=rows)
+        return found
 
     @abstractmethod
     def state(self) -> tuple[Header, Arrays]:

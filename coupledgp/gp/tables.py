@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.stationary import scaled_distances
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
 # Columns from which matrices of all pairs of rows are kept for the next prior: below they cost
@@ -55,10 +57,19 @@ class Box:
         """The range of standardised inputs (n, d)."""
         return cls(inputs.min(axis=0), inputs.max(axis=0))
 
+    @property
+    def wide(self) -> tuple[FloatArray, FloatArray]:
+        """Ends (d,) of the wider box, `REACH` ranges beyond the rows."""
+        room = REACH * (self.high - self.low)
+        return self.low - room, self.high + room
+
     def bounded(self, inputs: FloatArray) -> FloatArray:
         """Standardised inputs (p, d) of a trend, each column within `REACH` ranges of the rows."""
-        room = REACH * (self.high - self.low)
-        return np.clip(inputs, self.low - room, self.high + room)
+        return np.clip(inputs, *self.wide)
+
+    def excludes(self, inputs: FloatArray) -> NDArray[np.bool_]:
+        """Which (p,) standardised inputs (p, d) lie outside."""
+        return np.any((inputs < self.low) | (inputs > self.high), axis=1)
 
     def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """Factors a (p,) of the features at standardised inputs (p, d)."""
@@ -87,11 +98,13 @@ class TablePair:
 
     def __init__(self, a: FloatArray, b: FloatArray, box: Box | None = None) -> None:
         self.a, self.b, self.box = a, b, box
+        self._distances: dict[Metric, FloatArray] = {}
 
-    @cached_property
-    def distances(self) -> FloatArray:
-        """Euclidean distances (n, p) between rows."""
-        return scaled_distances(self.a, self.b)
+    def distances(self, metric: Metric) -> FloatArray:
+        """Distances (n, p) between rows, computed once for each metric."""
+        if metric not in self._distances:
+            self._distances[metric] = scaled_distances(self.a, self.b, metric)
+        return self._distances[metric]
 
     @cached_property
     def products(self) -> FloatArray:
@@ -107,11 +120,11 @@ class TablePair:
             found += beyond[0] @ beyond[1].T
         return found
 
-    def scaled_distances(self, lengthscale: FloatArray) -> FloatArray:
+    def scaled_distances(self, lengthscale: FloatArray, metric: Metric) -> FloatArray:
         """Distances (n, p) between rows, columns in units of their lengthscales (d,)."""
         if np.ptp(lengthscale) == 0:
-            return self.distances / lengthscale[0]
-        return scaled_distances(self.a / lengthscale, self.b / lengthscale)
+            return self.distances(metric) / lengthscale[0]
+        return scaled_distances(self.a / lengthscale, self.b / lengthscale, metric)
 
 
 class Tables:

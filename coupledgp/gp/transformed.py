@@ -15,7 +15,7 @@ from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.mixture import as_member, restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
@@ -31,6 +31,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
+from coupledgp.gp.target_maps import MappedMarginals, ToTargets
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
@@ -45,6 +46,7 @@ OBSERVED = "y_observed"
 LEAST_CLIPPED = 0.01
 
 
+@as_member
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformedGP(GaussianProcess):
     """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
@@ -90,6 +92,26 @@ class TransformedGP(GaussianProcess):
         """The same transforms around another process of the same data."""
         rows = self.rows if has_data(inner) else None
         return replace(self, inner=inner, units=inner.units, rows=rows)
+
+    def with_data(self, rows: Data) -> TransformedGP:
+        """The process with the observations that it was given, where it did without them."""
+        inner = self.inner
+        if not has_data(inner):
+            inner = inner.with_data(transformed_data(rows, self.transforms))
+        return replace(self, inner=inner, rows=rows)
+
+    @property
+    def to_targets(self) -> ToTargets:
+        """The maps from z to y."""
+        return ToTargets(self.transforms, self.span)
+
+    def marginals(self, points: Points, *, report: Progress = silent) -> Any:
+        """Laws of observations at points, each alone, of one process of z."""
+        return MappedMarginals(self.inner.marginals(points, report=report), self.to_targets)
+
+    def targets_left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Laws of y given other groups: those of z, mapped."""
+        return self.left_out(groups, rows).mapped(self.to_targets)
 
     def row_keys(self, points: Points) -> Points:
         return self.inner.row_keys(points)
@@ -236,7 +258,7 @@ class TransformedGP(GaussianProcess):
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
         """Chances (p, k) that y is at most the targets: of z at `g(y)`, since g increases."""
-        return self.inner.cdf(points, forward(targets, self.transforms), report=report)
+        return self.inner.cdf(points, self.to_targets.inside(targets), report=report)
 
     def _back(self, values: FloatArray) -> FloatArray:
         """Targets (p, k, q) of values (p, k, q) of z."""
@@ -300,7 +322,10 @@ class TransformedGP(GaussianProcess):
     def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        inner = restored_process({"process": entries.text("inner"), **header}, arrays)
+        inner_kind = entries.text("inner")
+        if header.get("process", cls.__name__) == cls.__name__:
+            header = {**header, "process": inner_kind}
+        inner = restored_process(header, arrays)
         k = inner.units.n_outputs
         texts = require_type(entries.value("target_transforms"), list, "target_transforms")
         if len(texts) != k:

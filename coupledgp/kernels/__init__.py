@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from coupledgp.expressions import On as On
     from coupledgp.expressions import Parameter as Parameter
     from coupledgp.expressions import Product as Product
-    from coupledgp.expressions import ProductLaplace as ProductLaplace
     from coupledgp.expressions import RowKernel as RowKernel
     from coupledgp.expressions import Sum as Sum
     from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
@@ -56,5 +55,6 @@ if TYPE_CHECKING:
     from coupledgp.kernels.time import available_time_kernels as available_time_kernels
     from coupledgp.kernels.time import parse_time_kernel as parse_time_kernel
     from coupledgp.kernels.time import register_time_kernel as register_time_kernel
+    from coupledgp.spectra import ProductLaplace as ProductLaplace
 else:
     __all__, __getattr__, __dir__ = attach(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive
+from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Whole numbers alpha by the dimension of the operator. On a surface alpha = 1 has no limit: its
@@ -94,8 +95,11 @@ class PositionKernel:
     lengthscale: float | None = None
 
     def __post_init__(self) -> None:
-        if self.kernel is not None:
-            parse_spectrum(self.kernel, "kernel")
+        if self.kernel is not None and self.spectrum.metric != Metric.L2:
+            raise InvalidInputError(
+                "kernel: expected a function of the straight distance between positions, got "
+                f"{self.kernel!r}, which changes where the axes are turned"
+            )
         if self.lengthscale is not None:
             object.__setattr__(self, "lengthscale", check_positive(self.lengthscale, "lengthscale"))
 

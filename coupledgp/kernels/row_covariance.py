@@ -261,6 +261,8 @@ class RowCovariance:
     center, spread
         Means and spreads (D,) by which the rows are standardised, which kernels with lengths in
         units of the columns ask for; None: zeros and ones.
+    ends
+        Ends (2, D) of standardised columns within which trends go on; None for no ends.
 
     Attributes
     ----------
@@ -279,12 +281,14 @@ class RowCovariance:
         columns: RowColumns | Sequence[str] | int,
         center: FloatArray | None = None,
         spread: FloatArray | None = None,
+        ends: FloatArray | None = None,
     ) -> None:
         self.kernel = parse_kernel(kernel)
         self.columns = columns if isinstance(columns, RowColumns) else RowColumns.plain(columns)
         dim = self.columns.groups.size
         self._center = np.zeros(dim) if center is None else center
         self._spread = np.ones(dim) if spread is None else spread
+        self._ends = ends
         self._root = self._node(self.kernel)
         self.parameters = self._root.parameters
 
@@ -354,4 +358,6 @@ class RowCovariance:
         rank[order] = np.arange(len(parts))
         labels = [self.columns.labels[part] for part in parts[order]]
         bound = kernel.in_units(self._center[numbers], self._spread[numbers])
+        if self._ends is not None:
+            bound = bound.within(*self._ends[:, numbers])
         return _Leaf(bound, numbers, rank[groups], kernel.parameters(labels))

@@ -1,7 +1,7 @@
 """Kernels of rows of a table besides stationary spectra and additive ones, and all their names.
 
-`Gaussian`, `Matern`, `Periodic` and `Constant` are short names of `GaussianSpectrum`,
-`MaternSpectrum`, `PeriodicRows` and `ConstantRows`; time kernels are called so in
+`Gaussian`, `Matern`, `Laplace`, `Periodic` and `Constant` are short names of `GaussianSpectrum`,
+`MaternSpectrum`, `ProductLaplace`, `PeriodicRows` and `ConstantRows`; time kernels are called so in
 `coupledgp.kernels`.
 """
 
@@ -19,7 +19,6 @@ from coupledgp.expressions import (
     Evaluated,
     Factor,
     Parameter,
-    ProductLaplace,
     RowKernel,
     differences,
     group_sums,
@@ -28,9 +27,9 @@ from coupledgp.ground.validation import check_positive
 from coupledgp.kernels.additive import Additive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, ProductLaplace, parse_spectrum
 
-Gaussian, Matern = GaussianSpectrum, MaternSpectrum
+Gaussian, Matern, Laplace = GaussianSpectrum, MaternSpectrum, ProductLaplace
 # Means and standard deviations of priors of logarithms.
 PERIODIC_LENGTHSCALE, PERIOD, ALPHA, CATEGORY = (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.5)
 SPHERE_LENGTHSCALE = (-1.0, 1.5)
@@ -62,9 +61,16 @@ class ConstantRows(RowKernel):
 
 @dataclass(frozen=True)
 class Linear(RowKernel):
-    """`k(x, x') = sum_j x_j x_j'` of standardised columns: a linear trend about their means."""
+    """`k(x, x') = sum_j x_j x_j'` of standardised columns: a linear trend about their means.
+
+    Beyond one range of the training rows the slopes are others that no row informs, as in
+    `LocalGPRegressor`: means go on to there, and deviations grow.
+    """
 
     variance_mean = -1.0
+
+    def within(self, low: FloatArray, high: FloatArray) -> RowKernel:
+        return _LinearWithin(tuple(low.tolist()), tuple(high.tolist()))
 
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
         return ()
@@ -91,6 +97,34 @@ class Linear(RowKernel):
 
     def __str__(self) -> str:
         return "linear"
+
+
+@dataclass(frozen=True)
+class _LinearWithin(Linear):
+    """A linear trend whose slopes beyond the ends (d,) of the columns are others."""
+
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    def evaluate(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> Evaluated:
+        own, other = np.clip(a, self.low, self.high), np.clip(b, self.low, self.high)
+        found = own @ other.T + (a - own) @ (b - other).T
+        return Evaluated(found, lambda cotangent: np.zeros(0))
+
+    def diagonal(self, a: FloatArray, theta: FloatArray, groups: IntArray) -> FloatArray:
+        inside = np.clip(a, self.low, self.high)
+        return np.square(inside).sum(axis=1) + np.square(a - inside).sum(axis=1)
+
+    def axes(
+        self, theta: FloatArray, numbers: IntArray, groups: IntArray
+    ) -> tuple[AxisTerm, ...] | None:
+        factors = []
+        for own in groups == np.arange(int(groups.max()) + 1)[:, None]:
+            low, high = (tuple(np.array(ends)[own].tolist()) for ends in (self.low, self.high))
+            factors.append(Factor(tuple(numbers[own].tolist()), _LinearWithin(low, high), theta))
+        return (AxisTerm(1.0, 1, tuple(factors)),)
 
 
 @dataclass(frozen=True)
@@ -334,7 +368,6 @@ ROW_KERNELS: Registry[RowKernel] = Registry(
     RowKernel,
     "coupledgp.row_kernels",
     {
-        "laplace": ProductLaplace(),
         "additive": Additive(),
         "periodic": PeriodicRows(),
         "rational-quadratic": RationalQuadratic(),

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, asdict, replace
 from typing import Any
 
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
+from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
@@ -15,6 +16,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
@@ -23,6 +25,7 @@ from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
+from coupledgp.selection.expression_members import ExpressionMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.member_plans import KINDS, plan_members
@@ -59,6 +62,9 @@ class GPRegressor(TableRegressor):
         Rows that each row is conditioned on in local models.
     n_frequencies
         Fitted frequencies of features.
+    kernel
+        An expression of kernels, or its text (docs/kernels.md): the one model is an exact process
+        with this kernel, and `model` must be `"auto"`. None: the models choose their kernels.
     device
         Where rows are whitened by features and neighbours, as in `LocalGPRegressor`; exact members
         are on the CPU.
@@ -92,6 +98,7 @@ class GPRegressor(TableRegressor):
     random_state: Any = None
     _: KW_ONLY
     missing: str = "indicator"
+    kernel: str | Kernel | None = None
 
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
@@ -107,7 +114,17 @@ class GPRegressor(TableRegressor):
         n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
-        return plan_members(size, self._kinds(), check_positive(self.budget, "budget"))
+        budget, wanted = check_positive(self.budget, "budget"), self._kinds()
+        if self.kernel is None:
+            transforms = self.target_transform is None and not self.targets_are_given
+            return plan_members(size, wanted, budget, transforms)
+        if wanted != ("auto",):
+            raise InvalidInputError(
+                f"kernel: expected None beside model={self.model!r}, got {str(self.kernel)!r}; the "
+                "kernel is that of an exact model"
+            )
+        kind = ExpressionMembers("kernel", (parse_kernel(self.kernel),))
+        return plan_members(size, (kind.name,), budget, known={kind.name: kind})
 
     def _explained(self) -> list[str]:
         choice: Choice = self.choice_

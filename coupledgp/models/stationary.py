@@ -61,7 +61,8 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
     Parameters
     ----------
     kernel
-        `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum.
+        `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum;
+        exact models take `"laplace"` too, `exp(-sum_j |x_j - x'_j| / l_j)`.
     ard
         One lengthscale for each column of X; otherwise one for all.
     lengthscale

@@ -87,6 +87,9 @@ class TableRegressor(PerColumn, MultiOutputMixin, ProcessRegressor, Explained):
         "spectrum_loss_",
     )  # fmt: skip
 
+    # Whether the targets are to be modelled as they are, since they were transformed before.
+    targets_are_given: ClassVar[bool] = False
+
     _: KW_ONLY
     target_transform: TransformLike = None
     device: DeviceLike = None

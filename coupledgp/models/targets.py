@@ -50,6 +50,7 @@ def fit_transformed(
     data, _, columns = model.checked(X, y, sample_weight, sample_noise)
     transforms = chosen_transforms(model, data, columns)
     plain = with_parameters(model, target_transform=None)
+    plain.targets_are_given = True
     if all(transform == Identity() for transform in transforms):
         record: FittedModel = plain.fit(X, y, sample_weight, **further).fitted_
         return record

@@ -1,112 +1,109 @@
-"""Exact Gaussian processes with additive kernels as members."""
+"""Features of columns and pairs of columns of a table as members, with and without a local part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.expressions import Kernel
-from coupledgp.gp.kernel_prior import KernelGP
-from coupledgp.kernels.expressions import parse_kernel
-from coupledgp.random import FloatArray
-from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.exact_members import SOME_EXACT_ROWS, computed, leave_one_out
-from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, Size
-from coupledgp.selection.member_kinds import (
-    FittedMember,
-    LeftOutScores,
-    MemberKind,
-    MemberPlan,
-    MemberPrior,
-    MemberTask,
+from coupledgp.gp.local import LocalGP
+from coupledgp.search.tables.additive import (
+    ADDITIVE_ROUNDS,
+    LENGTHSCALES,
+    PILOT_ROWS,
+    AdditiveSearch,
+    FeatureSizes,
 )
+from coupledgp.search.tables.local import SCREENING, LocalProblem, kernels_for
+from coupledgp.selection.exact_members import SOME_EXACT_ROWS
+from coupledgp.selection.member_costs import GRAM_SECONDS, Size
+from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask
+from coupledgp.selection.near_members import NearModel
+from coupledgp.spectra import parse_spectrum
 
-# Kernels of additive members: smooth and rough effects, and smooth ones about a full kernel with
-# lengthscales of its own and a trend.
-ADDITIVE_KERNELS = (
-    "additive(2, matern-3/2) + constant",
-    "additive(2, matern-1/2) + constant",
-    "additive(2, matern-5/2, full=false) + matern-5/2 + linear + constant",
-)
-# Rows of the search, which costs O(n^3), and its iterations.
-ADDITIVE_ROUNDS = (Round(256, 40), Round(1000, 12))
-# Most factors: every pair of them is a term.
-MOST_FACTORS = 50
-# Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
-PAIR_SECONDS, CUBE_SECONDS = 2.8e-8, 2e-10
+# Kernel of one column, order of interactions, and most columns: each has a few features at least.
+COLUMN_KERNEL, ORDER, MOST_COLUMNS = "matern-3/2", 2, 100
+# Seconds of one core: of one feature of a row, and of an operation of a step of the fixed point of
+# the group variances, of which there are about so many.
+COLUMN_FEATURE_SECONDS, FIXED_POINT_SECONDS, FIXED_POINT_STEPS = 4.5e-8, 3e-10, 40
 
 
 @dataclass(frozen=True, eq=False)
-class ExpressionModel(MemberPrior):
-    """An expression of kernels as an exact process.
+class AdditiveModel(NearModel):
+    """Features of columns and pairs, with or without a local part.
+
+    The variances of the terms are those of greatest evidence of the rows that it is given.
+    """
+
+    def process(self, problem: LocalProblem, normalize: bool) -> LocalGP:
+        return super().process(problem, normalize).refitted(fits_noise=False)
+
+
+class AdditiveFeatureMembers(MemberKind):
+    """Features of columns and pairs of columns, with a variance for each.
 
     Attributes
     ----------
-    kernel : Kernel
-        The expression.
-    vector : FloatArray (1 + q,)
-        Logarithms of the noise variance and of its hyperparameters.
+    local : bool
+        Whether there is a local part besides.
     """
 
-    kernel: Kernel
-    vector: FloatArray
-
-    @property
-    def noise(self) -> float:
-        return float(np.exp(self.vector[0]))
-
-    def with_noise(self, noise: float) -> ExpressionModel:
-        return replace(self, vector=np.append(np.log(noise), self.vector[1:]))
-
-    def process(self, problem: LocalProblem, normalize: bool) -> KernelGP:
-        return ExpressionProblem(problem, self.kernel).process(self.vector, normalize, warns=False)
-
-    def left_out(self, task: MemberTask) -> LeftOutScores:
-        process = self.process(task.train, task.normalize)
-        if task.held is None:
-            return leave_one_out(process, task.targets)
-        return LeftOutScores.held_out(process, task, self.noise)
-
-
-class AdditiveMembers(MemberKind):
-    """An exact GP for each of `ADDITIVE_KERNELS`, at the mode of its hyperparameters."""
-
-    name: ClassVar[str] = "additive"
-    leaves_one_out: ClassVar[bool] = True
+    name: ClassVar[str] = "additive-features"
+    local: ClassVar[bool] = False
 
     def suits(self, size: Size) -> bool:
-        several = 2 <= size.dim <= 2 * MOST_FACTORS and not size.shared
-        return several and size.n_rows <= SOME_EXACT_ROWS
+        return size.n_rows > SOME_EXACT_ROWS and 2 <= size.dim <= MOST_COLUMNS and not size.shared
 
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
-        def evaluation(n_rows: int) -> float:
-            n = min(n_rows, size.n_rows)
-            return n**2 * size.dim * PAIR_SECONDS + n**3 * CUBE_SECONDS
-
-        search = sum(
-            EVALUATIONS_PER_ITERATION * each.max_iterations * evaluation(each.batch_rows)
-            for each in ADDITIVE_ROUNDS
-        )
-        return len(ADDITIVE_KERNELS) * (effort * search + evaluation(size.n_rows))
+        features = FeatureSizes.of(size.n_rows, size.dim, ORDER).total(size.dim)
+        pilot = min(size.n_rows, PILOT_ROWS)
+        few = FeatureSizes.of(pilot, size.dim, ORDER).total(size.dim)
+        seconds = len(LENGTHSCALES) * _alone_seconds(pilot, few)
+        seconds += _alone_seconds(size.n_rows, features)
+        if not self.local:
+            return seconds + _alone_seconds(size.n_rows, features)
+        k = size.n_neighbours
+        seconds += len(kernels_for(size.dim, size.shared)) * size.search_seconds(SCREENING, k, 0)
+        seconds += effort * size.search_seconds(ADDITIVE_ROUNDS, k, features)
+        # Rows are whitened twice, and with each row the features of its neighbours are formed.
+        row = size.row_seconds(k, features) + (k + 1) * features * COLUMN_FEATURE_SECONDS
+        return seconds + 2 * (size.n_rows * row + _steps_seconds(features))
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
-        if not 2 <= int(task.train.groups.max()) + 1 <= MOST_FACTORS:
-            return []
+        problem = task.train
+        search = AdditiveSearch.of(problem, parse_spectrum(COLUMN_KERNEL), ORDER)
+        alone, name = search.alone(task.report), str(search)
+        prior, n_evaluations = alone.local_prior, len(LENGTHSCALES) + 1
+        if self.local:
+            fitter = problem.fitter(task.report)
+            local = problem.structure(task.trend, task.n_neighbours)
+            spectra = [parse_spectrum(name) for name in kernels_for(local.dim, problem.shared)]
+            screened = fitter.smoothest(local, spectra, SCREENING)
+            rounds = plan.rounds(ADDITIVE_ROUNDS)
+            found = search.with_local(fitter, screened, alone, rounds)
+            prior = problem.prior(found.structure, found.vector)
+            n_evaluations += screened.n_evaluations + found.n_evaluations
+            name = f"{name} and local, {found.structure.spectrum}"
+        model = AdditiveModel(prior)
+        return [
+            FittedMember.scored(task, f"{name}{plan.remark}", (model,), np.ones(1), n_evaluations)
+        ]
 
-        def maker(text: str) -> Callable[[], list[FittedMember]]:
-            return partial(self._fitted, task, plan, parse_kernel(text))
 
-        return computed((maker(text) for text in ADDITIVE_KERNELS), task.report)
+class AdditiveLocalMembers(AdditiveFeatureMembers):
+    """Features of columns and pairs of columns, and a local part that is fitted with them."""
 
-    @staticmethod
-    def _fitted(task: MemberTask, plan: MemberPlan, kernel: Kernel) -> list[FittedMember]:
-        problem = ExpressionProblem(task.train, kernel)
-        task.report(f"exact, {kernel}")
-        found = problem.search(task.report, plan.rounds(ADDITIVE_ROUNDS), n_starts=1)
-        model, name = ExpressionModel(kernel, found.point), f"exact, {kernel}{plan.remark}"
-        return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+    name: ClassVar[str] = "additive-local"
+    local: ClassVar[bool] = True
+
+
+def _alone_seconds(n_rows: int, features: int) -> float:
+    """Seconds of a fit of features without a local part."""
+    row = features * COLUMN_FEATURE_SECONDS + features**2 * GRAM_SECONDS
+    return n_rows * row + _steps_seconds(features)
+
+
+def _steps_seconds(features: int) -> float:
+    """Seconds of the fixed point of the group variances."""
+    return FIXED_POINT_STEPS * FIXED_POINT_SECONDS * features**3

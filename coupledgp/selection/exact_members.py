@@ -20,7 +20,14 @@ from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
-from coupledgp.search.tables.local import ROUNDING, LocalFitter, LocalProblem, LocalSearch, Round
+from coupledgp.search.tables.local import (
+    ROUNDING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+    Round,
+    kernels_for,
+)
 from coupledgp.selection.member_costs import DISTANCE_SECONDS, EVALUATION_SECONDS, Size
 from coupledgp.selection.member_kinds import (
     FittedMember,
@@ -38,8 +45,6 @@ from coupledgp.spectra import parse_spectrum
 EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 # Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.
 AVERAGED_NUMBERS = 10**6
-# Kernels of exact members.
-EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 # Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
 EXACT_NEIGHBOURS = 32
 EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
@@ -164,13 +169,20 @@ class DenseModel(MemberPrior):
         return LeftOutScores.held_out(process, task, self.noise)
 
 
+@dataclass(frozen=True)
 class ExactMembers(MemberKind):
-    """An exact GP with a trend for each of `EXACT_KERNELS`.
+    """An exact GP with a trend for each kernel.
 
     Beside members that need rows held out, on more than `EXACT_ROWS` rows, the one of greatest
     evidence alone.
+
+    Attributes
+    ----------
+    kernels : tuple of str or None
+        Names of the kernels; None for those that suit the table.
     """
 
+    kernels: tuple[str, ...] | None = None
     name: ClassVar[str] = "exact"
     leaves_one_out: ClassVar[bool] = True
 
@@ -180,10 +192,11 @@ class ExactMembers(MemberKind):
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         """See `MemberKind.forecast`; exact members know the whole effort alone."""
         every = alone or size.n_rows <= EXACT_ROWS
-        n_dense = len(EXACT_KERNELS) if every else 1
+        n_kernels = len(self.kernels or kernels_for(size.dim, size.shared))
+        n_dense = n_kernels if every else 1
         k = min(EXACT_NEIGHBOURS, size.n_rows - 1)
         search = size.searched.search_seconds(EXACT_ROUNDS, k, 0)
-        return len(EXACT_KERNELS) * search + n_dense * self._dense(size, k)
+        return n_kernels * search + n_dense * self._dense(size, k)
 
     @staticmethod
     def _dense(size: Size, k: int) -> float:
@@ -201,14 +214,15 @@ class ExactMembers(MemberKind):
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         problem = task.train.rotated()
         fitter = problem.fitter(task.report)
+        kernels = self.kernels or kernels_for(len(task.train.groups), task.train.shared)
         if task.held is None or len(task.whole.data) <= EXACT_ROWS:
 
             def make(name: str) -> list[FittedMember]:
                 found = self.search(task, name, problem, fitter)
                 return [self._member(task, plan, found, problem, fitter)]
 
-            return computed((partial(make, name) for name in EXACT_KERNELS), task.report)
-        searches = [self.search(task, name, problem, fitter) for name in EXACT_KERNELS]
+            return computed((partial(make, name) for name in kernels), task.report)
+        searches = [self.search(task, name, problem, fitter) for name in kernels]
         best = max(searches, key=lambda search: search.value)
         best = replace(best, n_evaluations=sum(s.n_evaluations for s in searches))
         return [self._member(task, plan, best, problem, fitter)]

@@ -8,8 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from coupledgp.gp.mixture import Member
-from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -114,7 +113,7 @@ class MemberPrior(ABC):
         """The model with another noise variance."""
 
     @abstractmethod
-    def process(self, problem: LocalProblem, normalize: bool) -> Member:
+    def process(self, problem: LocalProblem, normalize: bool) -> GaussianProcess:
         """The process given the rows of a problem, whose units of y follow them if `normalize`."""
 
     @abstractmethod
@@ -194,10 +193,13 @@ class MemberKind(ABC):
         The name.
     leaves_one_out : bool
         Whether its models score each row given all others without a fit for each.
+    complements : bool
+        Whether `"auto"` tries it beside other kinds only, with what they leave of the budget.
     """
 
     name: ClassVar[str]
     leaves_one_out: ClassVar[bool] = False
+    complements: ClassVar[bool] = False
 
     @abstractmethod
     def suits(self, size: Size) -> bool:

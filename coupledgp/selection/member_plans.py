@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.selection.additive_members import AdditiveMembers
+from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
+from coupledgp.selection.expression_members import additive_members
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
 from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
+from coupledgp.selection.transformed_members import TransformedMembers
 from coupledgp.selection.tree_members import TreeMembers
 
 # Kinds by the names that `model=` takes, in the order in which they are fitted; "auto" is all of
@@ -18,16 +21,25 @@ KINDS: dict[str, MemberKind] = {
     kind.name: kind
     for kind in (
         ExactMembers(),
-        AdditiveMembers(),
-        TreeMembers(),
+        additive_members(),
+        AdditiveFeatureMembers(),
         FeatureMembers(),
         LocalMembers(),
+        AdditiveLocalMembers(),
         HybridMembers(),
+        TreeMembers(),
+        TransformedMembers(),
     )
 }
 
 
-def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
+def plan_members(
+    size: Size,
+    wanted: tuple[str, ...],
+    budget: float,
+    transforms: bool = True,
+    known: Mapping[str, MemberKind] = KINDS,
+) -> tuple[MemberPlan, ...]:
     """The members to fit, in the order in which they are fitted.
 
     Parameters
@@ -41,6 +53,10 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
+    transforms
+        Whether members may be given transforms of the targets.
+    known
+        Kinds by their names.
 
     Raises
     ------
@@ -48,26 +64,31 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         A member requested by name, or the cheapest member, is beyond the budget even with a shared
         lengthscale; the message gives the forecast.
     """
+    auto = wanted == ("auto",)
+    kinds = tuple(
+        kind for kind in known.values()
+        if kind.suits(size) and (transforms or kind.name != TransformedMembers.name)
+    ) if auto else tuple(known[name] for name in wanted)  # fmt: skip
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
-    for least in (1.0, LEAST_EFFORT):
+    for share in (1.0, LEAST_EFFORT):
         for tried in sizes:
-            if plans := _affordable(tried, wanted, budget, least):
+            if plans := _affordable(tried, kinds, not auto, budget, share):
                 return plans
     size = sizes[-1]
-    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in _kinds(size, wanted)]
-    if wanted != ("auto",):
+    costs = [kind.forecast(size, effort=LEAST_EFFORT) for kind in kinds]
+    if not auto:
         raise _beyond(size, " and ".join(wanted), sum(costs), budget)
-    raise _beyond(size, "the cheapest model", min(costs), budget)
+    least = min(cost for kind, cost in zip(kinds, costs, strict=True) if not kind.complements)
+    raise _beyond(size, "the cheapest model", least, budget)
 
 
 def _affordable(
-    size: Size, wanted: tuple[str, ...], budget: float, least: float
+    size: Size, kinds: tuple[MemberKind, ...], named: bool, budget: float, least: float
 ) -> tuple[MemberPlan, ...]:
-    """Members of a size within the budget; none if a member requested by name does not fit in.
+    """Members of a size within the budget; none if one that was `named` does not fit in.
 
     The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
     """
-    kinds = _kinds(size, wanted)
     alone = all(kind.leaves_one_out for kind in kinds)
     plans: tuple[MemberPlan, ...] = ()
     left = budget
@@ -75,16 +96,9 @@ def _affordable(
         plan = MemberPlan.within(kind, size, alone, left, LEAST_EFFORT if plans else least)
         if plan is not None:
             plans, left = (*plans, plan), left - plan.seconds
-        elif wanted != ("auto",):
+        elif named:
             return ()
-    return plans
-
-
-def _kinds(size: Size, wanted: tuple[str, ...]) -> tuple[MemberKind, ...]:
-    """Kinds of members of these names, or those that suit a table."""
-    if wanted == ("auto",):
-        return tuple(kind for kind in KINDS.values() if kind.suits(size))
-    return tuple(KINDS[name] for name in wanted)
+    return plans if named or any(not plan.kind.complements for plan in plans) else ()
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

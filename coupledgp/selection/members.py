@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.mixture import Member, MixtureGP
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
@@ -105,9 +106,20 @@ class MemberSearch:
     report: Progress
 
     def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
-        """Fit the members of the plans, weigh them, and condition those of weight on all rows."""
+        """Fit the members of the plans, weigh them, and condition those of weight on all rows.
+
+        Raises
+        ------
+        InvalidInputError
+            None of the plans suits the targets, or too few rows are there to hold some out.
+        """
         task = self.task(all(plan.kind.leaves_one_out for plan in plans))
         members = computed((partial(plan.kind.fit, task, plan) for plan in plans), self.report)
+        if not members:
+            raise InvalidInputError(
+                "model: expected members beside 'transformed', since no transform of y has more "
+                "evidence than y itself, y takes few values, or its noise is known"
+            )
         members = self._with_broader(members, task)
         constant = constant_means(task)
         losers = [member for member in members if member.errs_more_than(constant, task)]
@@ -167,7 +179,7 @@ class MemberSearch:
         weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
-        def given(k: int) -> list[tuple[int, list[Member]]]:
+        def given(k: int) -> list[tuple[int, list[Any]]]:
             self.report(f"posterior: {members[k].name}")
             own = [prior.process(self.problem, self.normalize) for prior in members[k].priors]
             return [(k, own)]

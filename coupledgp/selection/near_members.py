@@ -11,8 +11,14 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.likelihoods.gaussian import gaussian_log_density
-from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, LocalProblem
-from coupledgp.selection.exact_members import EXACT_KERNELS, EXACT_ROWS, SOME_EXACT_ROWS
+from coupledgp.search.tables.local import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    SCREENING,
+    LocalProblem,
+    kernels_for,
+)
+from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import (
     FittedMember,
@@ -23,9 +29,6 @@ from coupledgp.selection.member_kinds import (
     MemberTask,
 )
 from coupledgp.spectra import parse_spectrum
-
-# Kernels among which local members choose by evidence.
-LOCAL_KERNELS = EXACT_KERNELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,8 @@ class NearMembers(MemberKind):
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         features = 2 * size.n_frequencies if self.features else 0
         k = size.n_neighbours if self.local else 0
-        screening = len(LOCAL_KERNELS) * size.search_seconds(SCREENING, k, 0) if k else 0.0
+        n_kernels = len(kernels_for(size.dim, size.shared)) if k else 0
+        screening = n_kernels * size.search_seconds(SCREENING, k, 0)
         rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
         search = size.search_seconds(rounds, k, features)
         # Rows are whitened twice: those that are not held out, and all.
@@ -97,7 +101,7 @@ class NearMembers(MemberKind):
         structure = problem.structure(task.trend, k)
         n_screened = 0
         if k:
-            spectra = [parse_spectrum(name) for name in LOCAL_KERNELS]
+            spectra = [parse_spectrum(name) for name in kernels_for(structure.dim, problem.shared)]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations
         rounds = plan.rounds(FITTING_ROUNDS if self.features else LOCAL_ROUNDS)

@@ -33,8 +33,8 @@ from coupledgp.spectra import parse_spectrum
 
 # Fewest rows of a table for trees, whose leaves hold twenty rows each.
 LEAST_TREE_ROWS = 100
-# Kernels of the residuals, among which evidence chooses: what trees leave is rough.
-RESIDUAL_KERNELS = ("matern-1/2", "matern-3/2")
+# Kernel of the residuals: what trees leave is rough.
+RESIDUAL_KERNEL = "matern-3/2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,7 @@ class TreeMembers(MemberKind):
 
     name: ClassVar[str] = "trees"
     leaves_one_out: ClassVar[bool] = True
+    complements: ClassVar[bool] = True
 
     def suits(self, size: Size) -> bool:
         return size.n_rows >= LEAST_TREE_ROWS
@@ -109,9 +110,9 @@ class TreeMembers(MemberKind):
         seconds = boosting_seconds(n, size.dim)
         if alone or n <= EXACT_ROWS:
             k = min(EXACT_NEIGHBOURS, n - 1)
-            searches = len(RESIDUAL_KERNELS) * size.searched.search_seconds(EXACT_ROUNDS, k, 0)
-            return seconds + searches + 1e-10 * n**3 + 3 * n**2 * size.dim * DISTANCE_SECONDS
-        search = len(RESIDUAL_KERNELS) * size.search_seconds(LOCAL_ROUNDS, size.n_neighbours, 0)
+            search = size.searched.search_seconds(EXACT_ROUNDS, k, 0)
+            return seconds + search + 1e-10 * n**3 + 3 * n**2 * size.dim * DISTANCE_SECONDS
+        search = size.search_seconds(LOCAL_ROUNDS, size.n_neighbours, 0)
         return seconds + effort * search + 2 * n * size.row_seconds(size.n_neighbours, 0)
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
@@ -126,9 +127,9 @@ class TreeMembers(MemberKind):
         k = min(EXACT_NEIGHBOURS, len(train.data) - 1) if exact else task.n_neighbours
         searched = problem.rotated() if exact else problem
         fitter = searched.fitter(task.report)
-        spectra = [parse_spectrum(name) for name in RESIDUAL_KERNELS]
         rounds = EXACT_ROUNDS if exact else plan.rounds(LOCAL_ROUNDS)
-        found = fitter.smoothest(searched.structure(task.trend, k), spectra, rounds)
+        spectrum = parse_spectrum(RESIDUAL_KERNEL)
+        found = fitter.search(searched.structure(task.trend, k, spectrum), rounds)
         prior = searched.prior(found.structure, found.vector)
         base = DenseModel(prior) if exact else NearModel(prior)
         kind = "exact" if exact else "local"

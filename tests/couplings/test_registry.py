@@ -26,10 +26,10 @@ from coupledgp.features import FourierFeatures
 from tests.registries import forgotten
 
 HEADS = ("iid", "orthogonal", "simplex", "simplex-plus", "orthogonal-fast", "simplex-fast")
+SEQUENCES = ("halton", "sobol", "halton-half", "sobol-half")
 RULES = ("quadrature", "quadrature+antithetic")
 EXPECTED = {
-    "halton",
-    "sobol",
+    *SEQUENCES,
     "quadrature",
     "quadrature+antithetic",
     *(
@@ -39,7 +39,7 @@ EXPECTED = {
         for tail in ("", "+antithetic")
     ),
 }
-CHOICES = ", ".join(re.escape(repr(name)) for name in sorted({"halton", "sobol", *RULES, *HEADS}))
+CHOICES = ", ".join(re.escape(repr(name)) for name in sorted({*SEQUENCES, *RULES, *HEADS}))
 
 
 @pytest.fixture

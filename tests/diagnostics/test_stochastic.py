@@ -14,7 +14,7 @@ from coupledgp.diagnostics.probes import quadratic_forms
 from coupledgp.diagnostics.scoring.divergences import kl_bounds
 from coupledgp.diagnostics.sections.figure_rows import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents
+from coupledgp.inference.dense.system import StationarySystem, kernel_of_exponents
 from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.linalg.probe_errors import widened_error
@@ -73,12 +73,12 @@ def assert_within_bounds(report: Any, dense: Any, slack: float) -> None:
             np.testing.assert_allclose(own, other, rtol=1e-9, atol=slack)
 
 
-def system_of(n: int, rng: np.random.Generator, **options: Any) -> EuclideanSystem:
+def system_of(n: int, rng: np.random.Generator, **options: Any) -> StationarySystem:
     gp = sparse().fit(*table(n, rng))
-    return EuclideanSystem(gp.exact_problem(), SystemOptions(**options))
+    return StationarySystem(gp.exact_problem(), SystemOptions(**options))
 
 
-def dense_of(system: EuclideanSystem) -> np.ndarray:
+def dense_of(system: StationarySystem) -> np.ndarray:
     gram = system.prior(system.problem.X)
     return gram + system.noise * np.eye(len(gram))
 

@@ -140,7 +140,7 @@ def test_errors(kind: type, parameters: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_kernel() -> None:
-    with pytest.raises(InvalidInputError, match="expected one of 'gaussian', 'matern-1/2'"):
+    with pytest.raises(InvalidInputError, match="expected one of 'gaussian', 'laplace'"):
         FourierSampler(kernel="gauss").fit(np.ones((3, 2)))
 
 

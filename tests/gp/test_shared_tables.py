@@ -8,7 +8,8 @@ import pytest
 import coupledgp as cgp
 from coupledgp.gp import mixture, tables
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.dense import evidence
+from coupledgp.inference.evidence import stationary
+from coupledgp.metrics import Metric
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,9 @@ def test_a_prediction_passes_over_a_wide_table_once(wide, monkeypatch):
     assert len(process.members) > 2
     shapes = []
 
-    def counted(a, b):
+    def counted(a, b, metric):
         shapes.append((len(a), len(b)))
-        return evidence.scaled_distances(a, b)
+        return stationary.scaled_distances(a, b, metric)
 
     monkeypatch.setattr(tables, "scaled_distances", counted)
     process.law(points, "variance")
@@ -80,4 +81,4 @@ def test_distances_of_many_columns_lose_no_digits():
     a, b = 1e6 + rng.normal(size=(5, 9001)), 1e6 + rng.normal(size=(4, 9001))
     b[0] = a[2] + 1e-9
     plain = np.sqrt(np.square(a[:, None] - b[None]).sum(axis=2))
-    np.testing.assert_allclose(evidence.scaled_distances(a, b), plain, rtol=1e-12)
+    np.testing.assert_allclose(stationary.scaled_distances(a, b, Metric.L2), plain, rtol=1e-12)

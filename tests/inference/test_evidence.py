@@ -16,8 +16,9 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceGradient, EvidenceProblem, cholesky
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.weights import stream as stream_module
 from coupledgp.inference.weights.evidence import (
     ColumnsAtLengthscale,
@@ -25,6 +26,7 @@ from coupledgp.inference.weights.evidence import (
     RowsAtLengthscale,
 )
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.metrics import Metric
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
 
 MAPS = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
@@ -53,7 +55,8 @@ def plain_gram(problem: EvidenceProblem, lengthscale: np.ndarray) -> np.ndarray:
     """Matrix `Phi Phi'`, or the kernel matrix, with unit outputscale, shape (n, n)."""
     if isinstance(problem, ExactEvidence):
         scaled = problem.X / lengthscale
-        distance = np.sqrt(np.square(scaled[:, None] - scaled).sum(axis=2))
+        order = problem.spectrum.metric.order
+        distance = np.linalg.norm(scaled[:, None] - scaled, order, axis=2)
         return problem.spectrum.kernel(distance)
     assert isinstance(problem, FeatureEvidence)
     stream = problem.stream
@@ -214,7 +217,9 @@ def test_features_that_do_not_reach_every_direction(rng: np.random.Generator) ->
         assert float(here.spectral().value(v, s)) == pytest.approx(expected, rel=1e-7)
 
 
-SPECTRA = ["gaussian", "matern-1/2", "matern-0.7", "matern-3/2", "matern-5/2", "matern-3.7"]
+SPECTRA = [
+    "gaussian", "matern-1/2", "matern-0.7", "matern-3/2", "matern-5/2", "matern-3.7", "laplace",
+]  # fmt: skip
 
 
 class TestExactEvidence:
@@ -251,7 +256,8 @@ class TestExactEvidence:
         expected = by_differences(lambda *at: plain_evidence(repeated, *at), LENGTHSCALE, V, S)
         actual = problem.at(LENGTHSCALE).evaluate(V, S)
         # Moving the rows changes the law itself, by r^{2 nu} in a kernel entry.
-        moved = 1e3 * (10 * apart) ** min(2 * getattr(problem.spectrum, "nu", 1.0), 2.0)
+        assert problem.spectrum.smoothness is not None
+        moved = 1e3 * (10 * apart) ** min(2 * problem.spectrum.smoothness, 2.0)
         assert_close(replace(actual, value=expected.value), expected, rtol=max(1e-5, moved))
 
     @pytest.mark.parametrize("spectrum", SPECTRA)
@@ -266,15 +272,18 @@ class TestExactEvidence:
         monkeypatch.setattr("coupledgp.inference.dense.evidence._WIDE", 0)
         wide = problem.at(LENGTHSCALE).evaluate(V, S)
         np.testing.assert_allclose(wide.lengthscale, plain.lengthscale, rtol=1e-9, atol=1e-10)
-        rough = getattr(problem.spectrum, "nu", 2) <= 1
+        assert problem.spectrum.smoothness is not None
+        rough = problem.spectrum.smoothness <= 1
         assert np.array_equal(wide.lengthscale, plain.lengthscale) == rough
 
     def test_distances_of_near_rows_are_accurate(self) -> None:
         """A squared distance expanded into products would lose all digits here."""
         a = np.array([[1e6, 1.0], [0.0, 0.0]])
         b = np.array([[1e6, 1.0 + 1e-6]])
-        exact = np.hypot(*(a[:, None] - b).transpose(2, 0, 1))
-        np.testing.assert_allclose(scaled_distances(a, b), exact, rtol=1e-12)
+        gaps = a[:, None] - b
+        for metric in Metric:
+            exact = np.linalg.norm(gaps, metric.order, axis=2)
+            np.testing.assert_allclose(scaled_distances(a, b, metric), exact, rtol=1e-12)
 
     def test_subset(self, rng: np.random.Generator) -> None:
         problem = exact_problem("matern-3/2", 20, 2, rng)

@@ -7,11 +7,12 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.expressions import On, Product, ProductLaplace, Sum
+from coupledgp.expressions import On, Product, Sum
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,
     Linear,
+    ProductLaplace,
     RowCovariance,
     kernel_text,
     parse_kernel,

@@ -189,8 +189,8 @@ class TestTables:
         model = cgp.ExactGPRegressor(random_state=3).fit(*TRAIN)
         found = cgp.alternatives(model, *TEST, random_state=5)
         assert names == [
-            "kernel matern-1/2", "kernel matern-3/2", "kernel matern-5/2", "transformed targets",
-            "local part", "mixture", "gradient boosting",
+            "kernel matern-1/2", "kernel matern-3/2", "kernel matern-5/2", "kernel laplace",
+            "transformed targets", "local part", "mixture", "gradient boosting",
         ]  # fmt: skip
         one = by_name(found)["kernel matern-1/2"]
         refit = cgp.ExactGPRegressor("matern-1/2", random_state=3).fit(*TRAIN)

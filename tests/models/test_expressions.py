@@ -6,7 +6,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.kernels import Additive
 from coupledgp.kernels.rows import Constant, Linear
 
@@ -98,3 +98,45 @@ def test_constant_targets_and_comparisons():
     report = compare(gp, X[25:], y[25:])
     assert report.kl_per_point == pytest.approx(0.0, abs=1e-9)
     assert np.isfinite(gp.process_.left_out(np.arange(25)).log_density(y[:25, None])).all()
+
+
+def test_trends_end_one_range_beyond_the_rows(tmp_path):
+    X = np.linspace(0, 1, 20)[:, None]
+    gp = cgp.ExactGPRegressor(kernel="linear + constant", random_state=0).fit(X, 3 * X[:, 0])
+    with pytest.warns(ExtrapolationWarning):
+        mean, std = gp.predict(np.array([[1.5], [2.0], [3.0], [9.0]]), return_std=True)
+    assert mean[:2] == pytest.approx([4.5, 6.0], rel=1e-2)
+    assert mean[2] == pytest.approx(mean[1]) == pytest.approx(mean[3])
+    assert std[3] > 5 * std[2] > 5 * std[0]
+    gp.save(tmp_path / "model")
+    with pytest.warns(ExtrapolationWarning):
+        again = cgp.load_model(tmp_path / "model").predict([[9.0]])
+    assert again == pytest.approx(mean[3:], rel=1e-12)
+
+
+def test_additive_members_win_where_the_truth_is_additive(tmp_path):
+    X = RNG.uniform(-2, 2, size=(140, 5))
+    y = np.sin(2 * X).sum(axis=1) + 0.1 * RNG.normal(size=140)
+    gp = cgp.GPRegressor(("exact", "additive"), random_state=0).fit(X[:70], y[:70])
+    names = {m.name: m.weight for m in gp.choice_.members}
+    additive = {name: weight for name, weight in names.items() if "additive(2" in name}
+    assert len(additive) >= 3
+    assert sum(additive.values()) > 0.9
+    exact = cgp.GPRegressor("exact", random_state=0).fit(X[:70], y[:70])
+    gain = (gp.log_density(X[70:], y[70:]) - exact.log_density(X[70:], y[70:])).mean()
+    assert gain > 0.3
+    gp.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        cgp.load_model(tmp_path / "model").predict(X[70:]), gp.predict(X[70:])
+    )
+
+
+def test_front_door_with_an_expression():
+    X = RNG.uniform(-2, 2, size=(60, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    gp = cgp.GPRegressor(kernel='matern(2.5)["x0"] + linear["x1"]', random_state=0).fit(X, y)
+    assert {name.split(", ")[1] for name in (m.name for m in gp.choice_.members)} == {
+        "matern-5/2['x0'] + linear['x1']"
+    }
+    with pytest.raises(InvalidInputError, match="kernel: expected None beside model='local'"):
+        cgp.GPRegressor("local", kernel="linear").fit(X, y)

@@ -7,7 +7,7 @@ import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
-from coupledgp.search.tables.local import LOCAL_ROUNDS
+from coupledgp.search.tables.local import LOCAL_ROUNDS, TABLE_KERNELS
 from coupledgp.selection import exact_members
 from coupledgp.selection.exact_members import DenseModel, leave_one_out
 from coupledgp.selection.member_costs import Size
@@ -172,9 +172,12 @@ def test_plans_follow_the_size_and_the_budget():
     def kinds(n, budget=1e9):
         return [plan.kind.name for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
-    assert kinds(100) == kinds(2000) == ["exact"]
-    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid"]
-    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid"]
+    further = ["trees", "transformed"]
+    assert kinds(29) == ["exact"]
+    assert kinds(99) == ["exact", "transformed"]
+    assert kinds(100) == kinds(2000) == ["exact", *further]
+    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid", *further]
+    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid", *further]
 
     def cost(name):
         return KINDS[name].forecast(Size(50_000, 8, 32, 64))
@@ -191,7 +194,7 @@ def test_plans_follow_the_size_and_the_budget():
 def test_the_budget_is_spent_and_kept():
     for n in (50_000, 300_000):
         size, spent = Size(n, 8, 32, 64), []
-        whole = sum(KINDS[n].forecast(size) for n in ("sparse-spectrum", "local", "hybrid"))
+        whole = sum(kind.forecast(size, False) for kind in KINDS.values() if kind.suits(size))
         least = KINDS["sparse-spectrum"].forecast(size, effort=0.25)
         for budget in np.geomspace(1.001 * least, 1.2 * whole, 25):
             plans = plan_members(size, ("auto",), budget)
@@ -303,7 +306,7 @@ def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
 
 
 def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
-    """Of four kernels that were searched, the one of greatest evidence has dense matrices."""
+    """Of all kernels that were searched, the one of greatest evidence has dense matrices."""
     values, dense = {}, []
     search, given = exact_members.LocalFitter.search, DenseModel.process
 
@@ -329,7 +332,7 @@ def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
         fits[most] = [name for name in told if "noise" not in name]
         assert len(set(dense)) == len(fits[most])
     exact = {name: value for name, value in values.items() if name != "exact, None"}
-    assert len(fits[80]) == len(exact) == 4
+    assert len(fits[80]) == len(exact) == len(TABLE_KERNELS)
     assert fits[79] == [max(exact, key=exact.__getitem__)]
 
 

@@ -11,7 +11,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_costs import Size
-from coupledgp.selection.member_plans import plan_members
+from coupledgp.selection.member_plans import KINDS, plan_members
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.
 BUDGET = 1.5
@@ -43,7 +43,7 @@ def test_columns_share_a_lengthscale_where_one_each_is_beyond_the_budget():
     assert shared(100, 10_000) == shared(100, 100_000) == shared(20, 300, BUDGET) == {True}
     with pytest.raises(InvalidInputError, match="budget: the cheapest model on 100 rows"):
         shared(100, 100_000, 0.1)
-    least = Size(100, 10_000, 32, 64, shared=True).forecast("exact")
+    least = KINDS["exact"].forecast(Size(100, 10_000, 32, 64, shared=True))
     with pytest.raises(InvalidInputError, match=f"would take about {least:.0f} s"):
         plan_members(Size(100, 10_000, 32, 64), ("exact",), 0.9 * least)
     named = plan_members(Size(100, 10_000, 32, 64), ("exact",), 600.0)

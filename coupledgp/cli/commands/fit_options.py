@@ -47,9 +47,9 @@ class FitOptions(Options):
     )
     model: str | None = option(
         "auto: an exact GP on few rows, else a mixture of local models, by what predicts "
-        "rows that were left out; or exact, local, hybrid (local and features), features; or "
-        "sparse-spectrum, which has the options below. \\[default: auto, or sparse-spectrum if "
-        "one of those is given]",
+        "rows that were left out; or exact, additive, trees, local, hybrid (local and features), "
+        "features; or sparse-spectrum, which has the options below. \\[default: auto, or "
+        "sparse-spectrum if one of those is given]",
         panel=MODEL_PANEL,
     )
     budget: float = option(
@@ -59,7 +59,10 @@ class FitOptions(Options):
         panel=MODEL_PANEL,
     )
     kernel: str = option(
-        "gaussian, matern-1/2, -3/2, -5/2 or -NU.", default="gaussian", panel=MODEL_PANEL
+        "gaussian, matern-1/2, -3/2, -5/2 or -NU; or an expression such as "
+        "'matern(1.5) + additive(2)', which an exact model takes.",
+        default="gaussian",
+        panel=MODEL_PANEL,
     )
     features: str = option("fourier or laplace.", default="fourier", panel=MODEL_PANEL)
     n_frequencies: str = option(

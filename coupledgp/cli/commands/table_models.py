@@ -10,9 +10,13 @@ from coupledgp.cli.shared.options import number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.ground.validation import check_choice
+from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
+from coupledgp.spectra import Spectrum
 
-CHOICES = ("auto", "exact", "local", "hybrid", "features", "sparse-spectrum")
+CHOICES = (
+    "auto", "exact", "additive", "trees", "local", "hybrid", "features", "sparse-spectrum",
+)  # fmt: skip
 # Names of models of the command line that are called otherwise in Python.
 NAMES = {"features": "sparse-spectrum"}
 # Options that only the sparse-spectrum model has.
@@ -35,6 +39,12 @@ def chosen_name(options: FitOptions) -> str:
     InvalidInputError
         The model is unknown or does not have an option that was given.
     """
+    if _is_expression(options):
+        others = tuple(name for name in SPARSE if name != "kernel")
+        refuse(options, others, "expected a plain --kernel beside it")
+        if options.model not in (None, "auto", "exact"):
+            refuse(options, ("kernel",), f"expected a plain one beside --model {options.model}")
+        return "auto"
     if options.model is None:
         return "sparse-spectrum" if options.given & set(SPARSE) else "auto"
     check_choice(options.model, CHOICES, "--model")
@@ -42,6 +52,11 @@ def chosen_name(options: FitOptions) -> str:
         why = f"expected --model sparse-spectrum beside it, got {options.model}"
         refuse(options, SPARSE, why)
     return options.model
+
+
+def _is_expression(options: FitOptions) -> bool:
+    """Whether the kernel is an expression, which sparse-spectrum models do not take."""
+    return not isinstance(parse_kernel(options.kernel, name="--kernel"), Spectrum)
 
 
 def make_model(name: str, options: FitOptions) -> Model:
@@ -55,7 +70,8 @@ def make_model(name: str, options: FitOptions) -> Model:
         **further_parameters(kind, options.further, options),
     }
     if name != "sparse-spectrum":
-        return GPRegressor(NAMES.get(name, name), options.budget, **shared)
+        kernel = options.kernel if _is_expression(options) else None
+        return GPRegressor(NAMES.get(name, name), options.budget, kernel=kernel, **shared)
     sparse = {key: getattr(options, key) for key in SPARSE}
     sparse["n_frequencies"] = number_or_auto(options.n_frequencies, "--n-frequencies")
     return SparseSpectrumGPRegressor(**sparse, **shared)

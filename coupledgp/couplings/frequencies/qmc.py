@@ -23,9 +23,15 @@ class QuasiMonteCarlo(FrequencyCoupling):
     sequence
         `"halton"` or `"sobol"`. Sobol points are balanced in powers of two, so that the first `m`
         of the next power of two are used.
+    half_space
+        Whether the first coordinate comes from u in (1/2, 1) only, and each frequency has a random
+        sign: `"halton-half"`, `"sobol-half"`. Marginals stay what they are. Of even functions, such
+        as the cosines of Fourier features, the points fill the space twice as finely; others, such
+        as Laplace features, lose the even spread.
     """
 
     sequence: Literal["halton", "sobol"]
+    half_space: bool = False
 
     def __post_init__(self) -> None:
         if self.sequence not in ("halton", "sobol"):
@@ -44,7 +50,15 @@ class QuasiMonteCarlo(FrequencyCoupling):
             # With the default of 30 bits, no coordinate exceeds 6 standard deviations.
             sampler = qmc.Sobol(cube_dim, scramble=True, bits=53, rng=rng)
             points = sampler.random_base2(exponent)[:n_frequencies]
-        return spectrum.from_uniforms(np.clip(points, 2.0**-53, 1 - 2.0**-53))
+        if not self.half_space:
+            return _mapped(points, spectrum)
+        points[:, 0] = 0.5 + points[:, 0] / 2
+        return rng.choice([-1.0, 1.0], (n_frequencies, 1)) * _mapped(points, spectrum)
 
     def __str__(self) -> str:
-        return self.sequence
+        return f"{self.sequence}-half" if self.half_space else self.sequence
+
+
+def _mapped(points: FloatArray, spectrum: Spectrum) -> FloatArray:
+    """Frequencies (m, d) of points in the closed unit cube, those on its surface moved inside."""
+    return spectrum.from_uniforms(np.clip(points, 2.0**-53, 1 - 2.0**-53))

@@ -76,6 +76,8 @@ COUPLINGS: Registry[FrequencyCoupling] = Registry(
     {
         "halton": QuasiMonteCarlo("halton"),
         "sobol": QuasiMonteCarlo("sobol"),
+        "halton-half": QuasiMonteCarlo("halton", half_space=True),
+        "sobol-half": QuasiMonteCarlo("sobol", half_space=True),
         "quadrature": QuadratureFrequencies(),
         "quadrature+antithetic": QuadratureFrequencies(antithetic=True),
     },
@@ -168,11 +170,12 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     Parameters
     ----------
     coupling
-        `"halton"`, `"sobol"`, `"quadrature[+antithetic]"`, or `directions[+norms][+antithetic]`
-        with directions `"iid"`, `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"`
-        or `"simplex-fast"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"`,
-        `"stratified"` or `"shared-strata"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as
-        `GaussianCopulaNorms` writes it; names added by the register functions count.
+        `"halton"`, `"sobol"`, `"halton-half"`, `"sobol-half"`, `"quadrature[+antithetic]"`, or
+        `directions[+norms][+antithetic]` with directions `"iid"`, `"orthogonal"`, `"simplex"`,
+        `"simplex-plus"`, `"orthogonal-fast"` or `"simplex-fast"` and norms `"independent"` (if left
+        out), `"pnc"`, `"monotone"`, `"stratified"` or `"shared-strata"`, as in `"orthogonal+pnc"`,
+        or `"copula:ROWS"` as `GaussianCopulaNorms` writes it; names added by the register functions
+        count.
     name
         Name of the argument in error messages.
 

@@ -1,7 +1,8 @@
 """Nearby hyperparameters and kernels beside the model's: by evidence and held-out density.
 
 A stationary kernel is varied one thing at a time, without a fit: lengthscales twice and half as
-long, a quarter to 25 times the noise, rougher and smoother kernels of lengthscales to match.
+long, a quarter to 25 times the noise, rougher and smoother kernels and the product Laplace kernel,
+of lengthscales to match.
 Each variation and the kernel itself are given the same training rows, at most `MOST_ROWS` of them;
 the evidence is that of these and of at most `MOST_TESTS` test rows.
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaln
 
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
@@ -26,8 +28,9 @@ from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, ProductLaplace, Spectrum
 
 # Training and test rows that each variation is given, of more a random subset: a few hundredths of
 # a second each.
@@ -35,6 +38,8 @@ MOST_ROWS, MOST_TESTS = 700, 300
 # Smoothness of kernels, and factors on lengthscales at which draws of them look most alike: rougher
 # kernels have longer ones.
 SMOOTHNESS = {0.5: 4.0, 1.5: 1.8, 2.5: 1.3, np.inf: 1.0}
+# What to say of kernels that not every model takes.
+_WHERE = {"laplace": " by an exact or local model, since it has no random features"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Variation:
     def action(self) -> str:
         """What to do, as a sentence."""
         if self.kernel:
-            return f"Fit kernel={self.kernel!r} ({self.name})."
+            return f"Fit kernel={self.kernel!r} ({self.name}){_WHERE.get(self.kernel, '')}."
         return f"Fit again, with more restarts, or starting at {self.name}."
 
 
@@ -145,7 +150,7 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]
     for factor in (25.0, 4.0, 0.25, 0.04):
         name = f"the noise variance times {factor:g}"
         yield name, "", replace(prior, hyperparameters=replace(hyper, noise=factor * hyper.noise))
-    for spectrum, factor in _others(prior.spectrum):
+    for spectrum, factor in _others(prior.spectrum, hyper.lengthscale.size):
         for share, text in ((1.0, ""), (0.25, ", a quarter of the noise")):
             changed = replace(
                 hyper, lengthscale=factor * hyper.lengthscale, noise=share * hyper.noise
@@ -155,14 +160,32 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]
             yield name, kernel, replace(prior, spectrum=spectrum, hyperparameters=changed)
 
 
-def _others(spectrum: Spectrum) -> Iterator[tuple[Spectrum, float]]:
-    """Kernels of another smoothness, and factors on the lengthscales that fit them."""
-    own = spectrum.smoothness
-    if own is None:
+def _others(spectrum: Spectrum, dim: int) -> Iterator[tuple[Spectrum, float]]:
+    """Kernels of another smoothness or metric, and factors on the d lengthscales that fit them."""
+    if spectrum.smoothness is None:
         return
-    ratio = float(np.interp(own, list(SMOOTHNESS)[:3], list(SMOOTHNESS.values())[:3]))
-    ratio = SMOOTHNESS[np.inf] if np.isinf(own) else ratio
-    for nu, factor in SMOOTHNESS.items():
-        if nu != own:
-            other = GaussianSpectrum() if np.isinf(nu) else MaternSpectrum(nu)
-            yield other, factor / ratio
+    own = _length(spectrum, dim)
+    others: list[Spectrum] = [
+        GaussianSpectrum() if np.isinf(nu) else MaternSpectrum(nu) for nu in SMOOTHNESS
+    ]
+    if dim > 1:  # of one column it is the Matern-1/2 kernel
+        others.append(ProductLaplace())
+    for other in others:
+        if other != spectrum:
+            yield other, _length(other, dim) / own
+
+
+def _length(spectrum: Spectrum, dim: int) -> float:
+    """Lengthscale at which draws of a kernel of d columns look most like those of the Gaussian one.
+
+    Distances in the metric "l1" are longer than Euclidean ones by the mean of their ratio over
+    all directions, `d Gamma(d/2) / (sqrt(pi) Gamma((d + 1)/2))`.
+    """
+    nu = spectrum.smoothness
+    assert nu is not None
+    if np.isinf(nu):
+        return SMOOTHNESS[np.inf]
+    length = float(np.interp(nu, list(SMOOTHNESS)[:3], list(SMOOTHNESS.values())[:3]))
+    if spectrum.metric == Metric.L2:
+        return length
+    return float(length * dim * np.exp(gammaln(dim / 2) - gammaln((dim + 1) / 2)) / np.sqrt(np.pi))

@@ -7,29 +7,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.spectra import Spectrum
 
 
 class _Covariance(torch.autograd.Function):
     """`kappa(|x - x'|)` of rows in units of their lengthscales.
 
-    Its derivative in `log l_j` is `-2 (d kappa / d r^2) (x_j - x'_j)^2 / l_j^2`, which is zero at
-    equal rows, where the slope of a rough kernel is infinite.
+    Its derivative in `log l_j` is `-p (d kappa / d r^p) |x_j - x'_j|^p / l_j^p`, p the order of the
+    metric. It is zero at equal rows, where the slope of a rough kernel is infinite.
     """
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, log_lengthscale: Tensor, spectrum: Spectrum) -> Tensor:
         scaled = X / log_lengthscale.exp()
-        squares = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
-        covariance, slope = spectrum.kernel_and_slope(squares)
+        ctx.metric = spectrum.metric
+        powers = ctx.metric.powers(distances_between(scaled, scaled, ctx.metric))
+        covariance, slope = spectrum.kernel_and_slope(powers)
         ctx.save_for_backward(scaled, slope)
         return covariance
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
         scaled, slope = ctx.saved_tensors
-        weighted = -2 * gradients[0] * slope
-        found = [(weighted * (column[:, None] - column).square()).sum() for column in scaled.T]
+        weighted = -ctx.metric.order * gradients[0] * slope
+        differences = (column[:, None] - column for column in scaled.T)
+        found = [(weighted * ctx.metric.powers(each)).sum() for each in differences]
         return None, torch.stack(found), None
 
 

@@ -8,10 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.ground.devices import CPU
-from coupledgp.inference.dense.distances import distances_into
 from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of, slope_of
+from coupledgp.inference.evidence.stationary import (
+    distances_on,
+    kernel_of,
+    scaled_distances,
+    slope_of,
+)
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -34,16 +39,6 @@ def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArra
     half = len(rows) // 2
     middle = np.partition(rows, half, axis=0)[half] if len(rows) else 0.0
     found: FloatArray = (points - middle) / lengthscale
-    return found
-
-
-def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d).
-
-    Each is a sum of squared differences, column after column: near rows lose no digits.
-    """
-    found = np.empty((len(a), len(b)))
-    distances_into(np.ascontiguousarray(a), np.ascontiguousarray(b.T), found)
     return found
 
 
@@ -124,30 +119,31 @@ class KernelAtLengthscale(GramAtLengthscale):
         self._device = device
         self._distances: FloatArray | Tensor
         if device == CPU:
-            self._distances = scaled_distances(inputs, inputs)
+            self._distances = scaled_distances(inputs, inputs, spectrum.metric)
             gram = torch.as_tensor(spectrum.kernel(self._distances))
         else:
-            self._distances = distances_on(device, inputs, inputs)
+            self._distances = distances_on(device, inputs, inputs, spectrum.metric)
             gram = kernel_of(spectrum, self._distances)
         super().__init__(gram, torch.as_tensor(targets, device=device), weights)
 
     @property
-    def _slope_is_bounded(self) -> bool:
-        """Whether the slope has a limit at distance zero, in whose place others have zero."""
-        return bool(self.spectrum.kernel_slope(np.zeros(1))[0] > 0)
+    def _expands(self) -> bool:
+        """Whether squares may be expanded: of a bounded slope, since others have zero at zero."""
+        is_bounded = self.spectrum.kernel_slope(np.zeros(1))[0] > 0
+        return self.spectrum.metric == Metric.L2 and bool(is_bounded)
 
     def _slope(self) -> Tensor:
-        """`-kappa'(r) / r` of all distances (n, n)."""
+        """Slopes `kernel_slope` of all distances (n, n)."""
         if isinstance(self._distances, Tensor):
             return slope_of(self.spectrum, self._distances)
         return torch.as_tensor(self.spectrum.kernel_slope(self._distances))
 
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
-        # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel
-        # is huge: expanding the square would leave nothing but rounding.
+        # d k / d log l_j = |u_j - u_j'|^p slope(r). Between near rows the slope of a rough kernel
+        # is huge: expanding a square would leave nothing but rounding.
         weighted = cotangent * self._slope()
         u = torch.as_tensor(self.inputs, device=self._device)
-        if u.shape[1] > _WIDE and self._slope_is_bounded:
+        if u.shape[1] > _WIDE and self._expands:
             u = u - u.mean(dim=0)
             sums = weighted.sum(dim=0) + weighted.sum(dim=1)
             return sums @ u.square() - 2 * (u * (weighted @ u)).sum(dim=0)
@@ -155,6 +151,6 @@ class KernelAtLengthscale(GramAtLengthscale):
         size = _BLOCK if self._device == CPU else max(_DEVICE_VALUES // max(u.numel(), 1), 1)
         for start in range(0, len(u), size):
             rows = slice(start, start + size)
-            squares = (u[rows, None] - u).square_().flatten(0, 1)
-            gradient += weighted[rows].ravel() @ squares
+            powers = self.spectrum.metric.powers(u[rows, None] - u).flatten(0, 1)
+            gradient += weighted[rows].ravel() @ powers
         return gradient

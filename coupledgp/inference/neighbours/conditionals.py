@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.linalg.cholesky import batch_cholesky
+from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum
 
 # Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache,
@@ -128,11 +130,21 @@ class _Conditionals(torch.autograd.Function):
         return totals[:-2], totals[-2], totals[-1], None, None
 
 
-def _squares_between(scaled: Tensor, squares: Tensor) -> Tensor:
-    """Squared distances (b, k, k) of neighbours from their coordinates (b, k, d), of such squares.
+def _powers_between(scaled: Tensor, own: Tensor, metric: Metric) -> Tensor:
+    """Powers (b, k, k) of distances of neighbours from coordinates (b, k, d), of own powers (b, k).
 
-    Coordinates are relative to the row itself, so that the products lose few digits; where all
-    neighbours are far from it, to the first of them.
+    Coordinates are relative to the row itself.
+    """
+    if metric == Metric.L2:
+        return _squares_between(scaled, own)
+    return metric.powers(distances_between(scaled, scaled, metric))
+
+
+def _squares_between(scaled: Tensor, squares: Tensor) -> Tensor:
+    """`_powers_between` of Euclidean distances, by products.
+
+    They lose few digits since coordinates are relative to the row itself; where all neighbours are
+    far from it, to the first of them.
     """
     apart = squares.amin(1) > APART if squares.shape[1] else squares.new_zeros(0, dtype=torch.bool)
     if apart.any():
@@ -148,14 +160,15 @@ class _ChunkLaws:
 
     scaled: Tensor  # (b, k, d)
     cross: Tensor  # (b, k), c
-    cross_slope: Tensor  # (b, k), derivative of c in the squared distance
+    cross_slope: Tensor  # (b, k), derivative of c in the power of the distance
     kernel: Tensor  # (b, k, k), v kappa between different neighbours, 0 on the diagonal
-    slope: Tensor  # (b, k, k), its derivative in the squared distance
+    slope: Tensor  # (b, k, k), its derivative in the power of the distance
     factor: Tensor  # (b, k, k)
     weights: Tensor  # (b, k)
     variances: Tensor  # (b,)
     outputscale: float
     noise: float
+    metric: Metric
     chunk: Neighbourhoods
 
     @classmethod
@@ -169,9 +182,9 @@ class _ChunkLaws:
     ) -> _ChunkLaws:
         present = chunk.present
         scaled = chunk.differences / lengthscale
-        squares = scaled.square().sum(2)
-        cross, cross_slope = spectrum.kernel_and_slope(squares)
-        between = _squares_between(scaled, squares)
+        powers = spectrum.metric.powers(scaled).sum(2)
+        cross, cross_slope = spectrum.kernel_and_slope(powers)
+        between = _powers_between(scaled, powers, spectrum.metric)
         between.diagonal(dim1=1, dim2=2).zero_()
         kernel, slope = spectrum.kernel_and_slope(between)
         both = outputscale * present[:, :, None] * present[:, None, :]
@@ -187,7 +200,7 @@ class _ChunkLaws:
         latent = (outputscale - (weights * cross).sum(1)).clamp_min(0.0)
         return cls(
             scaled, cross, cross_slope, kernel, slope, factor, weights,
-            latent + noise * chunk.own_noise, outputscale, noise, chunk,
+            latent + noise * chunk.own_noise, outputscale, noise, spectrum.metric, chunk,
         )  # fmt: skip
 
     def gradient(self, of_weights: Tensor, of_variances: Tensor) -> Tensor:
@@ -212,9 +225,14 @@ class _ChunkLaws:
                           torch.stack([of_outputscale, of_noise])])  # fmt: skip
 
     def _of_lengthscale(self, of_cross: Tensor, of_covariance: Tensor) -> Tensor:
-        """Gradient (d,): `d r^2 / d log l_j = -2 (u_aj - u_bj)^2` in scaled coordinates u."""
+        """Gradient (d,): `d r^p / d log l_j = -p |u_aj - u_bj|^p` in scaled coordinates u."""
         pairs = of_covariance * self.slope
         u = self.scaled
+        if self.metric != Metric.L2:
+            powers = (self.metric.powers(c[:, :, None] - c[:, None]) for c in u.unbind(2))
+            sums = torch.stack([torch.vdot(pairs.ravel(), each.ravel()) for each in powers])
+            alone = torch.einsum("ba,baj->j", of_cross * self.cross_slope, self.metric.powers(u))
+            return -self.metric.order * (sums + alone)
         between = pairs.sum(2, keepdim=True) * u - pairs @ u
         own = (of_cross * self.cross_slope)[:, :, None] * u
         return -(u * (4 * between + 2 * own)).sum((0, 1))

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 import torch
 
+from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import LocalObjective, Structure, trend_columns
 from coupledgp.random import FloatArray
@@ -18,11 +19,11 @@ MOST_ROWS = 512
 
 @dataclass(frozen=True, eq=False)
 class SharedEvidence(LocalObjective):
-    """Evidence of all rows, whose squared distances and trend products are computed once.
+    """Evidence of all rows, whose distances and trend products are computed once.
 
-    With squares Q (n, n) and the product T of the trend's columns,
+    With powers Q (n, n) of the distances, of order p, and the product T of the trend's columns,
 
-        K = v kappa(Q / l^2) + t T + s diag(r) ,
+        K = v kappa(Q / l^p) + t T + s diag(r) ,
         log p(Y) = -(tr(Y' K^-1 Y) + k log det K + n k log 2 pi) / 2 ,
         d log p(Y) = tr((A A' - k K^-1) dK) / 2 ,  A = K^-1 Y
 
@@ -32,7 +33,7 @@ class SharedEvidence(LocalObjective):
     ----------
     structure : Structure
         A model without features, whose columns share a lengthscale.
-    squares, trend : FloatArray (n, n)
+    powers, trend : FloatArray (n, n)
         Q and T.
     targets : FloatArray (n, k)
         Normalised targets Y.
@@ -43,7 +44,7 @@ class SharedEvidence(LocalObjective):
     """
 
     structure: Structure
-    squares: FloatArray
+    powers: FloatArray
     trend: FloatArray
     targets: FloatArray
     noise: FloatArray
@@ -52,13 +53,13 @@ class SharedEvidence(LocalObjective):
     @classmethod
     def of(cls, structure: Structure, rows: OrderedRows) -> SharedEvidence:
         """The evidence of a table."""
-        inputs = torch.as_tensor(rows.inputs)
-        mode = "donot_use_mm_for_euclid_dist"  # which loses the distances of near rows
-        squares = torch.cdist(inputs, inputs, compute_mode=mode).square().numpy()
+        assert structure.spectrum is not None
+        inputs, metric = torch.as_tensor(rows.inputs), structure.spectrum.metric
+        powers = metric.powers(distances_between(inputs, inputs, metric)).numpy()
         columns = trend_columns(inputs, structure.trend)
         trend = (columns @ columns.T).numpy()
         counted = float(rows.counts.sum())
-        return cls(structure, squares, trend, rows.targets, rows.noise, counted)
+        return cls(structure, powers, trend, rows.targets, rows.noise, counted)
 
     @property
     def n_total(self) -> float:
@@ -94,10 +95,12 @@ class SharedEvidence(LocalObjective):
         LinAlgError
             The covariance is not positive definite to rounding.
         """
-        assert self.structure.spectrum is not None
+        spectrum = self.structure.spectrum
+        assert spectrum is not None
+        order = spectrum.metric.order
         scales = {name: float(value.exp()) for name, value in self.structure.named(vector).items()}
-        scaled = self.squares / scales["lengthscale"] ** 2
-        found = self.structure.spectrum.kernel_and_slope(torch.as_tensor(scaled))
+        scaled = self.powers / scales["lengthscale"] ** order
+        found = spectrum.kernel_and_slope(torch.as_tensor(scaled))
         kernel, slope = (a.numpy() for a in found)
         amount, level = scales["outputscale"], scales["noise"]
         covariance = amount * kernel + scales.get("trend", 0.0) * self.trend
@@ -117,7 +120,7 @@ class SharedEvidence(LocalObjective):
         cotangent = 0.5 * (solved @ solved.T - n_outputs * inverse)
         slopes = {
             "noise": level * float(cotangent.diagonal() @ self.noise) - 0.5 * repeated,
-            "lengthscale": -2 * amount * float((cotangent * slope * scaled).sum()),
+            "lengthscale": -order * amount * float((cotangent * slope * scaled).sum()),
             "outputscale": amount * float((cotangent * kernel).sum()),
         }
         if "trend" in scales:

@@ -28,9 +28,9 @@ from scipy import linalg
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.ground.validation import check_choice
-from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
@@ -130,7 +130,9 @@ class PosteriorForm:
         return len(self._queries)
 
     def _kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        return self.hyper.outputscale * self.spectrum.kernel(scaled_distances(a, b))
+        return self.hyper.outputscale * self.spectrum.kernel(
+            scaled_distances(a, b, self.spectrum.metric)
+        )
 
     def _by_root(self, values: FloatArray) -> FloatArray:
         """`S^-1/2 values` for values (p, q)."""

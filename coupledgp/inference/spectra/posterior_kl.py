@@ -23,9 +23,9 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
-from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
@@ -108,7 +108,7 @@ class Teacher:
         return other
 
     def _kernel(self, a: FloatArray, b: FloatArray) -> Tensor:
-        values = self.spectrum.kernel(scaled_distances(a, b))
+        values = self.spectrum.kernel(scaled_distances(a, b, self.spectrum.metric))
         return self.hyper.outputscale * torch.as_tensor(values, device=self.device)
 
     def law(self, X: FloatArray) -> JointLaw:

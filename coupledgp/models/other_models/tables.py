@@ -23,7 +23,7 @@ from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_plans import KINDS
 from coupledgp.selection.protocol import is_auto, with_parameters
 
-# Kernels from the roughest to the smoothest.
+# Kernels from the roughest to the smoothest, functions of the Euclidean distance.
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 # Evaluations of the evidence that a search takes, and seconds of one core for each operation on an
 # entry: of a Cholesky factor with its gradient, of a covariance, and of a Gram matrix of features.
@@ -123,11 +123,12 @@ class TableTask:
         if own is None:
             return []
         found = []
-        for name in KERNELS:
+        features = isinstance(self.model, SparseSpectrumGPRegressor)
+        for name in KERNELS if features else (*KERNELS, "laplace"):
             if name == own:
                 continue
             kind = "another"
-            if own in KERNELS:
+            if own in KERNELS and name in KERNELS:
                 rougher = KERNELS.index(name) < KERNELS.index(own)
                 kind = "a rougher" if rougher else "a smoother"
             action = f"Use {kind} kernel: kernel='{name}'."

@@ -31,6 +31,7 @@ from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.kernels.row_covariance import RowColumns
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
@@ -41,7 +42,7 @@ from coupledgp.search.starts import (
     coarse_rows,
     proposed_starts,
 )
-from coupledgp.spectra import GaussianSpectrum, Spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
 Process = TypeVar("Process")
@@ -65,6 +66,23 @@ class Round:
 
     batch_rows: int
     max_iterations: int
+
+
+# Kernels among which models of tables choose, and columns up to which those of another metric than
+# the Euclidean one are among them: their distances are no products of matrices.
+TABLE_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "laplace")
+MOST_AXES = 50
+
+
+def kernels_for(dim: int, shared: bool) -> tuple[str, ...]:
+    """Kernels that suit a table of d columns, with a shared lengthscale or not.
+
+    A shared lengthscale is for wide tables, which are rotated into few columns: only functions of
+    the Euclidean distance stay what they are.
+    """
+    if dim <= MOST_AXES and not shared:
+        return TABLE_KERNELS
+    return tuple(name for name in TABLE_KERNELS if parse_spectrum(name).metric is Metric.L2)
 
 
 # Batches hold ten times as many rows as a model of 128 features has weights, or more: with fewer
@@ -177,7 +195,12 @@ class LocalFitter:
         lengthscale = self.lengthscale(structure, vector)
         return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
 
-    def search(self, structure: Structure, rounds: Sequence[Round]) -> LocalSearch:
+    def search(
+        self,
+        structure: Structure,
+        rounds: Sequence[Round],
+        starts: Sequence[FloatArray] | None = None,
+    ) -> LocalSearch:
         """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
 
         The first round goes a few steps from each of the best starts, and on from the better end.
@@ -188,12 +211,14 @@ class LocalFitter:
             The model.
         rounds
             Batches; two that cover the whole table are one after the other on the same rows.
+        starts
+            Vectors (q,) to start from; None for that of the priors and proposed ones.
         """
         start = structure.start()
         if not self.varies:  # constant targets say nothing about scales
             return LocalSearch(structure, start, np.nan, 0, True)
         search, batches = Search(), Batches(self, structure, rounds)
-        starts = [start, *self.proposals(structure, search)]
+        starts = starts or [start, *self.proposals(structure, search)]
         trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
         found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
         found = search.in_rounds(batches, found)
@@ -238,7 +263,7 @@ class LocalFitter:
         columns = trend_columns(torch.as_tensor(inputs), structure.trend).numpy()
         if 0 < 2 * columns.shape[1] <= len(columns):
             targets = targets - columns @ np.linalg.lstsq(columns, targets, rcond=None)[0]
-        if n_scales == 1:
+        if n_scales == 1 and kernel.metric == Metric.L2:
             inputs = rotated(inputs)
         groups, base = structure.groups[: inputs.shape[1]], base[: inputs.shape[1]]
         weights = RowWeights(rows.noise * rows.counts, rows.counts)
@@ -425,8 +450,9 @@ class LocalProblem:
         """The same problem in as many columns as rows, where more share a lengthscale.
 
         With `X' = Q R` of the standardised inputs X (n, d), d > n, the rows of `R'` (n, n) have the
-        same inner products and distances as those of X, and a kernel of one lengthscale with its
-        trend depends on nothing else. Other problems are returned as they are.
+        same inner products and Euclidean distances as those of X, and a kernel of one lengthscale
+        with its trend depends on nothing else, unless its metric is another. Other problems are
+        returned as they are.
         """
         n_rows, dim = self.data.points.shape
         if not self.shared or dim <= n_rows:

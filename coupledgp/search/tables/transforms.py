@@ -26,7 +26,7 @@ from coupledgp.search.minimise import along_line
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds, profile_scales
 from coupledgp.search.space import SearchSpace
-from coupledgp.spectra import Spectrum
+from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Rows on which a transform is chosen: an evaluation of the evidence of 500 takes about 50 ms.
 ROWS = 500
@@ -122,6 +122,27 @@ class TransformProblem:
         profile = self._profile(start)
         return ScoredTransform(shaped, profile.log_evidence(shaped), start, profile.errors(shaped))
 
+    def screened(self, targets: FloatArray) -> TargetTransform:
+        """The transform of greatest evidence at the lengthscales of the targets (n, 1) themselves.
+
+        It is the identity where none exceeds its evidence by enough, as for `chosen`.
+        """
+        plain = self.best(Identity())
+        if are_constant(self.data.targets):
+            return plain.transform
+        penalty = 0.5 * np.log(self.n_counted)
+        profile = self._profile(plain.lengthscale)
+        found, least = plain.transform, plain.log_evidence + MARGIN
+        for transform in candidates(targets):
+            adapted = transform.adapted(self.data.targets[:, 0], self.data.counts)
+            shaped = adapted
+            if adapted.is_free and adapted.shape_bounds is not None:
+                shaped = adapted.with_shape(profile.best_shape(adapted, adapted.shape_bounds))
+            value = profile.log_evidence(shaped) - (penalty if transform.is_free else 0.0)
+            if value > least:
+                found, least = shaped, value
+        return found
+
     def _lengthscale(self, transform: TargetTransform, start: FloatArray) -> FloatArray:
         """Lengthscales (d,) of greatest evidence for one transform."""
         values, units, _ = self.transformed(transform)
@@ -139,12 +160,7 @@ class TransformProblem:
         """The shape of greatest evidence at lengthscales (d,), by a grid and Brent's method."""
         if not transform.is_free or transform.shape_bounds is None:
             return transform
-        profile = self._profile(lengthscale)
-
-        def loss(shape: float) -> float:
-            return -profile.log_evidence(transform.with_shape(shape))
-
-        shape = along_line(loss, transform.shape_bounds, N_SHAPES, SHAPE_TOLERANCE)
+        shape = self._profile(lengthscale).best_shape(transform, transform.shape_bounds)
         return transform.with_shape(shape)
 
     def transformed(self, transform: TargetTransform) -> tuple[FloatArray, Units, float]:
@@ -179,6 +195,14 @@ class _Profile:
         n = self.problem.n_counted
         return float(evidence.value(*best)) - units.log_jacobian(n) + slopes
 
+    def best_shape(self, transform: TargetTransform, bounds: tuple[float, float]) -> float:
+        """The shape of greatest evidence between bounds, by a grid and Brent's method."""
+
+        def loss(shape: float) -> float:
+            return -self.log_evidence(transform.with_shape(shape))
+
+        return along_line(loss, bounds, N_SHAPES, SHAPE_TOLERANCE)
+
     def errors(self, transform: TargetTransform) -> FloatArray:
         """Squared errors (n,) of each y's mean given all other targets, at the same scales.
 
@@ -210,6 +234,32 @@ class _Profile:
         log_noise = 0.0 if weights is None else weights.log_noise
         n = self.problem.n_counted
         return SpectralEvidence(self.eigenvalues, rotated**2, 0.0, n, 1, log_noise), rotated
+
+
+def screened_transforms(
+    data: Data, rng: np.random.Generator, groups: IntArray | None = None
+) -> tuple[TargetTransform, ...]:
+    """The transform of greatest evidence for each of the k outputs of data, at few lengthscales.
+
+    Lengthscales are those of the targets as they are, under a Matern-3/2 kernel, so that one
+    eigendecomposition serves all transforms. Where none exceeds the evidence without a transform by
+    five nats, it is the identity.
+
+    Parameters
+    ----------
+    data
+        Observations, of which at most `ROWS` are used.
+    rng
+        Source of the choice of rows.
+    groups
+        Numbers (d,) of the groups of columns that share a lengthscale; None for none.
+    """
+    spectrum, found = parse_spectrum("matern-3/2"), []
+    for k in range(data.targets.shape[1]):
+        column = Data.of(data.points, data.targets[:, [k]], weights=data.weights)
+        problem = TransformProblem(column, spectrum, True, rng, silent, groups)
+        found.append(problem.screened(column.targets))
+    return tuple(found)
 
 
 def fit_transforms(

@@ -18,7 +18,7 @@ from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_ear
 from coupledgp.inference.neighbours.parameters import LocalScales, Structure
 from coupledgp.spectra import parse_spectrum
 
-KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]
+KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8", "laplace"]
 RNG = np.random.default_rng(2)
 
 
@@ -75,12 +75,14 @@ def hoods(n=5, k=4, d=3, missing=True):
 
 def dense_laws(kernel, hood, lengthscale, v, s):
     """Conditional laws of the joint normal, one row at a time."""
-    weights, variances = [], []
+    weights, variances, p = [], [], kernel.metric.order
     for i in range(len(hood.own_noise)):
         there = hood.present[i].numpy() > 0
         u = hood.differences[i].numpy()[there] / lengthscale
-        gram = v * kernel.kernel(cdist(u, u)) + s * np.diag(hood.noise[i].numpy()[there])
-        cross = v * kernel.kernel(np.linalg.norm(u, axis=1))
+        gram = v * kernel.kernel(cdist(u, u, "minkowski", p=p)) + s * np.diag(
+            hood.noise[i].numpy()[there]
+        )
+        cross = v * kernel.kernel(np.linalg.norm(u, p, axis=1))
         b = np.zeros(len(there))
         b[there] = np.linalg.solve(gram, cross)
         weights.append(b)
@@ -142,7 +144,7 @@ X, Y = RNG.normal(size=(80, 3)), RNG.normal(size=(80, 2))
 WEIGHTS = RowWeights(RNG.uniform(0.5, 2, 80), RNG.integers(1, 4, 80).astype(float))
 
 
-@pytest.mark.parametrize("name", [*KERNELS[:4], None])
+@pytest.mark.parametrize("name", [*KERNELS[:4], "laplace", None])
 @pytest.mark.parametrize("trend", ["none", "constant", "linear"])
 def test_the_gradient_of_the_evidence_is_that_of_differences(name, trend):
     own = structure(name, trend=trend)
@@ -154,17 +156,37 @@ def test_the_gradient_of_the_evidence_is_that_of_differences(name, trend):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-def test_the_evidence_given_all_earlier_rows_is_that_of_the_joint_normal():
-    own = structure(n_neighbours=80)
+@pytest.mark.parametrize("name", ["matern-3/2", "laplace"])
+def test_the_evidence_given_all_earlier_rows_is_that_of_the_joint_normal(name):
+    own = structure(name, n_neighbours=80)
     rows = OrderedRows.of(X, Y)
     batch = BatchEvidence.of(own, rows, np.arange(80), np.ones(3))
     scales = LocalScales.of(own, own.named(own.start()))
-    psi = scales.features(torch.as_tensor(X), "linear").numpy()
+    psi = scales.scaled_features(torch.as_tensor(X), "linear").numpy()
     u = X / scales.log_lengthscale.exp().numpy()
     v, s = float(scales.log_outputscale.exp()), float(scales.log_noise.exp())
-    gram = psi @ psi.T + v * own.spectrum.kernel(cdist(u, u)) + s * np.eye(80)
+    distances = cdist(u, u, "minkowski", p=own.spectrum.metric.order)
+    gram = psi @ psi.T + v * own.spectrum.kernel(distances) + s * np.eye(80)
     expected = stats.multivariate_normal(np.zeros(80), gram).logpdf(Y.T).sum()
     np.testing.assert_allclose(float(batch.log_evidence(scales)), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["matern-3/2", "laplace"])
+def test_gradients_agree_with_central_differences_to_eight_digits(name):
+    own = replace(structure(name, trend="none"), frequencies=None, fits_frequencies=False)
+    batch = BatchEvidence.of(own, OrderedRows.of(X, Y, WEIGHTS), np.arange(80), np.ones(3))
+    vector = own.start() + np.array([0.2, -0.1, 0.3, 0.1])
+    found = batch.value_and_gradient(vector)[1]
+    steps = 1e-4 * np.eye(vector.size)
+
+    def value(x):
+        return batch.value_and_gradient(x)[0]
+
+    def slope(step, size):
+        return (value(vector + size * step) - value(vector - size * step)) / (2e-4 * size)
+
+    expected = [(4 * slope(step, 0.5) - slope(step, 1.0)) / 3 for step in steps]  # Richardson's
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
 def test_a_batch_is_a_part_of_the_whole_likelihood():

@@ -12,7 +12,7 @@ from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.shared import SharedEvidence
 from coupledgp.spectra import parse_spectrum
 
-KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "matern-0.8")
+KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "matern-0.8", "laplace")
 
 
 def table(rng, n_outputs=1, weighted=False):
@@ -31,7 +31,8 @@ def test_it_is_the_normal_density(kernel, trend, rng):
     model, rows = structure(kernel, trend), table(rng, 2)
     vector = model.start() + 0.3 * rng.normal(size=len(model.start()))
     scales = {name: float(value.exp()) for name, value in model.named(vector).items()}
-    distances = cdist(rows.inputs, rows.inputs) / scales["lengthscale"]
+    order = model.spectrum.metric.order
+    distances = cdist(rows.inputs, rows.inputs, "minkowski", p=order) / scales["lengthscale"]
     K = scales["outputscale"] * model.spectrum.kernel(distances) + scales["noise"] * np.eye(12)
     if trend != "none":
         K += scales["trend"] * (1 + (trend == "linear") * rows.inputs @ rows.inputs.T)

@@ -1,0 +1,1 @@
+"""Features of kernels that are sums over columns and pairs of columns."""

@@ -1,0 +1,180 @@
+"""Eigenfunctions of the kernel of one column under the column's own law.
+
+A column, or the columns of one category, has the law mu of its values: points z with weights p. Its
+kernel is centred, so that functions drawn with it have mean zero under mu,
+
+    c(x, x') = k(x, x') - u(x) - u(x') + U ,   u(x) = sum_q p_q k(x, z_q) ,   U = sum_q p_q u(z_q) .
+
+With `diag(p)^1/2 C diag(p)^1/2 = V diag(lam) V'` on the points, Nystrom's eigenfunctions are
+
+    phi_r(x) = c(x, z) diag(p)^1/2 V_r / sqrt(lam_r) ,   sum_r phi_r(z_a) phi_r(z_b) = c(z_a, z_b) .
+
+R of them have the least mean squared error under mu of all maps of R features (Mercer's theorem;
+Rasmussen and Williams, 2006, section 4.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coupledgp.expressions import Factor
+from coupledgp.random import FloatArray
+
+# Points of the law of a column with more distinct values.
+MOST_POINTS = 64
+# Eigenvalues below this part of the greatest are rounding.
+LEAST_EIGENVALUE = 1e-12
+# Relative gap below which two eigenvalues count as equal: which of their eigenvectors is which is
+# then a matter of rounding, so that all of them are kept or none.
+GAP = 1e-6
+# Points whose variances are read off one matrix.
+DIAGONAL_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLaw:
+    """The law of a column, or of the columns of a category: points with weights.
+
+    Attributes
+    ----------
+    points : FloatArray (Q, c)
+        Distinct values, in rising order.
+    weights : FloatArray (Q,)
+        Their probabilities, of sum one.
+    """
+
+    points: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, most: int = MOST_POINTS) -> ColumnLaw:
+        """The law of values (n, c): the distinct ones with their frequencies, if they are few.
+
+        Of a column with more distinct values, `most` quantiles from the least to the greatest value
+        stand for them, with the weights of the trapezoidal rule. Of the columns of a category, the
+        `most` most frequent levels do.
+        """
+        points, counts = np.unique(values, axis=0, return_counts=True)
+        if len(points) > most and points.shape[1] == 1:
+            levels = np.linspace(0.0, 1.0, most)
+            found = np.quantile(values[:, 0], levels, method="inverted_cdf")
+            shares = np.ones(most)
+            shares[[0, -1]] = 0.5
+            own, place = np.unique(found, return_inverse=True)
+            points, counts = own[:, None], np.bincount(place, shares)
+        elif len(points) > most:
+            kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+            points, counts = points[kept], counts[kept]
+        return cls(np.asarray(points, dtype=np.float64), counts / counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenfunctions:
+    """Centred kernel of a factor and R of its eigenfunctions, `phi(x) = k(x, z) B + b`.
+
+    Attributes
+    ----------
+    factor : Factor
+        The kernel k and its columns.
+    law : ColumnLaw
+        Points z and weights p.
+    means : FloatArray (Q,)
+        `u(z)`, from which `U = p'u(z)`.
+    eigenvalues : FloatArray (R,)
+        In falling order, above zero.
+    matrix, shift : FloatArray (Q, R), (R,)
+        B and b.
+    """
+
+    factor: Factor
+    law: ColumnLaw
+    means: FloatArray
+    eigenvalues: FloatArray
+    matrix: FloatArray
+    shift: FloatArray
+
+    @classmethod
+    def of(cls, factor: Factor, law: ColumnLaw) -> Eigenfunctions:
+        """All eigenfunctions of a factor under a law; none where the law has one point.
+
+        The sign of each is such that its value of largest size at a point is above zero.
+        """
+        points, p = law.points, law.weights
+        gram = factor.gram(points, points)
+        means = gram @ p
+        level = float(p @ means)
+        root = np.sqrt(p)
+        centred = gram - means[:, None] - means + level
+        values, vectors = np.linalg.eigh(root[:, None] * (0.5 * (centred + centred.T)) * root)
+        kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(float(gram.diagonal() @ p), 0.0))
+        values, vectors = values[kept[::-1]], vectors[:, kept[::-1]]
+        sizes = np.abs(vectors)
+        first = (sizes > (1.0 - GAP) * sizes.max(axis=0, initial=0.0)).argmax(axis=0)
+        signs = np.sign(vectors[first, np.arange(values.size)])
+        combined = root[:, None] * vectors * (signs / np.sqrt(values))
+        matrix = combined - p[:, None] * combined.sum(axis=0)
+        return cls(factor, law, means, values, matrix, (level - means) @ combined)
+
+    @property
+    def trace(self) -> float:
+        """Mean `sum_q p_q c(z_q, z_q)` of the centred variance: the sum of all eigenvalues."""
+        return float(self.law.weights @ self.variance_of(self.law.points))
+
+    def __len__(self) -> int:
+        return self.eigenvalues.size
+
+    def first(self, n_terms: int) -> Eigenfunctions:
+        """The eigenfunctions of the greatest eigenvalues."""
+        return replace(
+            self, eigenvalues=self.eigenvalues[:n_terms], matrix=self.matrix[:, :n_terms],
+            shift=self.shift[:n_terms],
+        )  # fmt: skip
+
+    def at(self, inputs: FloatArray) -> FloatArray:
+        """Eigenfunctions (n, R) at rows (n, d) of the table."""
+        own = inputs[:, self.factor.columns]
+        found: FloatArray = self.factor.gram(own, self.law.points) @ self.matrix + self.shift
+        return found
+
+    def kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Centred kernel c (n, p) between rows a (n, d) and b (p, d) of the table."""
+        ours, theirs = a[:, self.factor.columns], b[:, self.factor.columns]
+        level = float(self.law.weights @ self.means)
+        return (
+            self.factor.gram(ours, theirs) - self._mean(ours)[:, None] - self._mean(theirs) + level
+        )
+
+    def variance(self, inputs: FloatArray) -> FloatArray:
+        """Variance `c(x, x)` (n,) at rows (n, d) of the table."""
+        return self.variance_of(inputs[:, self.factor.columns])
+
+    def variance_of(self, own: FloatArray) -> FloatArray:
+        """`c(x, x)` (n,) at values (n, c) of the factor's own columns."""
+        blocks = [own[start : start + DIAGONAL_ROWS] for start in range(0, len(own), DIAGONAL_ROWS)]
+        variances = [self.factor.gram(block, block).diagonal() for block in blocks]
+        level = float(self.law.weights @ self.means)
+        return np.concatenate([np.empty(0), *variances]) - 2 * self._mean(own) + level
+
+    def _mean(self, own: FloatArray) -> FloatArray:
+        """`u(x)` (n,) at the factor's own columns (n, c)."""
+        found: FloatArray = self.factor.gram(own, self.law.points) @ self.law.weights
+        return found
+
+
+def n_kept(values: FloatArray, most: int, limit: int) -> int:
+    """How many of values in falling order to keep, about `most`, none of which equals one left out.
+
+    A group of values that are equal to rounding is kept whole where no more than `limit` are kept
+    by that, and left out whole otherwise.
+    """
+    if values.size <= most:
+        return int(values.size)
+    gaps = np.append(values[1:] < (1.0 - GAP) * values[:-1], True)
+    ends = np.flatnonzero(gaps) + 1
+    above = int(ends[ends >= most][0])
+    below = ends[ends <= most]
+    if below.size and (below[-1] * 2 >= most or above > limit):
+        return int(below[-1])
+    return above if above <= limit else 0

@@ -1,0 +1,149 @@
+"""Exact Gaussian processes with additive kernels, and other expressions, as members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from coupledgp.expressions import Kernel
+from coupledgp.gp.kernel_prior import KernelGP
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.random import FloatArray
+from coupledgp.search.search import SearchResult
+from coupledgp.search.tables.expression import ExpressionProblem
+from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS, computed, leave_one_out
+from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, Size
+from coupledgp.selection.member_kinds import (
+    FittedMember,
+    LeftOutScores,
+    MemberKind,
+    MemberPlan,
+    MemberPrior,
+    MemberTask,
+)
+
+# Kernels of additive members: smooth and rough effects, and smooth ones about a full kernel with
+# lengthscales of its own and a trend.
+ADDITIVE_KERNELS = (
+    "additive(2, matern-3/2) + constant",
+    "additive(2, matern-1/2) + constant",
+    "additive(2, matern-5/2, full=false) + matern-5/2 + linear + constant",
+)
+# Rows of the search, which costs O(n^3), and its iterations.
+EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
+# Most factors: every pair of them is a term.
+MOST_FACTORS = 50
+# Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
+PAIR_SECONDS, CUBE_SECONDS = 2.8e-8, 2e-10
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressionModel(MemberPrior):
+    """An expression of kernels as an exact process.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The expression.
+    vector : FloatArray (1 + q,)
+        Logarithms of the noise variance and of its hyperparameters.
+    """
+
+    kernel: Kernel
+    vector: FloatArray
+
+    @property
+    def noise(self) -> float:
+        return float(np.exp(self.vector[0]))
+
+    def with_noise(self, noise: float) -> ExpressionModel:
+        return replace(self, vector=np.append(np.log(noise), self.vector[1:]))
+
+    def process(self, problem: LocalProblem, normalize: bool) -> KernelGP:
+        return ExpressionProblem(problem, self.kernel).process(self.vector, normalize, warns=False)
+
+    def left_out(self, task: MemberTask) -> LeftOutScores:
+        process = self.process(task.train, task.normalize)
+        if task.held is None:
+            return leave_one_out(process, task.targets)
+        return LeftOutScores.held_out(process, task, self.noise)
+
+
+@dataclass(frozen=True)
+class ExpressionMembers(MemberKind):
+    """An exact GP for each of some expressions, at the mode of its hyperparameters.
+
+    On more than `EXACT_ROWS` rows, the one of greatest density of rows left out among `EXACT_ROWS`
+    is conditioned on all.
+
+    Attributes
+    ----------
+    name : str
+        Name of the kind.
+    kernels : tuple of Kernel
+        The expressions.
+    """
+
+    name: str  # type: ignore[misc]
+    kernels: tuple[Kernel, ...]
+    leaves_one_out: ClassVar[bool] = True
+
+    def suits(self, size: Size) -> bool:
+        several = 2 <= size.dim <= 2 * MOST_FACTORS and not size.shared
+        return several and size.n_rows <= SOME_EXACT_ROWS
+
+    def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
+        def evaluation(n_rows: int) -> float:
+            n = min(n_rows, size.n_rows)
+            return n**2 * size.dim * PAIR_SECONDS + n**3 * CUBE_SECONDS
+
+        search = sum(
+            EVALUATIONS_PER_ITERATION * each.max_iterations * evaluation(each.batch_rows)
+            for each in EXPRESSION_MEMBER_ROUNDS
+        )
+        few = evaluation(EXACT_ROWS)
+        whole = evaluation(size.n_rows) if size.n_rows > EXACT_ROWS else 0.0
+        return len(self.kernels) * (effort * search + few) + whole
+
+    def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
+        if int(task.train.groups.max()) + 1 > MOST_FACTORS:
+            return []
+        fitted = [partial(self._search, task, plan, kernel) for kernel in self.kernels]
+        if len(task.train.data) <= EXACT_ROWS:
+            return computed((partial(_members, task, plan, make) for make in fitted), task.report)
+        rows = np.random.default_rng([task.train.seed, 6]).permutation(len(task.train.data))
+        few = replace(task, train=task.train.take(np.sort(rows[:EXACT_ROWS])), held=None)
+        compared = computed((partial(_members, few, plan, make) for make in fitted), task.report)
+        best = max(compared, key=lambda member: member.scores.log_densities.mean())
+        n_evaluations = sum(member.n_evaluations for member in compared)
+        return [FittedMember.scored(task, best.name, best.priors, best.shares, n_evaluations)]
+
+    @staticmethod
+    def _search(
+        task: MemberTask, plan: MemberPlan, kernel: Kernel
+    ) -> tuple[ExpressionModel, SearchResult[FloatArray]]:
+        task.report(f"exact, {kernel}")
+        rounds = plan.rounds(EXPRESSION_MEMBER_ROUNDS)
+        found = ExpressionProblem(task.train, kernel).search(task.report, rounds, n_starts=1)
+        return ExpressionModel(kernel, found.point), found
+
+
+def _members(
+    task: MemberTask,
+    plan: MemberPlan,
+    search: Callable[[], tuple[ExpressionModel, SearchResult[FloatArray]]],
+) -> list[FittedMember]:
+    """The member that a search ends with, with its scores."""
+    model, found = search()
+    name = f"exact, {model.kernel}{plan.remark}"
+    return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+
+
+def additive_members() -> ExpressionMembers:
+    """Exact GPs with additive kernels."""
+    return ExpressionMembers("additive", tuple(map(parse_kernel, ADDITIVE_KERNELS)))

@@ -12,7 +12,16 @@ from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.ground.validation import check_choice
 from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
 
-CHOICES = ("auto", "exact", "local", "hybrid", "features", "sparse-spectrum")
+CHOICES = (
+    "auto",
+    "exact",
+    "local",
+    "hybrid",
+    "features",
+    "sparse-spectrum",
+    "trees",
+    "transformed",
+)
 # Names of models of the command line that are called otherwise in Python.
 NAMES = {"features": "sparse-spectrum"}
 # Options that only the sparse-spectrum model has.

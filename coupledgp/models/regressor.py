@@ -41,8 +41,7 @@ class GPRegressor(TableRegressor):
     whose means err more than a constant has no weight. All have a linear trend whose size the
     evidence decides. The weights of the members are those of greatest density of rows that the fit
     did not see (Yao and others, 2018), where a copy of the best member with more noise makes heavy
-    tails possible; on at most
-    200 rows hyperparameters are averaged over their posterior.
+    tails possible; on at most 200 rows hyperparameters are averaged over their posterior.
 
     Parameters
     ----------

@@ -39,16 +39,19 @@ class GPRegressor(TableRegressor):
     On up to 2000 rows it is an exact GP, a mixture over kernels of four smoothnesses; on up to 5000
     a mixture of the one of greatest evidence with features of fitted frequencies, and with local
     GPs that have them (`LocalGPRegressor`); on more rows a mixture of features and of local GPs
-    without and with them. All have a linear trend whose size the evidence decides. The weights of
-    the members are those of greatest density of rows that the fit did not see (Yao and others,
-    2018), where a copy of the best member with more noise makes heavy tails possible; on at most
-    200 rows hyperparameters are averaged over their posterior.
+    without and with them. From 100 rows on boosted trees stand beside these, with a GP of their
+    residuals, and from 30 rows on models of a transform of y where evidence prefers one. A member
+    whose means err more than a constant has no weight. All have a linear trend whose size the
+    evidence decides. The weights of the members are those of greatest density of rows that the fit
+    did not see (Yao and others, 2018), where a copy of the best member with more noise makes heavy
+    tails possible; on at most 200 rows hyperparameters are averaged over their posterior.
 
     Parameters
     ----------
     model
-        `"auto"`, or one or several of `"exact"`, `"local"`, `"hybrid"` (local and features) and
-        `"sparse-spectrum"` (features alone).
+        `"auto"`, or one or several of `"exact"`, `"local"`, `"hybrid"` (local and features),
+        `"sparse-spectrum"` (features alone), `"trees"` (boosted trees as a mean) and
+        `"transformed"` (models of a transform of y).
     budget
         Seconds of one core that the fit may take, by a forecast from the size of the table. A
         member beyond it has a search of fewer iterations, at least a quarter, or is left out. If no
@@ -72,8 +75,8 @@ class GPRegressor(TableRegressor):
     Attributes
     ----------
     choice_
-        The members (`choice_.members`: name, weight, log density of rows that were left out), and
-        the log density of the mixture.
+        The members (`choice_.members`: name, weight, log density of rows that were left out, and
+        why one was left out), the log density of the mixture, and remarks on the targets.
     forecast_
         Forecast of the cost in seconds, as it was before the fit.
     lengthscale_, outputscale_, noise_

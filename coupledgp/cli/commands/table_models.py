@@ -15,8 +15,16 @@ from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
 from coupledgp.spectra import Spectrum
 
 CHOICES = (
-    "auto", "exact", "additive", "trees", "local", "hybrid", "features", "sparse-spectrum",
-)  # fmt: skip
+    "auto",
+    "exact",
+    "additive",
+    "local",
+    "hybrid",
+    "features",
+    "sparse-spectrum",
+    "trees",
+    "transformed",
+)
 # Names of models of the command line that are called otherwise in Python.
 NAMES = {"features": "sparse-spectrum"}
 # Options that only the sparse-spectrum model has.

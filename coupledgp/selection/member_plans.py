@@ -22,11 +22,11 @@ KINDS: dict[str, MemberKind] = {
         ExactMembers(),
         additive_members(),
         TreeMembers(),
-        AdditiveFeatureMembers(),
         FeatureMembers(),
         LocalMembers(),
-        AdditiveLocalMembers(),
         HybridMembers(),
+        AdditiveLocalMembers(),
+        AdditiveFeatureMembers(),
     )
 }
 

@@ -95,6 +95,7 @@ def on_rows(n_rows: int) -> dict[str, float]:
 
 
 def main() -> None:
+    """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["tables", "rows"])
     parser.add_argument("n_rows", nargs="?", type=int, default=1_000_000)

@@ -20,14 +20,11 @@ class DiscreteTargets:
     ----------
     n_values : int
         Number of distinct values, two or more.
-    spacing : float
-        Least distance between two of them, in units of y.
     whole : bool
         Whether all are whole numbers.
     """
 
     n_values: int
-    spacing: float
     whole: bool
 
     @classmethod
@@ -39,20 +36,14 @@ class DiscreteTargets:
         if not 2 <= len(values) <= min(MOST_VALUES, len(targets) / ROWS_A_VALUE):
             return None
         whole = bool((values == np.round(values)).all())
-        return cls(len(values), float(np.diff(values).min()), whole)
-
-    @property
-    def variance(self) -> float:
-        """Variance that rounding to the values gives, `spacing^2 / 12` (Sheppard, 1898)."""
-        return self.spacing**2 / 12
+        return cls(len(values), whole)
 
     def explain(self, name: str = "y") -> str:
         """What follows for a Gaussian law, in words."""
         kind = "distinct whole numbers" if self.whole else "distinct values"
         return (
             f"{name} has {self.n_values} {kind}: a Gaussian law puts chance between them, so that "
-            "its NLPD does not compare with that of a law of the values alone; the noise variance "
-            f"is at least that of rounding, {self.variance:.3g}"
+            "its NLPD does not compare with that of a law of the values alone"
         )
 
 

@@ -74,9 +74,6 @@ class MemberTask:
         Neighbours of local parts, frequencies of features.
     report : Progress
         Called with a line of progress at each stage.
-    least_noise : float
-        Least noise variance of a member, normalised units: that of rounding where targets take few
-        values.
     """
 
     whole: LocalProblem
@@ -87,7 +84,6 @@ class MemberTask:
     n_neighbours: int
     n_frequencies: int
     report: Progress
-    least_noise: float = 0.0
 
     @property
     def scored(self) -> Data:
@@ -157,11 +153,6 @@ class FittedMember:
         """The member with its scores of the rows that a task left out."""
         if task.held is not None:
             task.report(f"{name}: {len(task.held)} rows that were held out")
-        if task.whole.known_noise is None:
-            priors = tuple(
-                prior if prior.noise >= task.least_noise else prior.with_noise(task.least_noise)
-                for prior in priors
-            )
         scores = LeftOutScores.mixed([prior.left_out(task) for prior in priors], shares)
         return cls(name, priors, shares, scores, n_evaluations)
 

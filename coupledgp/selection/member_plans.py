@@ -22,11 +22,11 @@ KINDS: dict[str, MemberKind] = {
     for kind in (
         ExactMembers(),
         additive_members(),
-        AdditiveFeatureMembers(),
         FeatureMembers(),
         LocalMembers(),
-        AdditiveLocalMembers(),
         HybridMembers(),
+        AdditiveLocalMembers(),
+        AdditiveFeatureMembers(),
         TreeMembers(),
         TransformedMembers(),
     )

@@ -15,7 +15,7 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.constant_members import ConstantMembers, constant_means
-from coupledgp.selection.discrete_targets import DiscreteTargets, discrete_outputs
+from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.exact_members import computed
 from coupledgp.selection.member_kinds import FittedMember, MemberPlan, MemberTask
 
@@ -136,15 +136,8 @@ class MemberSearch:
         InvalidInputError
             The table has too few rows to hold some out.
         """
-        data, scale = self.problem.data, self.problem.units.scale
-        discrete = [DiscreteTargets.of(column) for column in data.targets.T]
-        rounding = [
-            one.variance / scale[k] ** 2 for k, one in enumerate(discrete) if one is not None
-        ]
-        given = (
-            self.normalize, self.trend, self.n_neighbours, self.n_frequencies, self.report,
-            max(rounding, default=0.0),
-        )  # fmt: skip
+        data = self.problem.data
+        given = self.normalize, self.trend, self.n_neighbours, self.n_frequencies, self.report
         if leaves_one_out:
             return MemberTask(self.problem, self.problem, None, *given)
         if len(data) < LEAST_ROWS:

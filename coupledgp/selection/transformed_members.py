@@ -85,7 +85,7 @@ def transformed_task(
     train = task.train.with_targets(transformed_data(task.train.data, transforms), units)
     whole = task.whole.with_targets(transformed_data(task.whole.data, transforms), units)
     held = None if task.held is None else transformed_data(task.held, transforms)
-    return replace(task, train=train, whole=whole, held=held, least_noise=0.0)
+    return replace(task, train=train, whole=whole, held=held)
 
 
 class TransformedMembers(MemberKind):

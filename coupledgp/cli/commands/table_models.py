@@ -15,16 +15,9 @@ from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
 from coupledgp.spectra import Spectrum
 
 CHOICES = (
-    "auto",
-    "exact",
-    "additive",
-    "local",
-    "hybrid",
-    "features",
-    "sparse-spectrum",
-    "trees",
-    "transformed",
-)
+    "auto", "exact", "additive", "trees", "transformed", "local", "hybrid", "features",
+    "sparse-spectrum", "additive-local", "additive-features",
+)  # fmt: skip
 # Names of models of the command line that are called otherwise in Python.
 NAMES = {"features": "sparse-spectrum"}
 # Options that only the sparse-spectrum model has.

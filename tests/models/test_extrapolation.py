@@ -186,13 +186,13 @@ def test_a_member_that_fails_leaves_the_others(monkeypatch):
 
     failing.names = ("gaussian", "matern-1/2")
     monkeypatch.setattr(ExactMembers, "search", failing)
-    gp = cgp.GPRegressor(random_state=0).fit(X, y)
+    gp = cgp.GPRegressor("exact", random_state=0).fit(X, y)
     names = [member.name for member in gp.choice_.members]
     assert len(names) == 4  # three kernels, and the better one with more noise
     assert not any("gaussian" in name or "1/2" in name for name in names)
     failing.names = TABLE_KERNELS
     with pytest.raises(NumericalError, match="has no factor"):
-        cgp.GPRegressor(random_state=0).fit(X, y)
+        cgp.GPRegressor("exact", random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("labels", [

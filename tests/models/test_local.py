@@ -173,11 +173,13 @@ def test_plans_follow_the_size_and_the_budget():
         return [plan.kind.name for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
     further = ["trees", "transformed"]
-    assert kinds(29) == ["exact"]
-    assert kinds(99) == ["exact", "transformed"]
-    assert kinds(100) == kinds(2000) == ["exact", *further]
-    assert kinds(2001) == kinds(5000) == ["exact", "sparse-spectrum", "hybrid", *further]
-    assert kinds(5001) == ["sparse-spectrum", "local", "hybrid", *further]
+    dense = ["exact", "additive"]
+    assert kinds(29) == dense
+    assert kinds(99) == [*dense, "transformed"]
+    assert kinds(100) == kinds(2000) == [*dense, *further]
+    assert kinds(2001) == kinds(5000) == [*dense, "sparse-spectrum", "hybrid", *further]
+    near = ["sparse-spectrum", "local", "hybrid", "additive-local", "additive-features"]
+    assert kinds(5001) == [*near, *further]
 
     def cost(name):
         return KINDS[name].forecast(Size(50_000, 8, 32, 64))

@@ -16,6 +16,7 @@ from coupledgp.inference.dense.system import StationarySystem
 from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for
+from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.spectra import parse_spectrum, spectrum_text
 
@@ -126,7 +127,7 @@ def test_it_is_a_member_where_distances_keep_their_axes():
     for dim, shared in ((MOST_AXES + 1, False), (3, True)):
         kept = kernels_for(dim, shared)
         assert kept == tuple(name for name in TABLE_KERNELS if name != "laplace")
-    many, few = (Size(1500, dim, 32, 64).forecast("exact") for dim in (MOST_AXES, MOST_AXES + 1))
+    many, few = (ExactMembers().forecast(Size(1500, dim, 32, 64)) for dim in (MOST_AXES, MOST_AXES + 1))
     assert few < 0.9 * many
 
 

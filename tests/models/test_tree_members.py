@@ -230,16 +230,6 @@ def test_a_constant_stands_in_where_all_members_err_more(tmp_path):
     assert cgp.load_model(tmp_path / "m").explain() == gp.explain()
 
 
-@pytest.mark.filterwarnings("ignore::coupledgp.errors.DiscreteTargetsWarning")
-def test_the_noise_of_counts_is_that_of_rounding_at_least():
-    counts = np.floor(3 * X[:, 0] + 3)
-    one = DiscreteTargets.of(counts)
-    assert (one.n_values, one.spacing, one.whole) == (6, 1.0, True)
-    gp = cgp.GPRegressor("exact", random_state=0).fit(np.round(X, 1), counts)
-    for process in gp.process_.members:
-        assert process.units.spread(process.noise.variance)[0] >= (1 - 1e-12) / 12
-
-
 @pytest.mark.parametrize("targets", [Y, np.ones(N), np.arange(float(N)), np.array([0.0, 1.0])])
 def test_other_targets_are_not_discrete(targets):
     assert DiscreteTargets.of(targets) is None

@@ -50,6 +50,7 @@ class AdditiveFeatureMembers(MemberKind):
     """
 
     name: ClassVar[str] = "additive-features"
+    complements: ClassVar[bool] = True
     local: ClassVar[bool] = False
 
     def suits(self, size: Size) -> bool:

@@ -92,6 +92,7 @@ class ExpressionMembers(MemberKind):
     name: str  # type: ignore[misc]
     kernels: tuple[Kernel, ...]
     leaves_one_out: ClassVar[bool] = True
+    complements: ClassVar[bool] = True
 
     def suits(self, size: Size) -> bool:
         several = 2 <= size.dim <= 2 * MOST_FACTORS and not size.shared

@@ -127,7 +127,8 @@ def test_it_is_a_member_where_distances_keep_their_axes():
     for dim, shared in ((MOST_AXES + 1, False), (3, True)):
         kept = kernels_for(dim, shared)
         assert kept == tuple(name for name in TABLE_KERNELS if name != "laplace")
-    many, few = (ExactMembers().forecast(Size(1500, dim, 32, 64)) for dim in (MOST_AXES, MOST_AXES + 1))
+    sizes = [Size(1500, dim, 32, 64) for dim in (MOST_AXES, MOST_AXES + 1)]
+    many, few = map(ExactMembers().forecast, sizes)
     assert few < 0.9 * many
 
 

@@ -30,6 +30,7 @@ from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
 Process = TypeVar("Process")
@@ -92,7 +93,10 @@ class AdditivePrior(DensePrior):
     def is_rough(self) -> bool:
         return self.parts.is_rough
 
-    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
+        spectrum = self.parts.structure.spectrum
+        if spectrum is not None and spectrum.metric != Metric.L2:
+            return None
         return parts_loadings(self.parts, self._own_tables.box, rng)
 
     def extent(self, points: Points) -> float:

@@ -55,6 +55,7 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import Spectrum, parse_spectrum
 
@@ -248,7 +249,9 @@ class StationaryPrior(DensePrior):
         scale = self.hyperparameters.lengthscale
         return in_lengthscales(a, scale, b), in_lengthscales(b, scale, b)
 
-    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings:
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
+        if self.spectrum.metric != Metric.L2:  # whose frequencies have no mean
+            return None
         hyper = self.hyperparameters
         middle = np.median(points, axis=0)
         return spectral_loadings(self.spectrum, hyper.outputscale, middle, hyper.lengthscale, rng)

@@ -14,6 +14,7 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.local_functions import LocalFunctions
 from coupledgp.gp.local_inverse import LocalInverse
 from coupledgp.gp.local_prior import (
@@ -45,6 +46,7 @@ from coupledgp.linalg.rounding import (
     coordinate_roundings,
     warn_if_imprecise,
 )
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import GaussianSpectrum
 
@@ -238,8 +240,11 @@ class LocalGP(NormalizedProcess):
     def is_rough(self) -> bool:
         return self.local_prior.is_rough
 
-    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> LocalFunctions:
-        """Functions by Matheron's rule with near rows."""
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions by Matheron's rule with near rows, or by joint laws without frequencies."""
+        spectrum = self.local_prior.structure.spectrum
+        if spectrum is not None and spectrum.metric != Metric.L2:
+            return super().draw_functions(n_functions, rng)
         return LocalFunctions.of(
             self.local_prior, self.table, self._targets, self.posterior, self.units, n_functions,
             rng,

@@ -7,7 +7,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.gp import exact
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.stationary import scaled_distances
 
 
 @pytest.mark.parametrize("dim", [1, 3, 4, 9])

@@ -36,10 +36,10 @@ from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
 class GPRegressor(TableRegressor):
     """Gaussian process regression that chooses its model and says why.
 
-    On up to 2000 rows it is an exact GP, a mixture over kernels of four smoothnesses; on up to 5000
-    a mixture of the one of greatest evidence with features of fitted frequencies, and with local
-    GPs that have them (`LocalGPRegressor`); on more rows a mixture of features and of local GPs
-    without and with them. From 100 rows on boosted trees stand beside these, with a GP of their
+    On up to 2000 rows it is an exact GP, a mixture over five kernels and three additive ones; on up
+    to 5000 a mixture of the best one of each with features of fitted frequencies, and with local
+    GPs that have them (`LocalGPRegressor`); on more rows a mixture of features, of local GPs
+    without and with them, and of features of columns and pairs. From 100 rows on boosted trees stand beside these, with a GP of their
     residuals, and from 30 rows on models of a transform of y where evidence prefers one. A member
     whose means err more than a constant has no weight. All have a linear trend whose size the
     evidence decides. The weights of the members are those of greatest density of rows that the fit
@@ -49,9 +49,10 @@ class GPRegressor(TableRegressor):
     Parameters
     ----------
     model
-        `"auto"`, or one or several of `"exact"`, `"local"`, `"hybrid"` (local and features),
-        `"sparse-spectrum"` (features alone), `"trees"` (boosted trees as a mean) and
-        `"transformed"` (models of a transform of y).
+        `"auto"`, or one or several of `"exact"`, `"additive"` (exact, with additive kernels),
+        `"local"`, `"hybrid"` (local and features), `"sparse-spectrum"` (features alone),
+        `"additive-features"` (features of columns and pairs), `"additive-local"` (local and these),
+        `"trees"` (boosted trees as a mean) and `"transformed"` (models of a transform of y).
     budget
         Seconds of one core that the fit may take, by a forecast from the size of the table. A
         member beyond it has a search of fewer iterations, at least a quarter, or is left out. If no

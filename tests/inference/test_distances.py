@@ -8,6 +8,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.gp import exact
 from coupledgp.inference.evidence.stationary import scaled_distances
+from coupledgp.metrics import Metric
 
 
 @pytest.mark.parametrize("dim", [1, 3, 4, 9])
@@ -17,8 +18,8 @@ def test_distances_are_those_of_differences(dim):
     a = 1e6 + rng.random((7, dim)).round(12)
     b = np.vstack([a[:3] + 1e-6, a[3:]])
     expected = np.sqrt(np.square(a[:, None] - b).sum(axis=2))
-    np.testing.assert_allclose(scaled_distances(a, b), expected, rtol=1e-14, atol=0)
-    assert scaled_distances(a[:0], b).shape == (0, 7)
+    np.testing.assert_allclose(scaled_distances(a, b, Metric.L2), expected, rtol=1e-14, atol=0)
+    assert scaled_distances(a[:0], b, Metric.L2).shape == (0, 7)
 
 
 def test_laws_in_blocks_are_those_of_one_solve(monkeypatch):

@@ -23,6 +23,8 @@ import torch
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from coupledgp.search.tables.local import Round
+from coupledgp.selection import expression_members
 from tests.stale_code import forget_stale_code
 
 sys.dont_write_bytecode = False  # as the variable would have it
@@ -95,6 +97,12 @@ def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over modules and tests, which are there for good."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _few_steps_of_additive_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let additive members of the front door search on few rows: their own tests search more."""
+    monkeypatch.setattr(expression_members, "EXPRESSION_MEMBER_ROUNDS", (Round(96, 8),))
 
 
 @pytest.fixture(autouse=True, scope="session")

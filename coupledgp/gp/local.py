@@ -241,9 +241,14 @@ class LocalGP(NormalizedProcess):
         return self.local_prior.is_rough
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
-        """Functions by Matheron's rule with near rows, or by joint laws without frequencies."""
-        spectrum = self.local_prior.structure.spectrum
-        if spectrum is not None and spectrum.metric != Metric.L2:
+        """Functions by Matheron's rule with near rows, or by joint laws without frequencies.
+
+        Joint laws also serve terms of columns, whose functions are others outside of the rows.
+        """
+        structure = self.local_prior.structure
+        spectrum = structure.spectrum
+        without = spectrum is not None and spectrum.metric != Metric.L2
+        if without or structure.additive is not None:
             return super().draw_functions(n_functions, rng)
         return LocalFunctions.of(
             self.local_prior, self.table, self._targets, self.posterior, self.units, n_functions,

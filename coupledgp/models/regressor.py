@@ -39,12 +39,13 @@ class GPRegressor(TableRegressor):
     On up to 2000 rows it is an exact GP, a mixture over five kernels and three additive ones; on up
     to 5000 a mixture of the best one of each with features of fitted frequencies, and with local
     GPs that have them (`LocalGPRegressor`); on more rows a mixture of features, of local GPs
-    without and with them, and of features of columns and pairs. From 100 rows on boosted trees stand beside these, with a GP of their
-    residuals, and from 30 rows on models of a transform of y where evidence prefers one. A member
-    whose means err more than a constant has no weight. All have a linear trend whose size the
-    evidence decides. The weights of the members are those of greatest density of rows that the fit
-    did not see (Yao and others, 2018), where a copy of the best member with more noise makes heavy
-    tails possible; on at most 200 rows hyperparameters are averaged over their posterior.
+    without and with them, and of features of columns and pairs. From 100 rows on boosted trees
+    stand beside these, with a GP of their residuals, and from 30 rows on models of a transform of y
+    where evidence prefers one. A member whose means err more than a constant has no weight. All
+    have a linear trend whose size the evidence decides. The weights of the members are those of
+    greatest density of rows that the fit did not see (Yao and others, 2018), where a copy of the
+    best member with more noise makes heavy tails possible; on at most 200 rows hyperparameters are
+    averaged over their posterior.
 
     Parameters
     ----------

@@ -30,7 +30,10 @@ def test_help_and_version(call):
         ([], r"Missing option '--target'"),
         (["-t", "price", "--drop", "flagg"], r"--drop: .*'flagg'.*did you mean 'flag'"),
         (["-t", "price", "--drop", "price"], r"--drop: expected columns besides the target"),
-        (["-t", "price", "--kernel", "gaus"], r"kernel: expected one of 'gaussian'.*got 'gaus'"),
+        (
+            ["-t", "price", "--kernel", "gaus"],
+            r"kernel: expected one .*'gaussian'.*got 'gaus'",
+        ),
         (["-t", "price", "--coupling", "ortogonal"], r"coupling: .*did you mean 'orthogonal'"),
         (["-t", "price", "--features", "sin"], r"features: expected one of 'fourier'"),
         (["-t", "price", "--dtype", "int8"], r"dtype: expected one of"),

@@ -13,13 +13,13 @@ from coupledgp.theory import expected_mse
 from tests.theory import assert_mean, z_score
 
 MAPS: dict[str, type[FeatureMap]] = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
-SEQUENCES = ("halton", "sobol")
+SEQUENCES, HALVES = ("halton", "sobol"), ("halton-half", "sobol-half")
 OLD = ("iid", "orthogonal")
 # Every law of directions with a closed form, with and without pairs and signs.
 COMPOSED = [
     text
     for text in available_couplings()
-    if text.split("+")[0] not in (*SEQUENCES, "simplex-plus", "quadrature")
+    if text.split("+")[0] not in (*SEQUENCES, *HALVES, "simplex-plus", "quadrature")
     and (text.split("+")[0] in OLD or text.split("+")[1:] in ([], ["pnc", "antithetic"]))
 ]
 REPETITIONS = 1500

@@ -88,8 +88,9 @@ def test_a_process_lives_where_its_features_live(
         expected, found = results_of(gp), results_of(other)
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-13, err_msg=name)
-        # Four means, two variances or covariances, draws and a prior: nothing but results.
-        shapes = {(7, 1), (7,), (7, 7), (7, 1, 3)}
+        # Four means, two variances or covariances, draws, their weights and a prior: only results.
+        n_weights = len(other.posterior.mean)
+        shapes = {(7, 1), (7,), (7, 7), (7, 1, 3), (7, 3), (n_weights, 3)}
         assert set(device.left) <= shapes, device.left
 
 

@@ -76,14 +76,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
-# Benchmarks, fuzz, wheels, other processors and the examples of the docs, an eighth of the time of
-# all tests: `make long`.
+# Benchmarks, fuzz, hostile files, magnitudes, wheels, clusters, other processors, scikit-learn's
+# checks, long simulations and the examples of the docs: `make long`.
 LONG = (
     "tests/test_processors.py", "tests/test_reproductions.py", "tests/test_soak.py",
     "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
     "tests/formats/test_fuzz_models.py::test_mutants_are_models_or_refused",
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
-    "tests/test_performance_suite.py",
+    "tests/test_performance_suite.py", "tests/hostile/", "tests/numbers/", "tests/outputs/",
+    "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
+    "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
+    "tests/models/test_choose_graph.py", "tests/models/test_botorch.py",
+    "tests/features/test_estimates.py", "tests/test_theory_simulation.py",
+    "tests/diagnostics/test_alternatives.py", "tests/models/test_alternatives.py",
 )  # fmt: skip
 
 

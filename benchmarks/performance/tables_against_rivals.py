@@ -8,7 +8,7 @@ process of its own, forked from this one after all imports, on the same rows and
   each group of them a system by itself;
 * gpboost: Vecchia approximation with 20 neighbours, Matern-3/2 with one lengthscale a column
   (exact below 1200 rows), a constant mean; left out where the package is not installed;
-* svgp: gpytorch's, as in `fitted_against_svgp.py`, for as long as ours took, at most `--svgp-seconds`;
+* svgp: gpytorch's, as in `fitted_against_svgp.py`, as long as ours took, at most `--svgp-seconds`;
 * catboost: `CatBoostRegressor`, its law as that of boosting; left out where it is not installed;
 * boosting: scikit-learn's `HistGradientBoostingRegressor`, its law Gaussian with the variance of
   residuals of five-fold cross-validation;

@@ -187,24 +187,20 @@ class WeightFunctions(DrawnFunctions):
         return self.units.samples(values.reshape(shape))
 
 
-@dataclass(frozen=True, eq=False)
 class ChosenFunctions(DrawnFunctions):
     """Functions of several members, each member's at their own places.
 
-    Attributes
+    Parameters
     ----------
-    parts : sequence of (IntArray, DrawnFunctions)
+    parts
         Places of a member's functions among all, and these.
-    n_functions : int
+    n_functions
+        Number of all functions. Their deviation error is the greatest of the members.
     """
 
-    parts: Sequence[tuple[IntArray, DrawnFunctions]]
-    n_functions: int
-
-    @property
-    def deviation_error(self) -> float:  # type: ignore[override]
-        """The greatest of the members."""
-        return max(functions.deviation_error for _, functions in self.parts)
+    def __init__(self, parts: Sequence[tuple[IntArray, DrawnFunctions]], n_functions: int) -> None:
+        self.parts, self.n_functions = parts, n_functions
+        self.deviation_error = max(functions.deviation_error for _, functions in parts)
 
     def __call__(self, points: Points) -> FloatArray:
         found = [(places, functions(points)) for places, functions in self.parts]
@@ -214,59 +210,22 @@ class ChosenFunctions(DrawnFunctions):
         return values
 
 
-@dataclass(frozen=True, eq=False)
 class MappedFunctions(DrawnFunctions):
-    """Functions `g^-1(f)` of drawn functions f.
+    """Functions of which each value is a function of a point and of a drawn value f there.
 
-    Attributes
+    Parameters
     ----------
-    inner : DrawnFunctions
+    inner
         The functions f.
-    back : callable
-        Values (p, k, n) of `g^-1` at values (p, k, n).
+    to_targets
+        Values (p, k, n) at points (p, ...) and values (p, k, n) of f.
     """
 
-    inner: DrawnFunctions
-    back: Callable[[FloatArray], FloatArray]
-
-    @property
-    def n_functions(self) -> int:  # type: ignore[override]
-        """Number of functions."""
-        return self.inner.n_functions
-
-    @property
-    def deviation_error(self) -> float:  # type: ignore[override]
-        """That of f."""
-        return self.inner.deviation_error
+    def __init__(
+        self, inner: DrawnFunctions, to_targets: Callable[[Points, FloatArray], FloatArray]
+    ) -> None:
+        self.inner, self.to_targets = inner, to_targets
+        self.n_functions, self.deviation_error = inner.n_functions, inner.deviation_error
 
     def __call__(self, points: Points) -> FloatArray:
-        return self.back(self.inner(points))
-
-
-@dataclass(frozen=True, eq=False)
-class ShiftedFunctions(DrawnFunctions):
-    """Functions `m + f` of drawn functions f and a mean m.
-
-    Attributes
-    ----------
-    inner : DrawnFunctions
-        The functions f.
-    mean : callable
-        Means (p, k) at points.
-    """
-
-    inner: DrawnFunctions
-    mean: Callable[[Points], FloatArray]
-
-    @property
-    def n_functions(self) -> int:  # type: ignore[override]
-        """Number of functions."""
-        return self.inner.n_functions
-
-    @property
-    def deviation_error(self) -> float:  # type: ignore[override]
-        """That of f."""
-        return self.inner.deviation_error
-
-    def __call__(self, points: Points) -> FloatArray:
-        return self.inner(points) + self.mean(points)[:, :, None]
+        return self.to_targets(points, self.inner(points))

@@ -11,7 +11,7 @@ numbers (p,) for graphs. Estimators turn a user's tables and labels into points.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -190,6 +190,15 @@ class Data:
         """The observations at places (m,) in the order of all batches, as one batch."""
         weights = None if self.weights is None else self.weights.take(rows)
         return Data.of(self.points[rows], self.targets[rows], weights=weights)
+
+    def mapped(self, targets: Callable[[Points, FloatArray], FloatArray]) -> Data:
+        """The same rows with a function of their points and targets for targets (n, k)."""
+        return Data(
+            tuple(
+                Batch(part.points, targets(part.points, part.targets), part.weights)
+                for part in self.batches
+            )
+        )
 
     def as_one_batch(self) -> Data:
         """The same observations in one batch."""

@@ -5,20 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import as_member, restored_process
+from coupledgp.gp.mixture import as_member
 from coupledgp.gp.protocol import (
     Arrays,
-    Batch,
     Data,
     GaussianProcess,
     Header,
@@ -27,28 +25,25 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
     finite_answer,
-    training_data,
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
 from coupledgp.gp.target_maps import MappedMarginals, ToTargets
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
-from coupledgp.gp.units import Units
+from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import MOST_NAMED
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
-from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 
-OBSERVED = "y_observed"
 # Share of parts without sane moments in a mixture from which a warning is given.
 LEAST_CLIPPED = 0.01
 
 
 @as_member
 @dataclass(frozen=True, eq=False, repr=False)
-class TransformedGP(GaussianProcess):
+class TransformedGP(WrappedGP):
     """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
 
     Quantiles, samples and densities are those of z, mapped: exact. Mean and covariance are moments
@@ -64,19 +59,16 @@ class TransformedGP(GaussianProcess):
         The transform g of each of the k outputs.
     log_jacobian : float
         Sum of `log g'(y)` over all observations, each as often as it counts.
-    units : Units
-        Units of z.
     rows : Data or None
         Observations of y; None if they were not kept.
     span : Span or None
         Where the observations of y are, beyond which moments are clipped; None for old files.
     """
 
-    inner: GaussianProcess
+    observed: ClassVar[str] = "y_observed"
+
     transforms: tuple[TargetTransform, ...]
     log_jacobian: float
-    units: Units
-    rows: Data | None
     span: Span | None = None
 
     @classmethod
@@ -86,19 +78,11 @@ class TransformedGP(GaussianProcess):
         """A process of transformed targets of data, `transformed_data(rows, transforms)`."""
         slopes = log_jacobian(rows, transforms)
         span = Span.of(rows.targets)
-        return cls(inner, tuple(transforms), slopes, inner.units, rows, span)
+        return cls(inner, rows, tuple(transforms), slopes, span)
 
-    def around(self, inner: GaussianProcess) -> TransformedGP:
-        """The same transforms around another process of the same data."""
-        rows = self.rows if has_data(inner) else None
-        return replace(self, inner=inner, units=inner.units, rows=rows)
-
-    def with_data(self, rows: Data) -> TransformedGP:
-        """The process with the observations that it was given, where it did without them."""
-        inner = self.inner
-        if not has_data(inner):
-            inner = inner.with_data(transformed_data(rows, self.transforms))
-        return replace(self, inner=inner, rows=rows)
+    def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
+        """Values z of observations of y."""
+        return forward(targets, self.transforms)
 
     @property
     def to_targets(self) -> ToTargets:
@@ -112,23 +96,6 @@ class TransformedGP(GaussianProcess):
     def targets_left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of y given other groups: those of z, mapped."""
         return self.left_out(groups, rows).mapped(self.to_targets)
-
-    def row_keys(self, points: Points) -> Points:
-        return self.inner.row_keys(points)
-
-    @property
-    def data(self) -> Data:
-        return training_data(self.rows)
-
-    @property
-    def noise(self) -> Likelihood:
-        """Law of observations z given f."""
-        return self.inner.noise
-
-    @property
-    def hyperparameters(self) -> Any:
-        """Hyperparameters of the inner process."""
-        return self.inner.hyperparameters
 
     def summary(self) -> dict[str, Any]:
         """Hyperparameters by name; variances (k,) are in units of z squared."""
@@ -200,10 +167,6 @@ class TransformedGP(GaussianProcess):
         laws = [PredictiveLaw(*part) for part in zip(found.means, found.variances, strict=True)]
         return self._mixed(laws, found.shares, "variance")
 
-    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """Correlations (m, m) of the residuals of z, each given other groups."""
-        return self.inner.left_out_correlation(groups, rows)
-
     def _warn_if_clipped(self, shares: FloatArray) -> None:
         """Warn of points at which parts of the law of these shares (p,) have no sane moments."""
         rows = np.flatnonzero(shares > LEAST_CLIPPED)
@@ -233,7 +196,9 @@ class TransformedGP(GaussianProcess):
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         """Functions `g^-1(f)`, medians of observations as random functions of their points."""
-        return MappedFunctions(self.inner.draw_functions(n_functions, rng), self._back)
+        return MappedFunctions(
+            self.inner.draw_functions(n_functions, rng), lambda _, values: self._back(values)
+        )
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
@@ -273,48 +238,31 @@ class TransformedGP(GaussianProcess):
         assert found.spread is not None
         return found.spread
 
-    def exact(self) -> TransformedGP:
-        exact = self.inner.exact()
-        return self if exact is self.inner else self.around(exact)
-
     def exact_problem(self) -> Problem:
         """Prior and data of the exact process of z."""
         return self.inner.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> TransformedGP:
         """Return the same prior given other data, whose targets the same transforms map."""
-        values = transformed_data(data, self.transforms)
-        inner = self.inner.conditioned(values, renormalize=renormalize)
-        return TransformedGP.of(inner, self.transforms, data)
+        given = super().conditioned(data, renormalize=renormalize)
+        return TransformedGP.of(given.inner, self.transforms, data)
 
     def updated(self, data: Data) -> TransformedGP:
         """Return the process given further data too, whose targets the same transforms map."""
-        inner = self.inner.updated(transformed_data(data, self.transforms))
-        slopes = self.log_jacobian + log_jacobian(data, self.transforms)
-        rows = None if self.rows is None else self.rows.followed_by(data)
-        span = None if self.span is None else self.span.joined(Span.of(data.targets))
-        return TransformedGP(inner, self.transforms, slopes, inner.units, rows, span)
-
-    def redrawn(self, coupling: Any, size: int, seed: int) -> TransformedGP:
-        return self.around(self.inner.redrawn(coupling, size, seed))
-
-    def on(self, device: torch.device) -> TransformedGP:
-        return replace(self, inner=self.inner.on(device))
-
-    def without_data(self) -> TransformedGP:
-        return self.around(self.inner.without_data())
+        return replace(
+            super().updated(data),
+            log_jacobian=self.log_jacobian + log_jacobian(data, self.transforms),
+            span=None if self.span is None else self.span.joined(Span.of(data.targets)),
+        )
 
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of the inner process, and the transforms, for a file."""
-        header, arrays = self.inner.state()
-        if self.rows is not None:
-            arrays[OBSERVED] = self.rows.targets
+        header, arrays = super().state()
         if self.span is not None:
             arrays |= {"target_low": self.span.low, "target_high": self.span.high}
         header |= {
             "target_transforms": [text_of(t, "target_transform") for t in self.transforms],
             "log_jacobian": self.log_jacobian,
-            "inner": type(self.inner).__name__,
         }
         return header, arrays
 
@@ -322,10 +270,7 @@ class TransformedGP(GaussianProcess):
     def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        inner_kind = entries.text("inner")
-        if header.get("process", cls.__name__) == cls.__name__:
-            header = {**header, "process": inner_kind}
-        inner = restored_process(header, arrays)
+        inner, rows = cls.stored_parts(header, arrays)
         k = inner.units.n_outputs
         texts = require_type(entries.value("target_transforms"), list, "target_transforms")
         if len(texts) != k:
@@ -333,19 +278,15 @@ class TransformedGP(GaussianProcess):
         transforms = tuple(TARGET_TRANSFORMS.parse(text, "target_transform") for text in texts)
         if any(transform.is_free for transform in transforms):
             raise ModelFileError("target_transforms: expected fitted ones, got one without shape")
-        rows = None
-        if OBSERVED in arrays:
-            data = inner.data
-            targets = entries.floats(OBSERVED, len(data), k).numpy()
-            rows = Data.of(data.points, targets, weights=data.weights)
-            transformed_data(rows, transforms)  # which refuses targets outside of the domain
+        if rows is not None:
+            forward(rows.targets, transforms)  # which refuses targets outside of the domain
         slopes, span = entries.number("log_jacobian"), None
         if "target_low" in arrays:
             ends = (entries.floats(name, k).numpy() for name in ("target_low", "target_high"))
             span = Span(*ends)
             if (span.low > span.high).any():
                 raise ModelFileError("target_low: expected at most target_high, got more")
-        return cls(inner, transforms, slopes, inner.units, rows, span)
+        return cls(inner, rows, transforms, slopes, span)
 
 
 def untransformed(process: GaussianProcess) -> GaussianProcess:
@@ -365,11 +306,6 @@ def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, floa
     ]
 
 
-def has_data(process: GaussianProcess) -> bool:
-    """Whether a process of a table has kept its observations."""
-    return getattr(process, "rows", None) is not None
-
-
 def forward(targets: FloatArray, transforms: Sequence[TargetTransform]) -> FloatArray:
     """Values z (n, k) of targets (n, k).
 
@@ -386,12 +322,7 @@ def forward(targets: FloatArray, transforms: Sequence[TargetTransform]) -> Float
 
 def transformed_data(data: Data, transforms: Sequence[TargetTransform]) -> Data:
     """The same observations with values z for targets y, in the same batches."""
-    return Data(
-        tuple(
-            Batch(batch.points, forward(batch.targets, transforms), batch.weights)
-            for batch in data.batches
-        )
-    )
+    return data.mapped(lambda _, targets: forward(targets, transforms))
 
 
 def log_jacobian(data: Data, transforms: Sequence[TargetTransform]) -> float:

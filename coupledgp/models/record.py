@@ -13,7 +13,7 @@ from coupledgp.features.sklearn import Columns, Fitted
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.seen import Seen
-from coupledgp.gp.transformed import has_data
+from coupledgp.gp.wrapped import has_data
 from coupledgp.random import FloatArray
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a

@@ -21,7 +21,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import check_integer, check_number, require_type
 from coupledgp.gp.state import TEXTS, text_of
-from coupledgp.gp.transformed import has_data
+from coupledgp.gp.wrapped import has_data
 from coupledgp.models.record import FittedModel
 from coupledgp.search.averaging import HyperparameterPrior
 

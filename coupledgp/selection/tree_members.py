@@ -68,7 +68,7 @@ class TreeModel(MemberPrior):
     def process(self, problem: LocalProblem, normalize: bool) -> FrozenMeanGP:
         data = residuals(problem.data, self.mean)
         inner = self.base.process(problem.with_targets(data, self.units), normalize)
-        return FrozenMeanGP.of(inner, self.mean, problem.data)
+        return FrozenMeanGP(inner, problem.data, self.mean)
 
     def left_out(self, task: MemberTask) -> LeftOutScores:
         own = residual_task(task, self.mean, self.units)

@@ -1,0 +1,163 @@
+"""A Gaussian process of which the law of y is made: what it passes on, and what it keeps."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from numpy.typing import ArrayLike
+
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    GaussianProcess,
+    Header,
+    Points,
+    training_data,
+)
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.units import Units
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WrappedGP(GaussianProcess):
+    """A law of y by a process of other observations, which it wraps.
+
+    A class states how observations of y become those of the inner process (`inner_targets`), and
+    the laws of y. What is passed on to the inner process, and data, files and devices, are here.
+
+    Attributes
+    ----------
+    inner : GaussianProcess
+        The process that is wrapped.
+    rows : Data or None
+        Observations of y; None if they were not kept.
+    units : Units
+        Those of the inner process.
+    """
+
+    # Name of the targets y in a file, beside those of the inner process.
+    observed: ClassVar[str]
+
+    inner: GaussianProcess
+    rows: Data | None
+    units: Units = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", self.inner.units)
+
+    @abstractmethod
+    def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
+        """Observations (n, k) of the inner process for those of y at its rows.
+
+        Raises
+        ------
+        InvalidInputError
+            An observation of y has none.
+        """
+
+    def inner_data(self, data: Data) -> Data:
+        """The same observations for the inner process, in the same batches."""
+        return data.mapped(self.inner_targets)
+
+    def around(self, inner: GaussianProcess) -> Self:
+        """The same law around another process of the same data."""
+        return replace(self, inner=inner, rows=self.rows if has_data(inner) else None)
+
+    def with_data(self, rows: Data) -> Self:
+        """The process with the observations that it was given, where it did without them."""
+        inner = self.inner
+        if not has_data(inner):
+            inner = inner.with_data(self.inner_data(rows))
+        return replace(self, inner=inner, rows=rows)
+
+    def row_keys(self, points: Points) -> Points:
+        return self.inner.row_keys(points)
+
+    @property
+    def data(self) -> Data:
+        return training_data(self.rows)
+
+    @property
+    def noise(self) -> Likelihood:
+        """Law of observations of the inner process given f."""
+        return self.inner.noise
+
+    @property
+    def hyperparameters(self) -> Any:
+        """Hyperparameters of the inner process."""
+        return self.inner.hyperparameters
+
+    def summary(self) -> dict[str, Any]:
+        """Hyperparameters of the inner process by name."""
+        return self.inner.summary()
+
+    @property
+    def log_evidence(self) -> float:
+        return self.inner.log_evidence
+
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
+        """Correlations (m, m) of the residuals of the inner process, each given other groups."""
+        return self.inner.left_out_correlation(groups, rows)
+
+    def prior(self, points: Points) -> FloatArray:
+        """Prior covariance (p, p, k) of the inner process, units of y squared."""
+        return self.inner.prior(points)
+
+    def exact(self) -> Self:
+        exact = self.inner.exact()
+        return self if exact is self.inner else self.around(exact)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> Self:
+        """Return the same law, about the inner process given other data."""
+        inner = self.inner.conditioned(self.inner_data(data), renormalize=renormalize)
+        return replace(self, inner=inner, rows=data)
+
+    def updated(self, data: Data) -> Self:
+        """Return the process given further data too; the law about the inner process stays."""
+        inner = self.inner.updated(self.inner_data(data))
+        return replace(
+            self, inner=inner, rows=None if self.rows is None else self.rows.followed_by(data)
+        )
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> Self:
+        return self.around(self.inner.redrawn(coupling, size, seed))
+
+    def on(self, device: torch.device) -> Self:
+        return replace(self, inner=self.inner.on(device))
+
+    def without_data(self) -> Self:
+        return self.around(self.inner.without_data())
+
+    def state(self) -> tuple[Header, Arrays]:
+        """Values and arrays of the inner process, and the observations of y, for a file."""
+        header, arrays = self.inner.state()
+        if self.rows is not None:
+            arrays[self.observed] = self.rows.targets
+        header["inner"] = type(self.inner).__name__
+        return header, arrays
+
+    @classmethod
+    def stored_parts(cls, header: Header, arrays: Arrays) -> tuple[GaussianProcess, Data | None]:
+        """The inner process of a file and the observations of y in it, if they are there."""
+        entries = Entries(header, arrays)
+        kind = entries.text("inner")
+        # A mixture states the kind of its members there.
+        if header.get("process", cls.__name__) == cls.__name__:
+            header = {**header, "process": kind}
+        inner = restored_process(header, arrays)
+        if cls.observed not in arrays:
+            return inner, None
+        data = inner.data
+        targets = entries.floats(cls.observed, len(data), inner.units.n_outputs).numpy()
+        return inner, Data.of(data.points, targets, weights=data.weights)
+
+
+def has_data(process: GaussianProcess) -> bool:
+    """Whether a process of a table has kept its observations."""
+    return getattr(process, "rows", None) is not None

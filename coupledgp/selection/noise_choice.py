@@ -186,8 +186,11 @@ def _tried(
     ranks = [_rank_correlation(column, std) for column in points.T]
     column = int(np.argmax(np.abs(ranks)))
     low, high = (float(end) for end in np.percentile(std, ENDS))
-    told = low, high, column, ranks[column], tail.degrees
-    return varying, NoiseChoice(True, "", *found, *told)
+    told = NoiseChoice(
+        True, "", *found, low=low, high=high, column=column, correlation=float(ranks[column]),
+        degrees=tail.degrees,
+    )  # fmt: skip
+    return varying, told
 
 
 def _left_out_rows(process: GaussianProcess, seed: int) -> tuple[LeftOutRows, FloatArray]:

@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.sklearn import FittedToTable
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.varying_noise import constant_noise
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.linalg.rounding import levels_to_caller
@@ -136,7 +137,8 @@ class Explained(FittedToTable[FittedModel]):
             return explanation.importance(ends[1] - ends[0], self.fitted_.ndim, n_paired)
 
     def _explanation(self, grid: int, random_state: Any) -> Explanation:
-        return Explanation(self.fitted_.process, self._units(grid), draw_seed(random_state))
+        process = constant_noise(self.fitted_.process)
+        return Explanation(process, self._units(grid), draw_seed(random_state))
 
     def _units(self, grid: int) -> list[Unit]:
         """Parts of the table with their laws in the training rows."""

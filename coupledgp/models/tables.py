@@ -22,6 +22,7 @@ from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.units import LEAST_CONSTANT, are_constant
+from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.linalg.rounding import levels_to_caller
@@ -376,6 +377,8 @@ def _columns_from(header: Header, n_encoded: int | None) -> Columns:
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:
     """The process of a table that the header and arrays of a file describe."""
+    if ENTRY in header:
+        return VaryingNoiseGP.from_state(header, arrays)
     if "target_transforms" in header:
         return TransformedGP.from_state(header, arrays)
     return restored_process(header, arrays)

@@ -81,11 +81,11 @@ class StudentT(Likelihood):
 
 @pytest.fixture
 def own_likelihoods():
-    register_likelihood("poisson", Poisson)
-    register_likelihood("student-t", StudentT)
+    register_likelihood("counts", Poisson)
+    register_likelihood("tails", StudentT)
     yield
-    LIKELIHOODS.unregister("poisson")
-    LIKELIHOODS.unregister("student-t")
+    LIKELIHOODS.unregister("counts")
+    LIKELIHOODS.unregister("tails")
 
 
 def given(prior, likelihood, targets, offset=0.0):

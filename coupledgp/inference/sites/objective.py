@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -54,16 +53,14 @@ class LaplaceObjective(VectorObjective):
 
     def likelihood_at(self, logarithms: Tensor) -> Likelihood:
         """The likelihood with other parameters (q - n_variables,), which may require gradients."""
-        names = list(self.likelihood.parameters)
-        values = dict(zip(names, logarithms.exp(), strict=True))
-        return replace(self.likelihood, **values) if names else self.likelihood  # type: ignore[type-var]
+        values = zip(self.likelihood.parameters, logarithms.exp(), strict=True)
+        return self.likelihood.with_parameters(dict(values))
 
     def likelihood_of(self, variables: FloatArray) -> Likelihood:
         """The likelihood of variables (q,), its parameters numbers."""
-        names = list(self.likelihood.parameters)
         values = np.exp(variables[self.n_variables :]).tolist()
-        own = dict(zip(names, values, strict=True))
-        return replace(self.likelihood, **own) if names else self.likelihood  # type: ignore[type-var]
+        own = zip(self.likelihood.parameters, values, strict=True)
+        return self.likelihood.with_parameters(dict(own))
 
     def box(self, start: FloatArray) -> Box:
         """Box of the variables in a run, which are logarithms."""

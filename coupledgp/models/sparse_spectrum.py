@@ -71,6 +71,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
 
     Parameters
     ----------
+    kernel
+        A stationary kernel, or an expression of kernels or its text, each term of which has
+        features of its own (docs/kernels.md, "Features of expressions"). Parameters of scales, and
+        those that shape the frequencies of one kernel, keep their defaults beside an expression.
     features
         `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m),
         `"importance-laplace"` (the same, frequencies drawn where the training rows need them, see

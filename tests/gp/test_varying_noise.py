@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from scipy import special, stats
 
 import coupledgp as cgp
@@ -16,13 +17,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.tails import NORMAL, Tail
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Log
-from coupledgp.gp.variance_field import VarianceField, variance_columns
+from coupledgp.gp.variance_field import VarianceField, variance_columns, variance_features
 from coupledgp.gp.varying_noise import VaryingNoiseGP, constant_noise, inner_parts
 from coupledgp.gp.wrapped import innermost
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli
 from coupledgp.search.latent import one_row
-from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
+from coupledgp.search.tables.variance_field import LeftOutRows, VarianceObjective, fit_variance
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 
@@ -235,3 +236,40 @@ def test_the_same_seed_gives_the_same_bits():
     (field, tail), (again, same) = fit_variance(rows, 3), fit_variance(rows, 3)
     np.testing.assert_array_equal(field.weights, again.weights)
     assert tail == same
+
+
+def test_the_factor_is_the_mean_over_weights():
+    field, columns = bent_field(), RNG.uniform(-1, 1, (3, 4))
+    weights = field.weights + RNG.normal(size=(20000, 11)) @ field.root.T
+    frequencies = torch.as_tensor(field.frequencies)
+    features = variance_features(torch.as_tensor(columns), frequencies).numpy()
+    draws = np.exp(field.level + features @ weights.T)
+    error = draws.std(axis=1) / np.sqrt(draws.shape[1])
+    gap = draws.mean(axis=1) - np.exp(field.log_factor(columns))
+    assert np.all(np.abs(gap) < 4.5 * error)
+
+
+def test_factors_without_a_row_are_those_of_a_fit_without_it():
+    rows, _ = known(60, np.inf, 1.0, 4)
+    inputs = torch.as_tensor(rows.columns)
+    frequencies = torch.as_tensor(np.random.default_rng(0).normal(size=(3, 4)))
+
+    def objective(own):
+        return VarianceObjective(inputs[own], frequencies, rows.squares[own])
+
+    every = np.arange(60)
+    whole = objective(every)
+    wide = replace(
+        bent_field(), low=np.full(4, -np.inf), high=np.full(4, np.inf), level=np.zeros(1)
+    )
+    _, left_out = whole.field(whole.means, wide)
+    own, _ = whole.field(whole.means, wide)
+    gaps, seen = [], []
+    for row in range(10):
+        part = objective(np.delete(every, row))
+        field, _ = part.field(whole.means, wide)
+        expected = field.log_factor(rows.columns[[row]])[0]
+        gaps.append(left_out[row] - expected)
+        seen.append(own.log_factor(rows.columns[[row]])[0] - expected)
+    # The other sites are held, which leaves a gap of second order.
+    assert np.abs(gaps).max() < 0.3 * np.abs(seen).max()

@@ -240,18 +240,11 @@ def inner_parts(process: GaussianProcess, groups: ArrayLike, rows: ArrayLike) ->
     Raises
     ------
     InvalidInputError
-        The process has several outputs, weights of rows, or laws of another kind.
+        Its laws of single observations are of another kind.
     """
-    kept = "use noise='constant'"
-    if process.units.n_outputs > 1:
-        raise InvalidInputError(f"noise: expected one output to let its noise vary; {kept}")
-    if process.data.weights is not None:
-        raise InvalidInputError(
-            f"noise: expected rows without weights or known noise to let it vary; {kept}"
-        )
     if process.parts_of_law(process.data.points[:1]) is None:
         raise InvalidInputError(
             f"noise: expected a model with normal laws to let its noise vary, got a "
-            f"{type(process).__name__}; {kept}"
+            f"{type(process).__name__}; use noise='constant'"
         )
     return process.targets_left_out(groups, rows)

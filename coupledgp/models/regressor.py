@@ -33,7 +33,13 @@ from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
-from coupledgp.selection.noise_choice import NOISES, NoiseChoice, noise_seconds, with_noise
+from coupledgp.selection.noise_choice import (
+    NOISES,
+    NoiseChoice,
+    check_varying,
+    noise_seconds,
+    with_noise,
+)
 
 
 @estimator
@@ -132,6 +138,8 @@ class GPRegressor(TableRegressor):
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
         budget, wanted = check_positive(self.budget, "budget"), self._kinds()
+        if self.noise == "varying":
+            budget -= noise_seconds(n_rows, n_columns)
         if self.kernel is None:
             transforms = self.target_transform is None and not self.targets_are_given
             return plan_members(size, wanted, budget, transforms)
@@ -171,15 +179,8 @@ class GPRegressor(TableRegressor):
         record = super()._fit(X, y, *weights, **further)
         if self.noise == "constant" or self.targets_are_given:
             return record
-        data = record.process.data
-        seconds = record.results["forecast_"] + noise_seconds(*data.points.shape)
-        if seconds > self.budget:
-            if self.noise == "varying":
-                raise InvalidInputError(
-                    f"budget: a model with noise that varies would take about {seconds:.0f} s of "
-                    f"one core, more than the budget of {self.budget:g} s; raise the budget, or "
-                    "use noise='constant'"
-                )
+        seconds = record.results["forecast_"] + noise_seconds(*record.process.data.points.shape)
+        if self.noise == "auto" and seconds > self.budget:
             return record
         with reporter("fit", self.progress) as report:
             report("noise that varies")
@@ -199,6 +200,8 @@ class GPRegressor(TableRegressor):
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         check_choice(self.trend, TRENDS, "trend")
+        if self.noise == "varying":
+            check_varying(data)
         plans = self.forecast(*data.points.shape)
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.boosted_trees import folds_of
-from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.variance_field import variance_columns
 from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts
 from coupledgp.random import FloatArray
@@ -111,40 +111,43 @@ def with_noise(
     InvalidInputError
         The noise is to vary, and the targets or the process do not allow it.
     """
-    if wanted == "auto":
-        reason = _against(process)
-        if reason:
-            return process, NoiseChoice(False, reason)
-        try:
-            return _tried(process, seed, always=False)
-        except NumericalError as error:
-            return process, NoiseChoice(False, f"no factor on it was found ({error})")
-    n = len(process.data)
-    if n < FEWEST_ROWS:
-        raise InvalidInputError(
-            f"noise: expected at least {FEWEST_ROWS} rows for 'varying', since a variance is not "
-            f"known from fewer residuals, got {n}"
-        )
-    for name, one in discrete_outputs(process.data.targets).items():
-        raise InvalidInputError(
-            f"noise: expected 'constant' for targets of few values, got 'varying'; "
-            f"{one.explain(name)}"
-        )
-    return _tried(process, seed, always=True)
+    if wanted == "varying":
+        check_varying(process.data)
+        return _tried(process, seed, always=True)
+    reason = reason_against(process.data, LEAST_ROWS)
+    if reason:
+        return process, NoiseChoice(False, reason)
+    try:
+        return _tried(process, seed, always=False)
+    except NumericalError as error:
+        return process, NoiseChoice(False, f"no factor on it was found ({error})")
 
 
-def _against(process: GaussianProcess) -> str:
-    """Why the noise of a process is not let vary unless asked for; empty if nothing is against."""
-    data = process.data
-    if len(data) < LEAST_ROWS:
-        return f"{len(data)} rows are less than {LEAST_ROWS}"
+def reason_against(data: Data, least_rows: int) -> str:
+    """Why noise of observations of these data cannot vary; empty if nothing is against it."""
+    if len(data) < least_rows:
+        return f"{len(data)} rows are less than {least_rows}"
     if discrete_outputs(data.targets):
         return "y takes few values, on which a density has no bound"
-    if process.units.n_outputs > 1:
+    if data.targets.shape[1] > 1:
         return "y has several outputs"
     if data.weights is not None:
         return "rows have weights or known noise"
     return ""
+
+
+def check_varying(data: Data) -> None:
+    """Refuse data on which noise cannot vary, even where that is asked for.
+
+    Raises
+    ------
+    InvalidInputError
+        There are few rows, few values, several outputs, or weights of rows.
+    """
+    reason = reason_against(data, FEWEST_ROWS)
+    if reason:
+        raise InvalidInputError(f"noise: expected 'constant' or 'auto', since {reason}, got "
+                                "'varying'")  # fmt: skip
 
 
 def noise_gains(rows: LeftOutRows, points: FloatArray, seed: int) -> FloatArray:
@@ -177,20 +180,23 @@ def _tried(
 ) -> tuple[GaussianProcess, NoiseChoice]:
     rows, points = _left_out_rows(process, seed)
     gains = noise_gains(rows, points, seed)
-    found = float(gains.mean()), standard_error(gains), len(gains)
-    if not (always or pays(gains)):
-        return process, NoiseChoice(False, "", *found)
+    choice = NoiseChoice(
+        always or pays(gains),
+        gain=float(gains.mean()),
+        error=standard_error(gains),
+        n_scored=len(gains),
+    )
+    if not choice.varies:
+        return process, choice
     field, tail = fit_variance(rows, seed)
     varying = VaryingNoiseGP(process, process.data, field, tail)
     std = np.sqrt(varying.scaled(points, rows.law).variance[:, 0])
     ranks = [_rank_correlation(column, std) for column in points.T]
     column = int(np.argmax(np.abs(ranks)))
     low, high = (float(end) for end in np.percentile(std, ENDS))
-    told = NoiseChoice(
-        True, "", *found, low=low, high=high, column=column, correlation=float(ranks[column]),
-        degrees=tail.degrees,
-    )  # fmt: skip
-    return varying, told
+    return varying, replace(
+        choice, low=low, high=high, column=column, correlation=ranks[column], degrees=tail.degrees
+    )
 
 
 def _left_out_rows(process: GaussianProcess, seed: int) -> tuple[LeftOutRows, FloatArray]:

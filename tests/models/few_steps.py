@@ -5,7 +5,9 @@ from functools import partial
 
 import pytest
 
+from coupledgp.search.minimise import Stopping
 from coupledgp.search.tables import spectra as fit_spectrum
+from coupledgp.search.tables import variance_field
 from coupledgp.search.tables.local import Round
 from coupledgp.selection import exact_members, near_members, tree_members
 
@@ -32,3 +34,5 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "LOCAL_ROUNDS", rounds)
     patch.setattr(near_members, "FITTING_ROUNDS", rounds)
     patch.setattr(near_members, "SCREENING", rounds[:1])
+    patch.setattr(variance_field, "STOPPING", Stopping(6))
+    patch.setattr(variance_field, "FREQUENCIES", 4)

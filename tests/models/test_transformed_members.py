@@ -142,7 +142,7 @@ def test_laws_of_left_out_rows_are_those_of_targets():
     crps = integrate.quad(square, -4.0, 30.0, points=[0.0, 0.8, 2.0], limit=200)[0]
     assert law.crps(np.array([[0.8]]))[0, 0] == pytest.approx(crps, rel=1e-3)
     grid = np.linspace(-4, 30, 200_001)
-    chances = law._chances(np.broadcast_to(grid, (1, 1, grid.size)).copy())[0, 0]
+    chances = law.cdf(np.broadcast_to(grid, (1, 1, grid.size)).copy())[0, 0]
     width = np.interp(0.95, chances, grid) - np.interp(0.05, chances, grid)
     assert law.interval_widths([0.9])[0, 0, 0] == pytest.approx(width, abs=1e-3)
 

@@ -3,8 +3,9 @@
 Normal scores z of left-out laws have `z^2 ~ exp(h) chi^2_1` where variances are off by a factor
 `exp(h)`. The evidence of these squares, by Laplace's approximation, decides on the scales of h: a
 constant, a linear part, and features of a Matern-5/2 kernel. Level and degrees of freedom are those
-of greatest density of the observations. Then squares are weighed as under Student's law,
-`z^2 (nu + 1) / (nu + z^2 exp(-h))`, a step of expectation and maximisation, and h is fitted again.
+of greatest density of the observations, each with a factor that has not seen it. Then squares are
+weighed as under Student's law, `z^2 (nu + 1) / (nu + z^2 exp(-h))`, a step of expectation and
+maximisation, and h is fitted again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ FREQUENCIES, STOPPING = 32, Stopping(30, 1e-6, 1e-3)
 # features, and of the lengthscale over the root of the number of columns: means and deviations.
 MEANS, DEVIATIONS = np.log([0.1, 0.3, 1.5]), np.array([2.0, 1.5, 1.0])
 REACH = 8.0
+# Least share of the variance of a log variance that the square of its own row leaves.
+LEAST_REST = 0.05
 # Chance by which a normal score is bounded.
 LEAST_CHANCE = 1e-15
 # Normal laws of the level, and of the logarithm of the degrees of freedom above the least ones.
@@ -134,8 +137,15 @@ class VarianceObjective(LaplaceObjective):
         gap = (variables - self.means) / DEVIATIONS
         return value + 0.5 * float(gap @ gap), gradient + gap / DEVIATIONS
 
-    def field(self, variables: FloatArray, empty: VarianceField) -> VarianceField:
-        """The posterior of the weights at variables, in a field that has its columns."""
+    def field(
+        self, variables: FloatArray, empty: VarianceField
+    ) -> tuple[VarianceField, FloatArray]:
+        """The posterior of the weights at variables, and log factors (n,) without each row's own.
+
+        The field has the columns of `empty`. With slope g and precision W of its site, and moments
+        m and v, the law of h at a row without its square has the variance `c = v / (1 - W v)` and
+        the mean `m - c g`.
+        """
         at = torch.as_tensor(variables)
         deviations = self.deviations(at)
         features = self.features(at) * deviations
@@ -144,12 +154,16 @@ class VarianceObjective(LaplaceObjective):
         precision = eye + (features * found.precision[0][:, None]).T @ features
         factor = batch_cholesky(precision[None], "I + Phi' W Phi")
         root = torch.linalg.solve_triangular(factor[0], eye, upper=False).T
-        return replace(
+        variance = (features @ root).square().sum(1)
+        without = variance / (1.0 - found.precision[0] * variance).clamp_min(LEAST_REST)
+        left_out = found.mode[0] - without * found.alpha[0] + 0.5 * without
+        field = replace(
             empty,
             frequencies=(self.frequencies / at[2].exp()).numpy(),
             weights=(deviations * (features.T @ found.alpha[0])).numpy(),
             root=(deviations[:, None] * root).numpy(),
         )
+        return field, left_out.numpy()
 
 
 def fit_variance(rows: LeftOutRows, seed: int) -> tuple[VarianceField, Tail]:
@@ -182,9 +196,8 @@ def fit_variance(rows: LeftOutRows, seed: int) -> tuple[VarianceField, Tail]:
         objective = VarianceObjective(field.inputs(columns), drawn.frequencies, own)
         start = objective.means if point is None else point
         point = Search().improved(objective, start, STOPPING).point
-        field = objective.field(point, replace(field, level=np.zeros(1)))
-        level, tail = rows.tail(field.log_factor(columns))
-        field = replace(field, level=np.array([level]))
-        z = squares * np.exp(-field.log_factor(columns))
+        field, left_out = objective.field(point, field)
+        level, tail = rows.tail(left_out)
+        z = squares * np.exp(-left_out - level)
         own = squares * (tail.degrees + 1) / (tail.degrees + z)
-    return field, tail
+    return replace(field, level=np.array([level])), tail

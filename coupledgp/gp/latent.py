@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.left_out import Groups, LeftOut
+from coupledgp.gp.left_out import Groups, LeftOut, own_noise
 from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.protocol import (
     Arrays,
@@ -35,7 +35,7 @@ from coupledgp.inference.sites.rules import RULES, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Array of a file with the targets, and beginning of the names of arrays of the k-th process.
 OBSERVED, OUTPUT = "latent_targets", "output."
@@ -102,7 +102,7 @@ class LatentGP(GaussianProcess):
             The sites do not converge.
         """
         k, rule = data.targets.shape[1], rule_of(inference)
-        own = tuple(functions) if len(functions) == k else (functions[0],) * k
+        own = [f.for_sites() for f in (functions if len(functions) == k else [functions[0]] * k)]
         if any(function.units.scale.tolist() != [1.0] for function in own):
             raise InvalidInputError(
                 "functions: expected processes of one output whose units have the scale one, "
@@ -191,8 +191,21 @@ class LatentGP(GaussianProcess):
         spreads = [law.spread for law in laws if law.spread is not None]
         return np.concatenate([law.mean for law in laws], axis=1), np.concatenate(spreads, axis=-1)
 
-    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        mean, variance = self._latent_moments(points, "variance", report)
+    def marginals(
+        self,
+        points: Points,
+        *,
+        report: Progress = silent,
+        exposure: FloatArray | None = None,
+    ) -> Marginals:
+        """Laws of observations at points, each alone, for exposures (p,); None: ones."""
+        return self._marginals(*self._latent_moments(points, "variance", report), exposure)
+
+    def _marginals(
+        self, mean: FloatArray, variance: FloatArray, exposure: FloatArray | None
+    ) -> Marginals:
+        if exposure is not None:
+            mean = mean + self.likelihood.log_exposure(exposure)[:, None]
         return Marginals(self.likelihood, mean, variance, self.units)
 
     def sample(
@@ -226,14 +239,30 @@ class LatentGP(GaussianProcess):
         )
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """Means and variances (m, k) of observations given other groups, by sites found anew."""
-        wanted = Groups.of(groups, len(self.rows), rows)
-        found = np.full((2, *self.rows.targets.shape), np.nan)
-        for group, rest in self.without(wanted.members):
-            mean, variance = rest.law(self.rows.points[group], "variance")
-            assert variance is not None
-            found[:, group] = mean, variance
-        return PredictiveLaw(*found[:, wanted.rows])
+        """Means and variances (m, k) of observations given other groups, the sites of these kept.
+
+        Their pseudo-observations are left out; the sites of others stay, although they would be
+        others without the group. Laws are at the exposures of the observations.
+        """
+        found = self.left_out_marginals(groups, rows)
+        return PredictiveLaw(*found.likelihood.marginal_moments(found.mean, found.variance))
+
+    def left_out_marginals(self, groups: ArrayLike, rows: ArrayLike | None = None) -> Marginals:
+        """Laws of observations given other groups, each alone; see `left_out_law`."""
+        wanted, moments = Groups.of(groups, len(self.rows), rows).rows, []
+        for function in self.functions:
+            places = _places(function.data.points, self.rows.points)
+            own = np.empty_like(np.asarray(groups))
+            own[places] = groups
+            law = function.left_out_law(own, places[wanted])
+            noise, _ = own_noise(function.noise.variance, function.data.weights)
+            assert law.spread is not None
+            entered = np.broadcast_to(noise, len(places))[places[wanted], None]
+            moments.append((law.mean, np.maximum(law.spread - entered, 0.0)))
+        mean, variance = (np.concatenate(part, axis=1) for part in zip(*moments, strict=True))
+        weights = self.rows.weights
+        given = None if weights is None else weights.exposure
+        return self._marginals(mean, variance, None if given is None else given[wanted])
 
     def prior(self, points: Points) -> FloatArray:
         return np.concatenate([function.prior(points) for function in self.functions], axis=-1)
@@ -322,3 +351,16 @@ class LatentGP(GaussianProcess):
         rule = entries.text("inference", among=tuple(RULES)) if "inference" in header else "laplace"
         rows = Data.of(points, targets, weights=weights)
         return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"), rule)
+
+
+def _places(own: Points, given: Points) -> IntArray:
+    """Places (n,) of given points among those of a process, which may order them."""
+    if np.array_equal(own, given):
+        return np.arange(len(given))
+    places = np.empty(len(given), dtype=np.int64)
+    places[_order(given)] = _order(own)
+    return places
+
+
+def _order(points: Points) -> IntArray:
+    return np.lexsort(points.reshape(len(points), -1).T)

@@ -95,6 +95,11 @@ class Marginals(NamedTuple):
         offset, scale = self.units.offset[:, None], self.units.scale[:, None]
         return self.likelihood.marginal_cdf((values - offset) / scale, self.mean, self.variance)
 
+    def pit(self, targets: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Probability integral transforms (p, k) of targets (p, k), see `Likelihood.pit`."""
+        values = self.units.normalized(targets)
+        return self.likelihood.pit(values, self.mean, self.variance, rng)
+
     def quantiles(self, probabilities: FloatArray) -> FloatArray:
         """Quantiles (p, k, q) in units of y at probabilities (q,)."""
         found = self.likelihood.marginal_quantiles(probabilities, self.mean, self.variance)
@@ -584,6 +589,14 @@ class NormalizedProcess(GaussianProcess):
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
+
+    def for_sites(self) -> NormalizedProcess:
+        """The process as it takes pseudo-observations of any noise.
+
+        Here itself. Where rows may not have less noise than the process's own, that is made small:
+        it is but the unit of the noise of pseudo-observations.
+        """
+        return self
 
     def site_prior(self, points: Points) -> SitePrior:
         """Prior of f at points (n, ...), by which a `LatentGP` finds its sites.

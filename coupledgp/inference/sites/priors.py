@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -183,7 +184,7 @@ class GivenSites(SitePrior):
         targets = shift / precision
         found = [self.given(*pair) for pair in zip(targets.numpy(), precision.numpy(), strict=True)]
         mean, variance = (
-            torch.stack([torch.as_tensor(each[part]) for each in found]) for part in (0, 1)
+            torch.as_tensor(np.stack([each[part] for each in found])) for part in (0, 1)
         )
         evidence = torch.tensor([each[2] for each in found], dtype=torch.float64)
         quadratic = (shift * (targets - mean)).sum(1)

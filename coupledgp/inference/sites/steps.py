@@ -28,7 +28,7 @@ from coupledgp.likelihoods.base import Site
 # Most steps, and halvings of each.
 MOST_STEPS, MOST_HALVINGS = 200, 40
 # Share of the first precisions that stands for none.
-START = 1e-6
+START = 1e-3
 # Half the square of a step, in the metric of the posterior, in nats over one plus the objective's
 # size, below which it is the last one; and the square of one that is accepted where rounding hides
 # whether the objective rises.
@@ -189,12 +189,14 @@ def _taken(
         )
         new = _Place.at(prior, rule, observed, precision, shift)
         fallen = ~(new.value >= now.value - ROUNDING * (1 + now.value.abs()))
-        short = fallen if climbs else ~new.value.isfinite()
+        short = ~new.value.isfinite() | (fallen if climbs else False)
         if not bool(short.any()):
             return new, rate
         nearest = min(nearest, float((now.distance(new) / rate.square()).max()))
         rate = torch.where(short, 0.5 * rate, rate)
-    if nearest <= ACCEPTED:  # rounding hides whether the objective rises
+    if nearest <= ACCEPTED and bool(
+        now.value.isfinite().all()
+    ):  # rounding hides whether the objective rises
         return now, torch.ones_like(rate)
     raise NumericalError(
         f"likelihood: no step from the sites of {observed.likelihood} raises the evidence, the "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut
-from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.mixture import ALONE, restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -294,3 +294,6 @@ class LatentGP(GaussianProcess):
             raise ModelFileError(str(error)) from error
         rows = Data.of(points, targets)
         return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))
+
+
+ALONE[LatentGP.__name__] = LatentGP

@@ -7,7 +7,7 @@ import pytest
 
 from coupledgp.search.tables import spectra as fit_spectrum
 from coupledgp.search.tables.local import Round
-from coupledgp.selection import exact_members, near_members, tree_members
+from coupledgp.selection import class_kernels, exact_members, near_members, tree_members
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,5 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "LOCAL_ROUNDS", rounds)
     patch.setattr(near_members, "FITTING_ROUNDS", rounds)
     patch.setattr(near_members, "SCREENING", rounds[:1])
+    patch.setattr(class_kernels, "CLASS_ROUNDS", (Round(60, 2),))
+    patch.setattr(class_kernels, "EXACT_KERNELS", class_kernels.EXACT_KERNELS[:1])

@@ -29,18 +29,23 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.sites.laplace import laplace_sites
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.rules import RULES, rule_of
+from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
 from coupledgp.random import FloatArray
 
 # Array of a file with the targets, and beginning of the names of arrays of the k-th process.
 OBSERVED, OUTPUT = "latent_targets", "output."
+# Arrays of a file with counts and exposures of the observations.
+COUNTS, EXPOSURE = "latent_counts", "latent_exposure"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentGP(GaussianProcess):
-    """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by Laplace's approximation.
+    """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by sites.
 
     The posterior of each function is that of a process given its sites: pseudo-observations with
     noise variances of their own. Laws of f are normal; laws of y are integrals over f.
@@ -52,19 +57,26 @@ class LatentGP(GaussianProcess):
     likelihood : Likelihood
         Law of an observation given f.
     rows : Data
-        Observations y (n, k).
+        Observations y (n, k), with their counts and exposures.
     evidence : float
-        Log evidence of y, nats, by Laplace's approximation.
+        Log evidence of y, nats, by Laplace's approximation, or the variational bound of it.
+    inference : str
+        The rule of the sites, "variational" or "laplace".
     """
 
     functions: tuple[NormalizedProcess, ...]
     likelihood: Likelihood
     rows: Data
     evidence: float
+    inference: str
 
     @classmethod
     def given(
-        cls, functions: Sequence[NormalizedProcess], likelihood: Likelihood, data: Data
+        cls,
+        functions: Sequence[NormalizedProcess],
+        likelihood: Likelihood,
+        data: Data,
+        inference: str = "variational",
     ) -> LatentGP:
         """Condition processes on observations that follow a likelihood.
 
@@ -77,18 +89,19 @@ class LatentGP(GaussianProcess):
         likelihood
             Law of an observation given f.
         data
-            Points and observations y (n, k).
+            Points and observations y (n, k). Weights of rows are counts and exposures.
+        inference
+            The rule of the sites, "variational" or "laplace".
 
         Raises
         ------
         InvalidInputError
-            Observations have weights or are none of the likelihood's, or the scale is another one.
+            Observations are none of the likelihood's, rows have noise of their own, or the scale is
+            another one.
         NumericalError
-            The mode of the posterior is not found.
+            The sites do not converge.
         """
-        targets, k = likelihood.check_targets(data.targets), data.targets.shape[1]
-        if data.weights is not None:
-            raise InvalidInputError("sample_weight: expected none with a likelihood, got some")
+        k, rule = data.targets.shape[1], rule_of(inference)
         own = tuple(functions) if len(functions) == k else (functions[0],) * k
         if any(function.units.scale.tolist() != [1.0] for function in own):
             raise InvalidInputError(
@@ -97,19 +110,21 @@ class LatentGP(GaussianProcess):
             )
         conditioned, evidence = [], 0.0
         for number, function in enumerate(own):
-            sites = laplace_sites(
-                function.site_prior(data.points),
-                likelihood,
-                torch.as_tensor(targets[:, number]).double()[None],
-                torch.as_tensor(function.units.offset),
-            )
+            offset, targets = function.units.offset, data.targets[:, number : number + 1]
+            observed = Observed.of(likelihood, targets, offset, data.weights)
+            sites = find_sites(function.site_prior(data.points), rule, observed)
             noise = function.noise.variance * sites.precision[0].numpy()
-            pseudo = Data.of(data.points, sites.targets.numpy().T, 1.0 / noise)
+            pseudo = Data.of(data.points, sites.targets.numpy().T + offset, 1.0 / noise)
             found = function.conditioned(pseudo)
             assert isinstance(found, NormalizedProcess)
             conditioned.append(found)
             evidence += float(sites.evidence[0])
-        return cls(tuple(conditioned), likelihood, data, evidence)
+        return cls(tuple(conditioned), likelihood, data, evidence, inference)
+
+    def _again(self, functions: Sequence[GaussianProcess], data: Data) -> LatentGP:
+        """Other functions or data with the likelihood and rule of this process."""
+        own = [function for function in functions if isinstance(function, NormalizedProcess)]
+        return LatentGP.given(own, self.likelihood, data, self.inference)
 
     @property
     def units(self) -> Units:  # type: ignore[override]
@@ -140,7 +155,7 @@ class LatentGP(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """Log evidence of y, nats, by Laplace's approximation."""
+        """Log evidence of y, nats, by Laplace's approximation, or the variational bound of it."""
         return self.evidence
 
     @property
@@ -150,7 +165,8 @@ class LatentGP(GaussianProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         name = type(self.likelihood).__name__
-        return (f"Observations follow a {name} law; the function's law is Laplace's.",)
+        rule = "Laplace's" if self.inference == "laplace" else "the variational one"
+        return (f"Observations follow a {name} law; the function's law is {rule}.",)
 
     def row_keys(self, points: Points) -> Points:
         return self.functions[0].row_keys(points)
@@ -227,8 +243,7 @@ class LatentGP(GaussianProcess):
         exact = [function.exact() for function in self.functions]
         if all(own is function for own, function in zip(exact, self.functions, strict=True)):
             return self
-        functions = [own for own in exact if isinstance(own, NormalizedProcess)]
-        return LatentGP.given(functions, self.likelihood, self.rows)
+        return self._again(exact, self.rows)
 
     def exact_problem(self) -> Problem:
         """Refuse, since sites are found with factors of the exact covariance."""
@@ -238,7 +253,7 @@ class LatentGP(GaussianProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
         """Return the functions given other data; the likelihood fixes the units."""
-        return LatentGP.given(self.functions, self.likelihood, data)
+        return self._again(self.functions, data)
 
     def updated(self, data: Data) -> LatentGP:
         """Return the process given further data too, with the sites of all data found anew."""
@@ -247,8 +262,7 @@ class LatentGP(GaussianProcess):
     def redrawn(self, coupling: Any, size: int, seed: int) -> LatentGP:
         """Return the process with another draw of features, one for all functions."""
         drawn = [function.redrawn(coupling, size, seed) for function in self.functions]
-        functions = [own for own in drawn if isinstance(own, NormalizedProcess)]
-        return LatentGP.given(functions, self.likelihood, self.rows)
+        return self._again(drawn, self.rows)
 
     def on(self, device: torch.device) -> LatentGP:
         return replace(self, functions=tuple(f.on(device) for f in self.functions))
@@ -266,7 +280,13 @@ class LatentGP(GaussianProcess):
             "functions": functions,
             "likelihood": likelihood_state(self.likelihood),
             "log_evidence": self.evidence,
+            "inference": self.inference,
         }
+        weights = self.rows.weights
+        if weights is not None:
+            arrays[COUNTS] = weights.counts
+            if weights.exposure is not None:
+                arrays[EXPOSURE] = weights.exposure
         return header, arrays
 
     @classmethod
@@ -292,8 +312,16 @@ class LatentGP(GaussianProcess):
             targets = likelihood.check_targets(targets)
         except InvalidInputError as error:
             raise ModelFileError(str(error)) from error
-        rows = Data.of(points, targets)
-        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))
+        weights = None
+        if COUNTS in arrays:
+            n = len(points)
+            counts = entries.floats(COUNTS, n).numpy()
+            exposure = entries.floats(EXPOSURE, n).numpy() if EXPOSURE in arrays else None
+            weights = RowWeights(np.ones(n), counts, exposure=exposure)
+        # Files of before there was a choice are Laplace's.
+        rule = entries.text("inference", among=tuple(RULES)) if "inference" in header else "laplace"
+        rows = Data.of(points, targets, weights=weights)
+        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"), rule)
 
 
 ALONE[LatentGP.__name__] = LatentGP

@@ -35,7 +35,7 @@ from coupledgp.gp.left_out import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.sites.priors import DenseSites, SitePrior
+from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
@@ -595,11 +595,21 @@ class NormalizedProcess(GaussianProcess):
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
 
     def site_prior(self, points: Points) -> SitePrior:
-        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites; here a dense one.
+        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites.
 
-        Processes in the space of features override it, since theirs needs no matrix (n, n).
+        Here by the process itself, given pseudo-observations there. Processes with a covariance or
+        features at hand override it.
         """
-        return DenseSites(torch.as_tensor(self.latent_prior(points)))
+        noise, offset = self.noise.variance, self.units.offset
+
+        def given(targets: FloatArray, precision: FloatArray) -> GivenMoments:
+            relative = 1.0 / (noise * precision)
+            found = self.conditioned(Data.of(points, targets[:, None] + offset, relative))
+            mean, variance = found.law(points, "variance", latent=True)
+            assert variance is not None
+            return mean[:, 0] - offset, variance[:, 0], found.log_evidence
+
+        return GivenSites(given)
 
     @abstractmethod
     def latent_samples(

@@ -12,15 +12,17 @@ by the trapezoid rule, or in closed form where a class has one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import torch
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from torch import Tensor
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods import hermite
 from coupledgp.random import FloatArray
 
@@ -32,6 +34,10 @@ AT_ONCE = 2**22
 HALVINGS, DOUBLINGS = 100, 1000
 # Half the width of the first interval, in standard deviations.
 FIRST_REACH = 4.0
+# Values beyond which an exponential goes on as a parabola, and beyond which it stays as it is.
+MOST_EXPONENT, MOST_FINITE = 50.0, 300.0
+# Greatest size of a prior mean that observations suggest, for example those of one class.
+MOST_CENTER = 10.0
 
 
 class Site(NamedTuple):
@@ -69,10 +75,15 @@ class Likelihood(ABC):
 
     Attributes
     ----------
+    bounds : dict
+        Lower and upper ends of own parameters by name; they lie between. Others are not checked.
     is_gaussian : bool
         Whether observations are f plus independent normal noise.
     is_discrete : bool
         Whether observations are whole numbers, and densities are probabilities.
+    takes_exposure : bool
+        Whether `f + log e` is the function of an observation of exposure e, as where `exp(f)` is a
+        mean for exposure one.
     variance : float
         Variance of an observation given f, where it is one of noise that does not depend on f.
     """
@@ -81,6 +92,17 @@ class Likelihood(ABC):
 
     is_gaussian: ClassVar[bool] = False
     is_discrete: ClassVar[bool] = False
+    takes_exposure: ClassVar[bool] = False
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in self.bounds.items():
+            value = getattr(self, name)
+            if not (isinstance(value, Tensor) or low < value < high):
+                raise InvalidInputError(
+                    f"{name}: expected a number between {low:g} and {high:g} for a "
+                    f"{type(self).__name__} law, got {value!r}"
+                )
 
     @abstractmethod
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
@@ -116,7 +138,58 @@ class Likelihood(ABC):
         """Own parameters by name, positive numbers."""
         if not is_dataclass(self):
             return {}
-        return {item.name: float(getattr(self, item.name)) for item in fields(self)}
+        return {item.name: float(getattr(self, item.name)) for item in fields(self) if item.init}
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """The law with other values of its `parameters`, numbers or tensors.
+
+        Raises
+        ------
+        InvalidInputError
+            The names are not those of the parameters, or a number is out of its bounds.
+        """
+        if values.keys() != self.parameters.keys():
+            raise InvalidInputError(
+                f"likelihood: expected parameters {list(self.parameters)}, got {list(values)}"
+            )
+        own: Any = self
+        found: Self = replace(own, **values) if values else self
+        return found
+
+    def log_exposure(self, exposure: FloatArray) -> FloatArray:
+        """Logarithms of exposures (n,), by which the function of an observation is higher.
+
+        Raises
+        ------
+        InvalidInputError
+            The law takes no exposure, or one of them is no positive number.
+        """
+        if not self.takes_exposure:
+            raise InvalidInputError(
+                f"exposure: expected none for a {type(self).__name__} law, whose mean is no "
+                "multiple of exp(f)"
+            )
+        wrong = ~(np.isfinite(exposure) & (exposure > 0))
+        if wrong.any():
+            raise InvalidInputError(
+                f"exposure: expected positive numbers, got {exposure[wrong][0]!r}"
+            )
+        return np.log(exposure)
+
+    def center(self, y: FloatArray) -> FloatArray:
+        """Values (k,) of f, one an output, under which observations (n, k) have most density.
+
+        They are the prior means of f where nothing else is known.
+        """
+        with torch.no_grad():
+            found = [
+                minimize_scalar(
+                    lambda f, own=own: -float(self.log_density(own, torch.full_like(own, f)).sum()),
+                    bracket=(-1.0, 1.0),
+                ).x
+                for own in torch.as_tensor(y.T.copy())
+            ]
+        return np.clip(found, -MOST_CENTER, MOST_CENTER)
 
     def site(self, y: Tensor, f: Tensor) -> Site:
         """Log density of y about values f and its first two derivatives there, all (...).
@@ -187,6 +260,20 @@ class Likelihood(ABC):
         std = np.sqrt(variance)
         return _in_blocks(integral, nodes.size, y, mean[..., None], std[..., None])
 
+    def pit(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Probability integral transforms (p, k) of observations, uniform under a true law.
+
+        `u = F(y)`, and for a discrete law `u = F(y - 1) + U (F(y) - F(y - 1))` with uniform U
+        (Czado, Gneiting and Held 2009), where f has means and variances (p, k).
+        """
+        found = self.marginal_cdf(y[..., None], mean, variance)[..., 0]
+        if not self.is_discrete:
+            return found
+        below = self.marginal_cdf(y[..., None] - 1, mean, variance)[..., 0]
+        return np.asarray(below + rng.random(y.shape) * (found - below))
+
     def marginal_quantiles(
         self, probabilities: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> FloatArray:
@@ -217,6 +304,18 @@ class Likelihood(ABC):
             if self.is_discrete and (high - low <= 1).all():
                 break
         return np.asarray(high if self.is_discrete else 0.5 * (low + high))
+
+
+def exponential(f: Tensor) -> Tensor:
+    """`exp(f)`, from `MOST_EXPONENT` on the parabola of the same value, slope and curvature."""
+    bounded = f.clamp_max(MOST_EXPONENT)
+    over = f - bounded
+    return bounded.exp() * (1 + over + 0.5 * over.square())
+
+
+def safe_exp(f: FloatArray) -> FloatArray:
+    """`exp(f)`, at most a number whose square is finite."""
+    return np.exp(np.minimum(f, MOST_FINITE))
 
 
 # Law of observations for a variance of their noise, as processes with normal noise take it.

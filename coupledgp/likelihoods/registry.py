@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.likelihoods.beta import Beta
+from coupledgp.likelihoods.counts import NegativeBinomial, Poisson
 from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.ordinal import Ordinal
+from coupledgp.likelihoods.positive import Gamma, SquaredNormal
+from coupledgp.likelihoods.student_t import StudentT
 from coupledgp.registry import Registry
 
 LIKELIHOODS: Registry[Likelihood] = Registry(
     Likelihood,
     "coupledgp.likelihoods",
-    {"gaussian": Gaussian(1.0), "bernoulli": Bernoulli()},
+    {
+        "gaussian": Gaussian(1.0),
+        "bernoulli": Bernoulli(),
+        "beta": Beta(),
+        "gamma": Gamma(),
+        "negative-binomial": NegativeBinomial(),
+        "ordinal": Ordinal(()),
+        "poisson": Poisson(),
+        "squared-normal": SquaredNormal(),
+        "student-t": StudentT(),
+    },
 )
 
 
@@ -68,10 +82,5 @@ def likelihood_from(name: str, parameters: dict[str, Any]) -> Likelihood:
     InvalidInputError
         The name is not registered, or the parameters are not positive numbers of that class.
     """
-    known = LIKELIHOODS.parse(name, "likelihood")
-    if parameters.keys() != known.parameters.keys():
-        raise InvalidInputError(
-            f"likelihood: expected parameters {list(known.parameters)}, got {list(parameters)}"
-        )
     checked = {key: check_positive(value, key) for key, value in parameters.items()}
-    return replace(known, **checked) if checked else known  # type: ignore[type-var]
+    return LIKELIHOODS.parse(name, "likelihood").with_parameters(checked)

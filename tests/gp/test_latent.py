@@ -81,16 +81,16 @@ class StudentT(Likelihood):
 
 @pytest.fixture
 def own_likelihoods():
-    register_likelihood("poisson", Poisson)
-    register_likelihood("student-t", StudentT)
+    register_likelihood("counts", Poisson)
+    register_likelihood("tails", StudentT)
     yield
-    LIKELIHOODS.unregister("poisson")
-    LIKELIHOODS.unregister("student-t")
+    LIKELIHOODS.unregister("counts")
+    LIKELIHOODS.unregister("tails")
 
 
-def given(prior, likelihood, targets, offset=0.0):
+def given(prior, likelihood, targets, offset=0.0, inference="variational"):
     data = Data.of(X, targets)
-    return LatentGP.given([one_row(prior, data, offset)], likelihood, data)
+    return LatentGP.given([one_row(prior, data, offset)], likelihood, data, inference)
 
 
 COUNTS = RNG.poisson(np.exp(0.5 * np.sin(2 * X[:, :1]) + 0.4)).astype(float)
@@ -134,7 +134,7 @@ def test_latent_law_is_that_of_scikit_learn():
     theirs = GaussianProcessClassifier(ConstantKernel(4.0) * RBF([0.7, 1.3]), optimizer=None).fit(
         X, CLASSES[:, 0]
     )
-    ours = TestBernoulliByExactKernel.process
+    ours = given(EXACT, Bernoulli(), CLASSES, inference="laplace")
     mean, variance = theirs.base_estimator_.latent_mean_and_variance(POINTS)
     law = ours.law(POINTS, "variance", latent=True)
     np.testing.assert_allclose(law.mean[:, 0], mean, atol=1e-9)
@@ -206,8 +206,8 @@ def test_a_comparison_of_classes_is_refused_in_words():
 
 
 def test_what_is_refused():
-    data = Data.of(X, CLASSES, np.ones(40))
-    with pytest.raises(InvalidInputError, match="sample_weight"):
+    data = Data.of(X, CLASSES, np.full(40, 2.0))
+    with pytest.raises(InvalidInputError, match="none of single rows"):
         LatentGP.given([one_row(EXACT, data, 0.0)], Bernoulli(), data)
     with pytest.raises(InvalidInputError, match="expected classes"):
         given(EXACT, Bernoulli(), CLASSES + 1)

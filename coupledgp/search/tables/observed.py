@@ -16,8 +16,10 @@ from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
 from coupledgp.inference.evidence.objective import Box, VectorObjective
-from coupledgp.inference.sites.objective import LaplaceObjective
+from coupledgp.inference.sites.objective import SiteObjective
+from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
+from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.row_covariance import RowCovariance
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
@@ -55,28 +57,20 @@ class ObservedEvidence(VectorObjective):
     ----------
     evidence
         The evidence of the same rows under normal noise of variance one, which knows the priors.
-    likelihood
-        Law of observations given the function.
-    targets
-        Observations (n, 1).
-    offset
-        Prior mean of the function.
+    observed
+        The observations under their likelihood.
+    inference
+        The rule of the sites, "variational" or "laplace".
     """
 
-    def __init__(
-        self,
-        evidence: ExpressionEvidence,
-        likelihood: Likelihood,
-        targets: FloatArray,
-        offset: float,
-    ) -> None:
-        self.normal = evidence
+    def __init__(self, evidence: ExpressionEvidence, observed: Observed, inference: str) -> None:
+        self.normal, self.size = evidence, evidence.size
         covariance, rows = evidence.covariance, evidence.rows
-        self.sites = LaplaceObjective(
-            lambda theta: DenseSites(_Gram.apply(theta, covariance, rows)),  # type: ignore[no-untyped-call]
-            len(covariance.parameters), likelihood, targets, np.array([offset]),
-        )  # fmt: skip
-        self.size = evidence.size
+
+        def sites(theta: Tensor) -> DenseSites:
+            return DenseSites(_Gram.apply(theta, covariance, rows))  # type: ignore[no-untyped-call]
+
+        self.sites = SiteObjective(sites, len(covariance.parameters), observed, rule_of(inference))
 
     @property
     def start(self) -> FloatArray:
@@ -110,11 +104,14 @@ class ObservedProblem:
         The expression.
     likelihood : Likelihood
         Law of an observation given the function.
+    inference : str
+        The rule of the sites, "variational" or "laplace".
     """
 
     table: LocalProblem
     kernel: Kernel
     likelihood: Likelihood
+    inference: str = "variational"
 
     @property
     def normal(self) -> ExpressionProblem:
@@ -123,9 +120,9 @@ class ObservedProblem:
 
     def evidence(self, rows: IntArray) -> ObservedEvidence:
         """The evidence of some rows."""
-        own = self.table.data.targets[rows]
-        offset = float(self.table.units.offset[0])
-        return ObservedEvidence(self.normal.evidence(rows), self.likelihood, own, offset)
+        data, offset = self.table.data.take(rows), self.table.units.offset
+        observed = Observed.of(self.likelihood, data.targets, offset, data.weights)
+        return ObservedEvidence(self.normal.evidence(rows), observed, self.inference)
 
     def search(self, report: Progress, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
         """Maximise the posterior of the hyperparameters, on rounds of more and more rows.

@@ -1,0 +1,99 @@
+"""Counts of mean `exp(f)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy import special
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.likelihoods.base import Likelihood, exponential, safe_exp
+from coupledgp.random import FloatArray
+
+# Greatest mean of counts that are drawn.
+MOST_DRAWN = 1e15
+
+
+def check_counts(y: FloatArray) -> FloatArray:
+    """Return targets that are whole numbers, zero or above; refuse others."""
+    whole = np.isfinite(y) & (y >= 0) & (y == np.floor(y))
+    if not whole.all():
+        raise InvalidInputError(
+            f"y: expected counts (whole numbers from zero on), got {y[~whole][0]:g}"
+        )
+    return y
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """Counts of mean and variance `exp(f)`: `log p(y | f) = y f - exp(f) - log y!`."""
+
+    is_discrete: ClassVar[bool] = True
+    takes_exposure: ClassVar[bool] = True
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        return y * f - exponential(f) - torch.lgamma(y + 1)
+
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = safe_exp(f)
+        return mean, mean
+
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        below = special.gammaincc(np.floor(np.maximum(y, 0)) + 1, safe_exp(f))
+        return np.where(y < 0, 0.0, below)
+
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return rng.poisson(np.minimum(safe_exp(f), MOST_DRAWN)).astype(np.float64)
+
+    def check_targets(self, y: FloatArray) -> FloatArray:
+        return check_counts(y)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Likelihood):
+    """Counts of mean `mu = exp(f)` and variance `mu + dispersion mu^2`.
+
+    With `r = 1 / dispersion` and `a = f - log r`,
+
+        log p(y | f) = log Gamma(y + r) - log Gamma(r) - log y! + y a - (y + r) log(1 + exp(a)) ,
+
+    log-concave in f. Counts are Poisson given a gamma variable of mean `mu`, shape r.
+
+    Attributes
+    ----------
+    dispersion : float
+        `1 / r`; the law goes to Poisson's as it goes to zero.
+    """
+
+    dispersion: float = 1.0
+
+    bounds: ClassVar = {"dispersion": (1e-6, 1e6)}
+    is_discrete: ClassVar[bool] = True
+    takes_exposure: ClassVar[bool] = True
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        size = 1 / torch.as_tensor(self.dispersion, dtype=f.dtype)
+        a = f - size.log()
+        ways = torch.lgamma(y + size) - torch.lgamma(size) - torch.lgamma(y + 1)
+        return ways + y * a - (y + size) * torch.logaddexp(torch.zeros_like(a), a)
+
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = safe_exp(f)
+        return mean, mean + self.dispersion * mean**2
+
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        size = 1 / self.dispersion
+        chance = special.expit(np.log(size) - f)
+        below = special.betainc(size, np.floor(np.maximum(y, 0)) + 1, chance)
+        return np.where(y < 0, 0.0, below)
+
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        mean = safe_exp(f) * self.dispersion * rng.standard_gamma(1 / self.dispersion, np.shape(f))
+        return rng.poisson(np.minimum(mean, MOST_DRAWN)).astype(np.float64)
+
+    def check_targets(self, y: FloatArray) -> FloatArray:
+        return check_counts(y)

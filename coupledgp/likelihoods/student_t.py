@@ -1,0 +1,56 @@
+"""Observations with heavy tails."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True)
+class StudentT(Likelihood):
+    """`y = f + scale * t`, t of Student's law with `dof` degrees of freedom.
+
+    `log p(y | f) = log c - (dof + 1) / 2 log(1 + r^2 / dof)`, `r = (y - f) / scale`. It is not
+    log-concave: observations further than `scale sqrt(dof)` from f have a negative curvature.
+
+    Attributes
+    ----------
+    scale : float
+        Scale of the noise, in units of f.
+    dof : float
+        Degrees of freedom, above two, so that observations have a variance.
+    """
+
+    scale: float = 1.0
+    dof: float = 4.0
+
+    bounds: ClassVar = {"scale": (0.0, math.inf), "dof": (2.0, 1e6)}
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        scale, dof = (torch.as_tensor(own, dtype=f.dtype) for own in (self.scale, self.dof))
+        constant = (
+            torch.lgamma((dof + 1) / 2)
+            - torch.lgamma(dof / 2)
+            - 0.5 * torch.log(math.pi * dof)
+            - scale.log()
+        )
+        return constant - (dof + 1) / 2 * torch.log1p(((y - f) / scale).square() / dof)
+
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        variance = self.scale**2 * self.dof / (self.dof - 2)
+        return f, np.full_like(f, variance)
+
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        return np.asarray(stats.t.cdf(y, self.dof, f, self.scale))
+
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return f + self.scale * rng.standard_t(self.dof, np.shape(f))

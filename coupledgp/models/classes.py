@@ -88,7 +88,9 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         labels: NDArray[Any] = self.classes_[chances.argmax(axis=1)]
         return labels
 
-    def partial_fit(self, X: Any, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, **weights: Any
+    ) -> Self:
         """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
 
         An error leaves the model as it was.
@@ -99,6 +101,8 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
             Further points and labels, which are among those of the fit.
         classes
             All labels, as other classifiers take them; the first call must have each among `y`.
+        weights
+            `sample_weight`, as in `fit`.
 
         Raises
         ------
@@ -112,7 +116,11 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
                     f"classes: expected {known.tolist()}, all of which the first y has, got "
                     f"{classes!r:.80}"
                 )
-        return super().partial_fit(X, y)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, **weights)
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, **weights)
+        return self._updated(data)
 
     def _codes(self, y: Any) -> IntArray:
         """Places (n,) of labels in `classes_`; other labels are refused."""

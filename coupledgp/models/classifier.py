@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.class_weight import compute_sample_weight
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Arrays, Data, Header
@@ -15,6 +18,7 @@ from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models.classes import (
     ProcessClassifier,
@@ -27,6 +31,7 @@ from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import in_words
 from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
 from coupledgp.search.tables.local import LocalProblem
@@ -59,6 +64,11 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         it the first kernel alone is fitted; `fit` refuses if that is too much, too.
     n_frequencies
         Frequencies of the features of large tables.
+    class_weight
+        Weights of the classes: a dict of labels, or `"balanced"` for weights that make all classes
+        count alike. They multiply `sample_weight`.
+    inference
+        Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
 
     Attributes
     ----------
@@ -84,11 +94,13 @@ class GPClassifier(TableEstimator, ProcessClassifier):
     random_state: Any = None
     _: KW_ONLY
     missing: str = "indicator"
+    class_weight: Mapping[Any, float] | str | None = None
+    inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The kernels that were compared, with their log losses.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose a kernel, fit its hyperparameters, then the posterior given all rows.
 
         Parameters
@@ -97,6 +109,9 @@ class GPClassifier(TableEstimator, ProcessClassifier):
             Inputs (n, d): numbers, categories, Booleans, dates, with missing values.
         y
             Labels (n,) of two classes or more: numbers, texts or Booleans.
+        sample_weight
+            Weights (n,), not negative: the log chance of a label counts so often. Rows of weight
+            zero are left out.
 
         Raises
         ------
@@ -107,23 +122,23 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(X, y))
+        return self._assigned(lambda: self._fit(X, y, sample_weight))
 
-    def _fit(self, X: ArrayLike, y: ArrayLike) -> FittedModel:
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
         budget = check_positive(self.budget, "budget")
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         classes, codes = learn_classes(y)
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
-        data = Data.of(points, indicators(codes, len(classes)))
-        size = ClassSize(len(points), points.shape[1], data.targets.shape[1], n_frequencies)
+        weights = self._weights(y, len(points), sample_weight)
+        data = RowArguments(weights, None).data(points, indicators(codes, len(classes)))
+        size = ClassSize(len(data), points.shape[1], data.targets.shape[1], n_frequencies)
         given = None if self.kernel is None else parse_kernel(self.kernel)
         kernels = plan_kernels(size, budget, given)
         with reporter("fit", self.progress) as report:
             seconds = size.forecast(len(kernels))
             report(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
-            search = KernelSearch(
-                self._problem(data, columns), n_frequencies, size.is_exact, report
-            )
+            problem, rule = self._problem(data, columns), rule_of(self.inference).name
+            search = KernelSearch(problem, n_frequencies, size.is_exact, rule, report)
             process, choice, n_evaluations, converged = search.choose(kernels)
         results = {
             "classes_": classes, "choice_": choice, "forecast_": seconds,
@@ -139,10 +154,24 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         problem = LocalProblem.of(data, units, groups, seed, 1.0)
         return replace(problem, columns=row_columns(columns, groups))
 
-    def _further_data(self, X: Any, y: ArrayLike) -> Data:
+    def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
+        """Weights (n,) of rows, those of their classes included; None where there are none."""
+        if self.class_weight is None:
+            return given
+        try:
+            weights = compute_sample_weight(self.class_weight, y)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"class_weight: {error}") from None
+        own = RowArguments(given, None).data(np.zeros((n, 1)), np.zeros((n, 1))).counts
+        if own is not None:
+            weights = weights * np.asarray(given, dtype=np.float64)
+        return np.asarray(weights)
+
+    def _further_data(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Data:
         codes = self._codes(y)
         points, _ = further_rows_with_targets(self, X, codes.astype(np.float64), self._columns)
-        return Data.of(points, indicators(codes, len(self.classes_)))
+        weights = self._weights(y, len(points), sample_weight)
+        return RowArguments(weights, None).data(points, indicators(codes, len(self.classes_)))
 
     def _explained(self) -> list[str]:
         process: Any = self.process_
@@ -156,6 +185,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
                 for label, each in zip(classes, own, strict=True)
             ),
             f"{self.n_evaluations_} evaluations; the search {ended}",
+            *process.remarks,
         ]
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.expressions import Kernel
 from coupledgp.features.registry import make_features
 from coupledgp.gp.exact import ExactGP
@@ -39,7 +39,7 @@ FEATURE_KERNELS = ("matern-3/2", "matern-5/2")
 # Rows up to which posteriors are exact, and entries of the factors of all classes.
 EXACT_CLASS_ROWS, MOST_ENTRIES = 3000, 6 * 10**7
 # Rows of the search, with its iterations, and rows by which kernels are compared.
-CLASS_ROUNDS, COMPARED_ROWS = (Round(600, 30),), 1000
+CLASS_ROUNDS, COMPARED_ROWS = (Round(250, 25), Round(600, 6)), 1000
 # Classes, the most frequent ones, for which all kernels are compared; the best serves all classes.
 COMPARED_CLASSES = 2
 # Columns with a lengthscale each; more share one, and the additive kernel has none of that.
@@ -50,7 +50,8 @@ CUBE_SECONDS = 7e-10
 STEPS = 8
 # Least variance of a function that is left out.
 LEAST_VARIANCE = 1e-10
-COUPLING = "orthogonal+pnc"
+# Coupling of the frequencies, and the rule of sites that converges wherever there is a mode.
+COUPLING, LAPLACE = "orthogonal+pnc", "laplace"
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,8 @@ class KernelSearch:
         Frequencies of features, where a posterior is not exact.
     is_exact : bool
         Whether posteriors are exact.
+    inference : str
+        The rule of the sites.
     report : Progress
         Called with a line of progress at each stage.
     """
@@ -177,12 +180,15 @@ class KernelSearch:
     table: LocalProblem
     n_frequencies: int
     is_exact: bool
+    inference: str
     report: Progress
 
     def choose(self, kernels: Sequence[Kernel]) -> tuple[LatentGP, KernelChoice, int, bool]:
         """The process of the kernel of least log loss, the choice, evaluations and convergence."""
         targets = self.table.data.targets
-        order = np.argsort(-targets.sum(axis=0), kind="stable")
+        order = np.argsort(
+            -np.average(targets, axis=0, weights=self.table.data.counts), kind="stable"
+        )
         several = len(kernels) > 1
         compared = order[:COMPARED_CLASSES] if several else order[:0]
         searches = {
@@ -196,7 +202,7 @@ class KernelSearch:
         found = [searches.get((best, c)) or self._search(best, c) for c in range(targets.shape[1])]
         self.report("posterior")
         functions = [self._function(best, c, search) for c, search in enumerate(found)]
-        process = LatentGP.given(functions, Bernoulli(), self.table.data)
+        process = self._given(functions, self.table.data)
         tried = tuple(
             TriedKernel(str(kernel), float(loss) if several else None, kernel == best)
             for kernel, loss in zip(kernels, losses, strict=True)
@@ -206,22 +212,37 @@ class KernelSearch:
         n_evaluations = sum(search.n_evaluations for search in every)
         return process, choice, n_evaluations, all(search.converged for search in found)
 
+    def _given(self, functions: Sequence[NormalizedProcess], data: Data) -> LatentGP:
+        """Functions given observations, by Laplace's rule where the other does not converge."""
+        try:
+            return LatentGP.given(functions, Bernoulli(), data, self.inference)
+        except NumericalError as error:
+            self.report(f"Laplace's rule, since {error}")
+            return LatentGP.given(functions, Bernoulli(), data, LAPLACE)
+
     def _problem(self, kernel: Kernel, output: int) -> ObservedProblem:
         """The table of one class against all others."""
         table, data = self.table, self.table.data
         own = Data.of(data.points, data.targets[:, [output]], weights=data.weights)
         units = Units(table.units.offset[[output]], np.ones(1))
-        return ObservedProblem(replace(table, data=own, units=units), kernel, Bernoulli())
+        return ObservedProblem(
+            replace(table, data=own, units=units), kernel, Bernoulli(), self.inference
+        )
 
     def _search(self, kernel: Kernel, output: int) -> SearchResult[FloatArray]:
         self.report(f"class {output + 1}, {kernel}")
-        return self._problem(kernel, output).search(self.report, CLASS_ROUNDS)
+        problem = self._problem(kernel, output)
+        try:
+            return problem.search(self.report, CLASS_ROUNDS)
+        except NumericalError:
+            return replace(problem, inference=LAPLACE).search(self.report, CLASS_ROUNDS)
 
     def _log_loss(self, kernel: Kernel, output: int, found: SearchResult[FloatArray]) -> float:
         """Log loss of labels that are left out, of at most `COMPARED_ROWS` rows."""
         problem = self._problem(kernel, output)
         data = problem.table.data.take(problem.normal.rows(COMPARED_ROWS, 0))
-        process = LatentGP.given([problem.prior_process(found.point)], Bernoulli(), data)
+        function = problem.prior_process(found.point)
+        process = self._given([function], data)
         return float(np.average(-left_out_log_chances(process), weights=data.counts))
 
     def _function(

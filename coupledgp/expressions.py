@@ -138,9 +138,18 @@ class RowKernel(Kernel):
     def covariance(
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> FloatArray:
-        """Covariances (n, p) of rows a (n, d) and b (p, d); see `evaluate`."""
+        """Covariances (n, p) of rows a (n, d) and b (p, d); see `evaluate`.
+
+        Raises
+        ------
+        InvalidInputError
+            The class states neither `covariance` nor `evaluate`.
+        """
         if type(self).evaluate is RowKernel.evaluate:
-            raise NotImplementedError(f"{type(self).__name__} states no covariance")
+            raise InvalidInputError(
+                f"kernel: expected a class with covariance(a, b, theta, groups) or "
+                f"evaluate(a, b, theta, groups), got {type(self).__name__} with neither"
+            )
         return self.evaluate(a, b, theta, groups).covariance
 
     def evaluate(

@@ -11,20 +11,19 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.tails import NORMAL, Tail
 from coupledgp.inference.spectra.mixture import (
     mixture_log_density,
     precision_weighted_mean,
 )
-from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray, IntArray
 
 # Most groups that are left out by conditioning anew.
 MOST_CONDITIONED = 64
 # Halvings of an interval that holds a quantile, after which only rounding errors are left.
 BISECTIONS = 60
-# Standard deviations to the ends of an integral over the law of an observation, and points of each
-# half of it.
-TAIL, QUADRATURE_POINTS = 5.2, 801
+# Points of each half of an integral over the law of an observation.
+QUADRATURE_POINTS = 801
 
 
 def rows_of_groups(groups: IntArray) -> list[IntArray]:
@@ -111,25 +110,34 @@ class PartMap(Protocol):
 class LeftOut:
     """Laws of single observations given the observations of other groups, mixtures of q Gaussians.
 
+    Parts with heavy tails are laws of Student, each with the same degrees of freedom.
+
     Attributes
     ----------
     means, variances : FloatArray (q, m, k)
-        Moments of the parts, noise included.
+        Moments of the parts, noise included; of heavy tails, the squares of their scales.
     shares : FloatArray (q,)
         Weights of the parts, of sum one.
     maps : tuple of PartMap or None
         For each part the map to targets, None where the part is of the targets themselves; empty
         where all are.
+    tail : Tail
+        Law of the residual of a part over its scale.
     """
 
     means: FloatArray
     variances: FloatArray
     shares: FloatArray
     maps: tuple[PartMap | None, ...] = ()
+    tail: Tail = NORMAL
 
     def mapped(self, to_targets: PartMap) -> LeftOut:
         """The laws of targets of which these are the laws of values."""
         return replace(self, maps=(to_targets,) * len(self.shares))
+
+    def scaled(self, factor: FloatArray, tail: Tail) -> LeftOut:
+        """The laws whose parts have variances times factors (m, k), and other tails."""
+        return replace(self, variances=self.variances * factor, tail=tail)
 
     @property
     def _maps(self) -> tuple[PartMap | None, ...]:
@@ -137,21 +145,26 @@ class LeftOut:
 
     @property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (q, m, k) of the targets under each part."""
+        """Means and variances (q, m, k) of the targets under each part.
+
+        Those of a part with a map are of a normal law of the same variance, since targets of
+        values with heavy tails may have no moments.
+        """
+        spreads = self.variances * self.tail.variance
         if not self.maps:
-            return self.means, self.variances
+            return self.means, spreads
         parts = [
             (mean, variance) if own is None else own.moments(mean, variance)
-            for own, mean, variance in zip(self.maps, self.means, self.variances, strict=True)
+            for own, mean, variance in zip(self.maps, self.means, spreads, strict=True)
         ]
         return np.array([mean for mean, _ in parts]), np.array([spread for _, spread in parts])
 
-    def _chances(self, targets: FloatArray) -> FloatArray:
-        """Chances of at most targets (m, k, l)."""
+    def cdf(self, targets: FloatArray) -> FloatArray:
+        """Chances (m, k, l) of at most targets (m, k, l)."""
         std, found = np.sqrt(self.variances)[..., None], np.zeros_like(targets)
         for own, share, mean, one in zip(self._maps, self.shares, self.means, std, strict=True):
             values = targets if own is None else own.inside(targets)
-            found += share * special.ndtr((values - mean[..., None]) / one)
+            found += share * self.tail.cdf((values - mean[..., None]) / one)
         return found
 
     @classmethod
@@ -167,6 +180,7 @@ class LeftOut:
             np.concatenate([law.variances for law in laws]),
             np.concatenate([w * law.shares for w, law in zip(weights, laws, strict=True)]),
             sum((law._maps for law in laws), ()) if any(law.maps for law in laws) else (),
+            laws[0].tail,
         )
 
     @classmethod
@@ -188,24 +202,29 @@ class LeftOut:
             np.diff(cuts),
         )
 
-    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
-        """Widths (m, k, l) of the central intervals of l nominal levels.
+    def quantiles(self, chances: FloatArray, halvings: int = BISECTIONS) -> FloatArray:
+        """Quantiles (m, k, l) at chances (l,) in (0, 1), or at chances (m, k, l) of their own.
 
         The distribution function is inverted by bisection between the least and the greatest of
-        the parts' quantiles.
+        the parts' quantiles, with so many halvings of the interval.
         """
-        tails = 0.5 - 0.5 * np.array(levels)
-        chances = np.concatenate([tails, 1 - tails])
         std = np.sqrt(self.variances)[..., None]
-        each = self.means[..., None] + std * special.ndtri(chances)
+        each = self.means[..., None] + std * self.tail.quantiles(chances)
         for part, own in enumerate(self.maps):
             each[part] = each[part] if own is None else own.outside(each[part])
         low, high = each.min(axis=0), each.max(axis=0)
-        for _ in range(BISECTIONS):
+        if len(each) == 1:
+            return low
+        for _ in range(halvings):
             middle = 0.5 * (low + high)
-            is_low = self._chances(middle) < chances
+            is_low = self.cdf(middle) < chances
             low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-        below, above = np.split(0.5 * (low + high), 2, axis=-1)
+        return 0.5 * (low + high)
+
+    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
+        """Widths (m, k, l) of the central intervals of l nominal levels."""
+        tails = 0.5 - 0.5 * np.array(levels)
+        below, above = np.split(self.quantiles(np.concatenate([tails, 1 - tails])), 2, axis=-1)
         widths: FloatArray = above - below
         return widths
 
@@ -214,10 +233,10 @@ class LeftOut:
 
         With `A(m, v) = E|z|` of a normal z of mean m and variance v, and shares w, it is
         `sum_i w_i A(y - m_i, v_i) - sum_ij w_i w_j A(m_i - m_j, v_i + v_j) / 2` (Grimit et al.,
-        2006). With maps it is `int (F(t) - 1[t >= y])^2 dt`, by the trapezoidal rule between
-        quantiles beyond which the tails have chances of 1e-7.
+        2006). With maps or heavy tails it is `int (F(t) - 1[t >= y])^2 dt`, by the trapezoidal rule
+        between quantiles beyond which the tails have chances of 1e-7.
         """
-        if self.maps:
+        if self.maps or not self.tail.is_normal:
             return self._crps_by_quadrature(targets)
         found = np.einsum("q,qmk->mk", self.shares, _mean_size(targets - self.means,
                                                                self.variances))  # fmt: skip
@@ -229,21 +248,21 @@ class LeftOut:
     def _crps_by_quadrature(self, targets: FloatArray) -> FloatArray:
         std = np.sqrt(self.variances)
         ends = []
-        for z in (-TAIL, TAIL):
+        for z in self.tail.ends:
             each = self.means + z * std
             parts = [
                 value if own is None else own.outside(value)
-                for own, value in zip(self.maps, each, strict=True)
+                for own, value in zip(self._maps, each, strict=True)
             ]
             ends.append(np.array(parts))
         low = np.minimum(ends[0].min(axis=0), targets)
         high = np.maximum(ends[1].max(axis=0), targets)
         found = np.zeros_like(targets)
-        steps = np.linspace(0.0, 1.0, QUADRATURE_POINTS)
-        for first, last, above in ((low, targets, 0.0), (targets, high, 1.0)):
-            places = first[..., None] + (last - first)[..., None] * steps
-            squares = np.square(self._chances(places) - above)
-            found += np.trapezoid(squares, places, axis=-1)
+        steps = self.tail.steps(QUADRATURE_POINTS)
+        for end, above in ((low, 0.0), (high, 1.0)):
+            places = targets[..., None] + (end - targets)[..., None] * steps
+            squares = np.square(self.cdf(places) - above)
+            found += np.abs(np.trapezoid(squares, places, axis=-1))
         return found
 
     def take(self, places: IntArray) -> LeftOut:
@@ -269,19 +288,19 @@ class LeftOut:
         densities = []
         for own, mean, variance in zip(self._maps, self.means, self.variances, strict=True):
             if own is None:
-                densities.append(gaussian_log_density(targets, mean, variance))
+                densities.append(self.tail.log_density(targets, mean, variance))
                 continue
             values = own.inside(targets)
             known = np.isfinite(values).all(axis=1)
             density = np.full(len(targets), -np.inf)
-            density[known] = gaussian_log_density(values[known], mean[known], variance[known])
+            density[known] = self.tail.log_density(values[known], mean[known], variance[known])
             density[known] += own.log_slope(targets[known])
             densities.append(density)
         return mixture_log_density(np.array(densities), self.shares)
 
     def transforms(self, targets: FloatArray) -> FloatArray:
         """Probability integral transforms `F(y)` (m, k) of targets (m, k)."""
-        return self._chances(targets[..., None])[..., 0]
+        return self.cdf(targets[..., None])[..., 0]
 
 
 def _mean_size(mean: FloatArray, variance: FloatArray) -> FloatArray:

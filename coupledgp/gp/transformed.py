@@ -161,6 +161,11 @@ class TransformedGP(WrappedGP):
         len(self.data)  # refuses where there are none
         return self.inner.left_out(groups, rows)
 
+    def parts_of_law(self, points: Points) -> LeftOut | None:
+        """Laws of y at points (p, ...): the parts of the law of z, mapped."""
+        found = self.inner.parts_of_law(points)
+        return None if found is None else found.mapped(self.to_targets)
+
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
         """Means and variances (m, k) of y given other groups, by Hermite expansions of parts."""
         found = self.left_out(groups, rows)

@@ -161,3 +161,15 @@ class WrappedGP(GaussianProcess):
 def has_data(process: GaussianProcess) -> bool:
     """Whether a process of a table has kept its observations."""
     return getattr(process, "rows", None) is not None
+
+
+def innermost(process: GaussianProcess) -> GaussianProcess:
+    """The process that is in all wrappings of a process; itself where there are none."""
+    return innermost(process.inner) if isinstance(process, WrappedGP) else process
+
+
+def rewrapped(process: GaussianProcess, inner: GaussianProcess) -> GaussianProcess:
+    """The wrappings of a process around another innermost one of the same data."""
+    if not isinstance(process, WrappedGP):
+        return inner
+    return process.around(rewrapped(process.inner, inner))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess, Want
-from coupledgp.gp.transformed import TransformedGP, untransformed
+from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector
 from coupledgp.models.options import estimator
@@ -65,18 +65,16 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
     @property
     def members_(self) -> list[Self]:
         """Models whose laws are mixed, in the order of `member_weights_`; else the model alone."""
-        process, mixture = self.process_, untransformed(self.process_)
+        process, mixture = self.process_, innermost(self.process_)
         if not isinstance(mixture, MixtureGP):
             return [self]
         members: Sequence[GaussianProcess] = mixture.members_with_data
-        if isinstance(process, TransformedGP):
-            members = [process.around(member) for member in members]
-        return [self._around(member) for member in members]
+        return [self._around(rewrapped(process, member)) for member in members]
 
     @property
     def member_weights_(self) -> FloatArray:
         """Weights (K,) of the members, of sum one."""
-        process = untransformed(self.process_)
+        process = innermost(self.process_)
         return process.weights if isinstance(process, MixtureGP) else np.ones(1)
 
     def predict(

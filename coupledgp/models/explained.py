@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.columns.codes import NumberCode
-from coupledgp.diagnostics.effects.explaining import Explanation
+from coupledgp.diagnostics.effects.explaining import PAIRED, Explanation
 from coupledgp.diagnostics.effects.results import Effects, Importance
 from coupledgp.diagnostics.effects.units import Unit, units_of
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.sklearn import FittedToTable
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.varying_noise import constant_noise
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.linalg.rounding import levels_to_caller
@@ -105,7 +106,9 @@ class Explained(FittedToTable[FittedModel]):
         with named_exhaustion("effects"):
             return explanation.effects(chosen, ends[1] - ends[0], self.fitted_.ndim)
 
-    def importance(self, level: float = 0.95, random_state: Any = 0) -> Importance:
+    def importance(
+        self, level: float = 0.95, random_state: Any = 0, paired: int = PAIRED
+    ) -> Importance:
         """Shares of the variance of f of columns and pairs: Sobol indices with intervals.
 
         Parameters
@@ -114,6 +117,8 @@ class Explained(FittedToTable[FittedModel]):
             Probability of the intervals.
         random_state
             Seed of the draws.
+        paired
+            Number of parts among which pairs are looked at, those of greatest total share.
 
         Returns
         -------
@@ -126,12 +131,14 @@ class Explained(FittedToTable[FittedModel]):
             The model does not know its rows.
         """
         ends = interval_ends(level)
+        n_paired = check_positive_int(paired, "paired", minimum=2)
         with named_exhaustion("importance"):
             explanation = self._explanation(2, random_state)
-            return explanation.importance(ends[1] - ends[0], self.fitted_.ndim)
+            return explanation.importance(ends[1] - ends[0], self.fitted_.ndim, n_paired)
 
     def _explanation(self, grid: int, random_state: Any) -> Explanation:
-        return Explanation(self.fitted_.process, self._units(grid), draw_seed(random_state))
+        process = constant_noise(self.fitted_.process)
+        return Explanation(process, self._units(grid), draw_seed(random_state))
 
     def _units(self, grid: int) -> list[Unit]:
         """Parts of the table with their laws in the training rows."""

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
+from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.schema import check_integer, check_number, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
@@ -20,7 +23,7 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
-from coupledgp.models.record import fitted_result
+from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import LocalProblem
@@ -30,6 +33,7 @@ from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
+from coupledgp.selection.noise_choice import NOISES, NoiseChoice, noise_seconds, with_noise
 
 
 @estimator
@@ -67,6 +71,10 @@ class GPRegressor(TableRegressor):
         Rows that each row is conditioned on in local models.
     n_frequencies
         Fitted frequencies of features.
+    noise
+        `"constant"`: noise of one variance. `"varying"`: the variance of an observation is a smooth
+        function of the columns, and tails may be heavy. `"auto"`: the noise varies where it pays by
+        the density of rows that are left out, clearly, on 200 rows or more (docs/noise.md).
     kernel
         An expression of kernels, or its text (docs/kernels.md): the one model is an exact process
         with this kernel, and `model` must be `"auto"`. None: the models choose their kernels.
@@ -81,6 +89,8 @@ class GPRegressor(TableRegressor):
         why one was left out), the log density of the mixture, and remarks on the targets.
     forecast_
         Forecast of the cost in seconds, as it was before the fit.
+    noise_choice_
+        Whether the noise varies, and what this gains (`noise_choice_.explain(names)`).
     lengthscale_, outputscale_, noise_
         Hyperparameters of the member of greatest weight; see `LocalGPRegressor`.
 
@@ -104,9 +114,11 @@ class GPRegressor(TableRegressor):
     _: KW_ONLY
     missing: str = "indicator"
     kernel: str | Kernel | None = None
+    noise: str = "auto"
 
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
+    noise_choice_ = fitted_result("noise_choice_", "Whether the noise varies, and what this gains.")
 
     def forecast(self, n_rows: int, n_columns: int) -> tuple[MemberPlan, ...]:
         """Members that a fit to a table of this size would try, with their cost in seconds.
@@ -144,7 +156,37 @@ class GPRegressor(TableRegressor):
                 for member in sorted(choice.members, key=lambda member: -member.weight)
             ),
             *choice.remarks,
+            *self._noise_in_words(),
         ]
+
+    def _noise_in_words(self) -> list[str]:
+        found = self.fitted_.results.get("noise_choice_")
+        columns = self._columns
+        names = columns.part_names
+        own = range(len(names)) if columns.groups is None else columns.groups
+        return [] if found is None else [found.explain([names[group] for group in own])]
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
+        check_choice(self.noise, NOISES, "noise")
+        record = super()._fit(X, y, *weights, **further)
+        if self.noise == "constant" or self.targets_are_given:
+            return record
+        data = record.process.data
+        seconds = record.results["forecast_"] + noise_seconds(*data.points.shape)
+        if seconds > self.budget:
+            if self.noise == "varying":
+                raise InvalidInputError(
+                    f"budget: a model with noise that varies would take about {seconds:.0f} s of "
+                    f"one core, more than the budget of {self.budget:g} s; raise the budget, or "
+                    "use noise='constant'"
+                )
+            return record
+        with reporter("fit", self.progress) as report:
+            report("noise that varies")
+            seed = int(self._rng().integers(2**31))
+            process, choice = with_noise(record.process, self.noise, seed)
+        results = {**record.results, "noise_choice_": choice, "forecast_": seconds}
+        return replace(record, process=process, results=results)
 
     def exact_twin(self) -> GPRegressor:
         """Return the exact GP with the parts and hyperparameters of the member of greatest weight.
@@ -203,10 +245,12 @@ class GPRegressor(TableRegressor):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         results = self.fitted_.results
+        noise = results.get("noise_choice_")
         return {
             **header,
             "choice": asdict(results["choice_"]),
             "forecast": results["forecast_"],
+            **({"noise_choice": asdict(noise)} if noise is not None else {}),
         }, arrays
 
     @classmethod
@@ -221,6 +265,11 @@ class GPRegressor(TableRegressor):
             "choice_": _choice_from(header.get("choice")),
             "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
         }
+        if "noise_choice" in header:
+            choice = plain_record(NoiseChoice, header["noise_choice"], "noise_choice")
+            n_columns = n_columns_of(record.process) or 0
+            check_integer(choice.column, "noise_choice.column", 0, max(n_columns - 1, 0))
+            results["noise_choice_"] = choice
         return model.holding(replace(record, results=results))
 
 

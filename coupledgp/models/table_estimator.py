@@ -16,6 +16,7 @@ from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
 from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
@@ -200,6 +201,8 @@ def _columns_from(header: Header, n_encoded: int | None) -> Columns:
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:
     """The process of a table that the header and arrays of a file describe."""
+    if ENTRY in header:
+        return VaryingNoiseGP.from_state(header, arrays)
     if "target_transforms" in header:
         return TransformedGP.from_state(header, arrays)
     return restored_process(header, arrays)

@@ -196,7 +196,7 @@ def importance_draws(
     few draws carry them, the law is moved to the weighted draws and used once more.
     """
     report("curvature at the maximum")
-    scale = _proposal_scale(posterior, mode)
+    scale = inverse_hessian_root(posterior, mode)
     report(f"{n_draws} draws of the hyperparameters")
     draws, weights = _weighted(posterior, mode, mode, scale, n_draws, rng)
     if 1 / np.sum(weights**2) < FEW_EFFECTIVE:
@@ -281,7 +281,7 @@ class TablePosterior(VectorObjective):
         return 0.5 * float(z @ z) - evidence.value, z / self.sd - np.array(gradient)
 
 
-def _proposal_scale(posterior: VectorObjective, mode: FloatArray) -> FloatArray:
+def inverse_hessian_root(posterior: VectorObjective, mode: FloatArray) -> FloatArray:
     """A root (q, q) of the inverse Hessian of the negative log posterior at its maximum."""
     size = mode.size
     rows = np.empty((size, size))

@@ -16,7 +16,13 @@ from coupledgp.random import FloatArray
 from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import ExpressionProblem
 from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS, computed, leave_one_out
+from coupledgp.selection.exact_members import (
+    AVERAGED_ROWS,
+    EXACT_ROWS,
+    SOME_EXACT_ROWS,
+    computed,
+    leave_one_out,
+)
 from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, Size
 from coupledgp.selection.member_kinds import (
     FittedMember,
@@ -26,6 +32,7 @@ from coupledgp.selection.member_kinds import (
     MemberPrior,
     MemberTask,
 )
+from coupledgp.selection.optimism import optimism
 
 # Kernels of additive members: smooth and rough effects, and smooth ones about a full kernel with
 # lengthscales of its own and a trend.
@@ -40,6 +47,8 @@ EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
 MOST_FACTORS = 50
 # Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
 PAIR_SECONDS, CUBE_SECONDS = 2.8e-8, 2e-10
+# Hyperparameters of a column by which scores are corrected, on few rows.
+OPTIMISM_VARIABLES = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +61,13 @@ class ExpressionModel(MemberPrior):
         The expression.
     vector : FloatArray (1 + q,)
         Logarithms of the noise variance and of its hyperparameters.
+    optimism : FloatArray (n,) or float
+        What log densities of rows that were fitted to gain by that, where all others are given.
     """
 
     kernel: Kernel
     vector: FloatArray
+    optimism: FloatArray | float = 0.0
 
     @property
     def noise(self) -> float:
@@ -70,13 +82,27 @@ class ExpressionModel(MemberPrior):
     def left_out(self, task: MemberTask) -> LeftOutScores:
         process = self.process(task.train, task.normalize)
         if task.held is None:
-            return leave_one_out(process, task.targets)
+            found = leave_one_out(process, task.targets)
+            return found._replace(log_densities=found.log_densities - self.optimism)
         return LeftOutScores.held_out(process, task, self.noise)
+
+    def corrected(self, task: MemberTask) -> ExpressionModel:
+        """The model with its optimism on the rows of a task, to which it was fitted."""
+        problem = ExpressionProblem(task.train, self.kernel)
+
+        def log_densities(vector: FloatArray) -> FloatArray:
+            return replace(self, vector=vector).left_out(task).log_densities
+
+        evidence = problem.evidence(np.arange(len(task.train.data)))
+        return replace(self, optimism=optimism(log_densities, evidence, self.vector))
 
 
 @dataclass(frozen=True)
 class ExpressionMembers(MemberKind):
     """An exact GP for each of some expressions, at the mode of its hyperparameters.
+
+    On few rows, where hyperparameters of other exact members are averaged, its scores are corrected
+    for the part that each row has in the hyperparameters (see `selection.optimism`).
 
     On more than `EXACT_ROWS` rows, the one of greatest density of rows left out among `EXACT_ROWS`
     is conditioned on all.
@@ -109,6 +135,8 @@ class ExpressionMembers(MemberKind):
         )
         few = evaluation(EXACT_ROWS)
         whole = evaluation(size.n_rows) if size.n_rows > EXACT_ROWS else 0.0
+        if size.n_rows <= AVERAGED_ROWS:
+            few += 4 * OPTIMISM_VARIABLES * size.dim * evaluation(size.n_rows)
         return len(self.kernels) * (effort * search + few) + whole
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
@@ -131,7 +159,9 @@ class ExpressionMembers(MemberKind):
         task.report(f"exact, {kernel}")
         rounds = plan.rounds(EXPRESSION_MEMBER_ROUNDS)
         found = ExpressionProblem(task.train, kernel).search(task.report, rounds, n_starts=1)
-        return ExpressionModel(kernel, found.point), found
+        model = ExpressionModel(kernel, found.point)
+        few = task.held is None and len(task.train.data) <= AVERAGED_ROWS
+        return model.corrected(task) if few else model, found
 
 
 def _members(

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.spectra.mixture import mixture_log_density
+from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.local import LocalProblem, Round
@@ -18,6 +18,8 @@ from coupledgp.selection.member_costs import Size
 
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25
+# Variances of the member that makes the tails of a mixture heavier, over those of the best one.
+TAIL_FACTORS = tuple(2.0**k for k in range(1, 11))
 
 
 class LeftOutScores(NamedTuple):
@@ -38,11 +40,32 @@ class LeftOutScores(NamedTuple):
     variances: FloatArray
 
     @classmethod
-    def mixed(cls, scores: list[LeftOutScores], shares: FloatArray) -> LeftOutScores:
-        """Scores of a mixture of models with shares (q,) of sum one; means are its moments."""
-        densities = mixture_log_density(np.array([one.log_densities for one in scores]), shares)
-        means = np.einsum("q,qbk->bk", shares, np.array([one.means for one in scores]))
-        return cls(densities, means, shares @ np.array([one.variances for one in scores]))
+    def mixed(
+        cls, scores: list[LeftOutScores], shares: FloatArray, held: bool = True
+    ) -> LeftOutScores:
+        """Scores of a mixture of models with shares (q,) of sum one; means are its moments.
+
+        Rows that took part in the shares have a part in each in proportion to their density. Each
+        of them is given all others by the harmonic mean of its densities (Gelfand and others,
+        1992), `1 / p(y_i | y_-i) = sum_q share_q / p_q(y_i | y_-i)`.
+
+        Parameters
+        ----------
+        scores, shares
+            Scores of each model, and its share.
+        held
+            Whether the rows took no part in the shares.
+        """
+        densities = np.array([one.log_densities for one in scores])
+        if held:
+            mixed = mixture_log_density(densities, shares)
+            parts = np.broadcast_to(shares[:, None], densities.shape)
+        else:
+            mixed = -mixture_log_density(-densities, shares)
+            parts = shares[:, None] * np.exp(mixed - densities)
+        means = np.einsum("qb,qbk->bk", parts, np.array([one.means for one in scores]))
+        variances = (parts * np.array([one.variances for one in scores])).sum(axis=0)
+        return cls(mixed, means, variances)
 
     @classmethod
     def held_out(cls, process: NormalizedProcess, task: MemberTask, noise: float) -> LeftOutScores:
@@ -133,6 +156,8 @@ class FittedMember:
         Laws of the rows that were left out.
     n_evaluations : int
         Evaluations of the evidence.
+    is_tail : bool
+        Whether it is there for the tails of a mixture, where a small weight says much.
     """
 
     name: str
@@ -140,6 +165,7 @@ class FittedMember:
     shares: FloatArray
     scores: LeftOutScores
     n_evaluations: int
+    is_tail: bool = False
 
     @classmethod
     def scored(
@@ -153,7 +179,8 @@ class FittedMember:
         """The member with its scores of the rows that a task left out."""
         if task.held is not None:
             task.report(f"{name}: {len(task.held)} rows that were held out")
-        scores = LeftOutScores.mixed([prior.left_out(task) for prior in priors], shares)
+        own = [prior.left_out(task) for prior in priors]
+        scores = LeftOutScores.mixed(own, shares, held=task.held is not None)
         return cls(name, priors, shares, scores, n_evaluations)
 
     def errs_more_than(self, means: FloatArray, task: MemberTask) -> bool:
@@ -168,11 +195,29 @@ class FittedMember:
         return bool(np.average(gaps, weights=counts) > np.std(gaps) / np.sqrt(len(gaps)))
 
     def broader(self, task: MemberTask) -> FittedMember:
-        """The member with more noise: as much more as its mean predictive variance."""
-        noise = self.priors[0].noise + float(self.scores.variances.mean())
+        """The member with as much more noise as makes a mixture of both densest.
+
+        Its predictive variances are about `TAIL_FACTORS` times those of the member. The factor is
+        chosen by the density of the rows left out under normal laws of the member's means.
+        """
+        gaps = self.scores.means - task.targets
+        variances = self.scores.variances[:, None]
+        own = gaussian_log_density(
+            gaps, np.zeros_like(gaps), np.broadcast_to(variances, gaps.shape)
+        )
+
+        def density(factor: float) -> float:
+            wide = np.broadcast_to(factor * variances, gaps.shape)
+            both = np.array([own, gaussian_log_density(gaps, np.zeros_like(gaps), wide)])
+            weights = mixture_weights(both, 1.0, task.scored.counts)
+            return float(np.average(mixture_log_density(both, weights), weights=task.scored.counts))
+
+        factor = max(TAIL_FACTORS, key=density)
+        noise = self.priors[0].noise + (factor - 1) * float(self.scores.variances.mean())
         priors = tuple(prior.with_noise(noise) for prior in self.priors)
-        return self.scored(task, f"{self.name}, more noise", priors, self.shares,
-                           self.n_evaluations)  # fmt: skip
+        found = self.scored(task, f"{self.name}, more noise", priors, self.shares,
+                            self.n_evaluations)  # fmt: skip
+        return replace(found, is_tail=True)
 
 
 class MemberKind(ABC):

@@ -22,9 +22,10 @@ from coupledgp.selection.member_kinds import FittedMember, MemberPlan, MemberTas
 # A tenth of the rows are held out, within these limits.
 LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 # Rows that each member is credited with beforehand: few, since a table of fifty held-out rows
-# should still tell a good member from bad ones.
-PRIOR_COUNT = 0.2
-# Members of smaller weight are left out.
+# should still tell a good member from bad ones. The one for the tails has more, since rows that are
+# far off may be rarer than the rows.
+PRIOR_COUNT, TAIL_COUNT = 0.2, 1.0
+# Members of smaller weight are left out; the one for the tails is not.
 LEAST_WEIGHT = 0.01
 # Remark on members that are left out.
 LOSES = "left out, since its means err more than a constant"
@@ -122,8 +123,13 @@ class MemberSearch:
             )
         members = self._with_broader(members, task)
         constant = constant_means(task)
-        losers = [member for member in members if member.errs_more_than(constant, task)]
-        if len(losers) == len(members):
+        losers = [
+            member
+            for member in members
+            if not member.is_tail and member.errs_more_than(constant, task)
+        ]
+        if len(losers) >= sum(not member.is_tail for member in members):
+            losers = list(members)
             kind = ConstantMembers()
             members += kind.fit(task, MemberPlan(kind, 0.0))
         return self._mixed(members, losers, task)
@@ -168,8 +174,10 @@ class MemberSearch:
         counts = task.scored.counts
         able = np.array([k for k, member in enumerate(members) if member not in losers])
         weights = np.zeros(len(members))
-        weights[able] = mixture_weights(densities[able], PRIOR_COUNT, counts)
-        weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+        tails = np.array([member.is_tail for member in members])
+        credits = np.where(tails, TAIL_COUNT, PRIOR_COUNT)
+        weights[able] = mixture_weights(densities[able], credits[able], counts)
+        weights = np.where((weights >= LEAST_WEIGHT) | tails, weights, 0.0)
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
         def given(k: int) -> list[tuple[int, list[Any]]]:

@@ -187,6 +187,18 @@ def test_wrong_arguments_are_errors(text, message):
         parse_kernel(text)
 
 
+class Unstated(RowKernel):
+    """A kernel of a user who has not stated its covariance yet."""
+
+
+def test_a_kernel_without_covariance_is_refused_by_its_name():
+    own = RowCovariance(Unstated(), 2)
+    text = r"covariance\(.*\) or evaluate\(.*\), got Unstated with neither"
+    for refused in (own.gram, own.evaluate):
+        with pytest.raises(InvalidInputError, match=text):
+            refused(np.zeros((3, 2)), np.zeros((3, 2)), own.start)
+
+
 @dataclass(frozen=True)
 class Brownian(RowKernel):
     """A kernel of a user: the least of two positive numbers, times exp(theta)."""

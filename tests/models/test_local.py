@@ -12,6 +12,7 @@ from coupledgp.selection import exact_members
 from coupledgp.selection.exact_members import DenseModel, leave_one_out
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_plans import KINDS, plan_members
+from coupledgp.selection.members import PRIOR_COUNT, TAIL_COUNT
 from tests.models.few_steps import search_little
 
 
@@ -102,7 +103,9 @@ def chosen():
 def test_the_mixture_is_no_worse_than_its_best_member(chosen):
     assert isinstance(chosen.process_, MixtureGP)
     scores = [member.log_density for member in chosen.choice_.members]
-    assert chosen.choice_.log_density > max(scores) - 0.02
+    # Each member is credited with some rows beforehand, which takes from the best.
+    credit = (TAIL_COUNT + len(scores) * PRIOR_COUNT) / chosen.choice_.n_scored
+    assert chosen.choice_.log_density > max(scores) - credit
     each = [gp.log_density(X_TEST, Y_TEST).mean() for gp in chosen.members_]
     assert chosen.log_density(X_TEST, Y_TEST).mean() > max(each) - 0.02
 

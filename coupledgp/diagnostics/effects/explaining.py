@@ -89,7 +89,7 @@ class Explanation:
             tuple(means), tuple(lows), tuple(highs), level, self.method, self.remarks,
         )  # fmt: skip
 
-    def importance(self, level: float, ndim: int) -> Importance:
+    def importance(self, level: float, ndim: int, paired: int = PAIRED) -> Importance:
         """Shares of variance of all units and of pairs among some; see `Importance`."""
         whole = np.concatenate([member.variance() for member in self.members], axis=1)
         floor = np.finfo(np.float64).tiny
@@ -105,17 +105,17 @@ class Explanation:
             }
             for compute in (_first, _total)
         )
-        leading = sorted(self.varying, key=lambda j: (-float(total[j].mean()), j))[:PAIRED]
+        leading = sorted(self.varying, key=lambda j: (-float(total[j].mean()), j))[:paired]
         pairs = {
             (i, j): np.concatenate([member.pair(i, j) for member in self.members], axis=1)
             for i, j in combinations(sorted(leading), 2)
         }
         rest = whole - sum(first.values()) - sum(pairs.values())
         remarks = self.remarks
-        if len(self.varying) > PAIRED:
+        if len(self.varying) > paired:
             remarks = (
                 *remarks,
-                f"Pairs are those of the {PAIRED} parts of greatest total share, of "
+                f"Pairs are those of the {paired} parts of greatest total share, of "
                 f"{len(self.varying)}; what other pairs explain is in the rest.",
             )
         return Importance(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,52 @@ CONDITIONAL = (
 )
 
 
+class Listed(ABC):
+    """What has a mean and an interval for each of its entries.
+
+    Attributes
+    ----------
+    level : float
+        Probability of the intervals.
+    method : str
+        How the entries were computed.
+    remarks : tuple of str
+        What to know before reading them.
+    """
+
+    level: float
+    method: str
+    remarks: tuple[str, ...]
+
+    @abstractmethod
+    def entries(self) -> Iterator[tuple[dict[str, Any], Sequence[Any]]]:
+        """Names of each entry; its mean, low and high end, each a number or (k,)."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One mapping for each entry, and output: its names, mean, low and high."""
+        found = []
+        for names, parts in self.entries():
+            single = np.ndim(parts[0]) == 0
+            for k, values in enumerate(zip(*map(np.ravel, parts), strict=True)):
+                output = {} if single else {"output": k}
+                ends = zip(("mean", "low", "high"), map(float, values), strict=True)
+                found.append({**names, **output, **dict(ends)})
+        return found
+
+    def frame(self) -> pd.DataFrame:
+        """`rows` as a data frame.
+
+        Raises
+        ------
+        MissingLibraryError
+            pandas is not installed.
+        """
+        rows = self.rows()
+        return frame_of((list(rows[0]), [list(row.values()) for row in rows]))
+
+
 @dataclass(frozen=True, eq=False)
-class Effects:
+class Effects(Listed):
     """Main effects of columns: `E[f | x_j] - E[f]` under the product of the columns' laws.
 
     Attributes
@@ -49,31 +94,12 @@ class Effects:
     method: str
     remarks: tuple[str, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One mapping for each point, and output, with name, value, mean, low and high."""
-        found = []
-        for name, grid, *parts in zip(
-            self.names, self.grid, self.mean, self.low, self.high, strict=True
-        ):
-            for k in range(1 if parts[0].ndim == 1 else parts[0].shape[1]):
-                columns = [part if part.ndim == 1 else part[:, k] for part in parts]
-                output = {} if parts[0].ndim == 1 else {"output": k}
-                for value, mean, low, high in zip(grid, *columns, strict=True):
-                    found.append(
-                        {"name": name, **output, "value": value, "mean": float(mean),
-                         "low": float(low), "high": float(high)}
-                    )  # fmt: skip
-        return found
-
-    def frame(self) -> pd.DataFrame:
-        """`rows` as a data frame.
-
-        Raises
-        ------
-        MissingLibraryError
-            pandas is not installed.
-        """
-        return _frame(self.rows())
+    def entries(self) -> Iterator[tuple[dict[str, Any], Sequence[Any]]]:
+        """Name and value of each point of a grid; see the base class."""
+        every = zip(self.names, self.grid, self.mean, self.low, self.high, strict=True)
+        for name, grid, *parts in every:
+            for value, *ends in zip(grid, *parts, strict=True):
+                yield {"name": name, "value": value}, ends
 
     def __str__(self) -> str:
         lines = [f"Main effects, {self.level:.0%} intervals, by {self.method}."]
@@ -110,7 +136,7 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
-class Importance:
+class Importance(Listed):
     """Shares of the variance of f under the product of the columns' laws: Sobol indices.
 
     Attributes
@@ -139,35 +165,13 @@ class Importance:
     method: str
     remarks: tuple[str, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One mapping for each share, and output, with kind, name, mean, low and high."""
-        listed: list[tuple[str, str, Share]] = [
-            ("first", name, share) for name, share in self.first.items()
-        ]
+    def entries(self) -> Iterator[tuple[dict[str, Any], Sequence[Any]]]:
+        """Kind and name of each share; see the base class."""
+        listed = [("first", name, share) for name, share in self.first.items()]
         listed += [("pair", " x ".join(names), share) for names, share in self.pairs.items()]
         listed += [("total", name, share) for name, share in self.total.items()]
-        listed.append(("rest", "", self.rest))
-        found = []
-        for kind, name, share in listed:
-            single = np.ndim(share.mean) == 0
-            for k in range(1 if single else len(share.mean)):
-                own = [float(np.ravel(part)[k]) for part in (share.mean, share.low, share.high)]
-                output = {} if single else {"output": k}
-                found.append(
-                    {"kind": kind, "name": name, **output}
-                    | dict(zip(("mean", "low", "high"), own, strict=True))
-                )
-        return found
-
-    def frame(self) -> pd.DataFrame:
-        """`rows` as a data frame.
-
-        Raises
-        ------
-        MissingLibraryError
-            pandas is not installed.
-        """
-        return _frame(self.rows())
+        for kind, name, share in [*listed, ("rest", "", self.rest)]:
+            yield {"kind": kind, "name": name}, (share.mean, share.low, share.high)
 
     def __str__(self) -> str:
         lines = [
@@ -179,10 +183,6 @@ class Importance:
                 interval = f"{row['low']:.3f}-{row['high']:.3f}"
                 lines.append(f"{row['kind']:6} {row['mean']:6.3f}   {interval:14}  {row['name']}")
         return "\n".join([*lines, *self.remarks])
-
-
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return frame_of((list(rows[0]), [list(row.values()) for row in rows]))
 
 
 def _text(value: Any) -> str:

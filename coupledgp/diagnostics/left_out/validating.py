@@ -21,6 +21,7 @@ from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import process_of
+from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -106,6 +107,7 @@ def cross_validate(
         None,
         remarks=_remarks(task, found, process, flattery),
         evidence=evidence,
+        effects=EffectsOf.of(model),
         title=title or f"Cross-validation of a {type(model).__name__}",
         rows=task.rows,
         groups=task.labels,

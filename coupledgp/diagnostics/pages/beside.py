@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from coupledgp.diagnostics.pages.effects import short
 from coupledgp.diagnostics.pages.palette import BASELINE, COLOURS, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
@@ -11,9 +12,6 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
-
-# Most letters of a name beside its row.
-MAX_NAME = 26
 
 
 def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
@@ -38,7 +36,7 @@ def beside(report: ComparisonResult) -> Picture:
             [-one.gain], [height], xerr=[2 * (one.standard_error or 0.0)], fmt="o", markersize=5,
             capsize=3, linewidth=1.2, color=colour,
         )  # fmt: skip
-    names = [_short(one.name) for one, _ in rows]
+    names = [short(one.name.removeprefix("the ")) for one, _ in rows]
     axes.set_yticks(range(len(rows)), names, fontsize=8, parse_math=False)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     low, high = axes.get_xlim()
@@ -52,8 +50,3 @@ def beside(report: ComparisonResult) -> Picture:
         "predicts worse; left of it, better"
     )
     return Picture("beside", caption, figure)
-
-
-def _short(name: str) -> str:
-    name = "".join(one if one.isprintable() else " " for one in name).removeprefix("the ")
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"

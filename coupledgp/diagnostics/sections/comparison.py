@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.figures import Figures
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, per_cent
+from coupledgp.diagnostics.sections.effects import effects
 from coupledgp.diagnostics.sections.figure_rows import (
     COMPARED,
     difference_rows,
@@ -189,7 +190,7 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
 
 
 # In the order in which they are read.
-COMPARISON = (predictions, instead, calibration, scores, distance, differences)
+COMPARISON = (predictions, instead, calibration, scores, effects, distance, differences)
 
 
 def register_comparison() -> None:

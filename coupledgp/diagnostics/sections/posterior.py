@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from coupledgp.diagnostics.scoring.arviz_groups import as_arviz, groups_of
 from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.diagnostics.sections.comparison import register_comparison
+from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Rendered
 from coupledgp.diagnostics.sections.section import sections_of
@@ -42,10 +43,13 @@ class PosteriorReport(ComparisonResult, Rendered):
         How many test rows are training rows; None where none were looked for.
     evidence : Evidence or None
         What the targets say of the model; None without targets.
+    effects : EffectsOf or None
+        Effects of the columns of the model's table; None for a model that has none.
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison",)
     title = "Posterior report"
+    effects: EffectsOf | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the texts of the two models as plain Python values."""

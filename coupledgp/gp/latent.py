@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
-from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.mixture import ALONE, restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -364,3 +364,6 @@ def _places(own: Points, given: Points) -> IntArray:
 
 def _order(points: Points) -> IntArray:
     return np.lexsort(points.reshape(len(points), -1).T)
+
+
+ALONE[LatentGP.__name__] = LatentGP

@@ -47,7 +47,7 @@ class _Gram(torch.autograd.Function):
         return torch.as_tensor(ctx.pull(cotangents[0].numpy())), None, None
 
 
-class ObservedEvidence(VectorObjective):
+class LatentEvidence(VectorObjective):
     """Minus the log posterior of hyperparameters under a likelihood, per observation.
 
     Variables (1 + q,) are those of `ExpressionEvidence`, whose priors they have; the first one, of
@@ -118,11 +118,11 @@ class ObservedProblem:
         """The same table under normal noise."""
         return ExpressionProblem(self.table, self.kernel)
 
-    def evidence(self, rows: IntArray) -> ObservedEvidence:
+    def evidence(self, rows: IntArray) -> LatentEvidence:
         """The evidence of some rows."""
         data, offset = self.table.data.take(rows), self.table.units.offset
         observed = Observed.of(self.likelihood, data.targets, offset, data.weights)
-        return ObservedEvidence(self.normal.evidence(rows), observed, self.inference)
+        return LatentEvidence(self.normal.evidence(rows), observed, self.inference)
 
     def search(self, report: Progress, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
         """Maximise the posterior of the hyperparameters, on rounds of more and more rows.

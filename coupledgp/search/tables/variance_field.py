@@ -160,7 +160,7 @@ class VarianceObjective(SiteObjective):
         root = torch.linalg.solve_triangular(factor[0], eye, upper=False).T
         variance = (features @ root).square().sum(1)
         without = variance / (1.0 - found.precision[0] * variance).clamp_min(LEAST_REST)
-        left_out = found.mode[0] - without * found.alpha[0] + 0.5 * without
+        left_out = found.mean[0] - without * found.alpha[0] + 0.5 * without
         field = replace(
             empty,
             frequencies=(self.frequencies / at[2].exp()).numpy(),

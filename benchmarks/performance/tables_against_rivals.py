@@ -266,6 +266,27 @@ def show(results: dict[str, list[dict[str, dict[str, float]]]]) -> None:
     Console(width=140).print(table)
 
 
+def beside_the_best(results: dict[str, list[dict[str, dict[str, float]]]]) -> None:
+    """Print a Markdown row for each table: the front door's figures and the best of its peers."""
+    print("| table, rows | NLPD | best peer | RMSE | best peer | coverage | CRPS | CPU s | MB |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for key, runs in results.items():
+        mean = {
+            name: {figure: np.mean([one[name][figure] for one in runs if name in one])
+                   for figure in ("nlpd", "rmse", "coverage", "crps", "cpu", "memory")
+                   if figure in runs[0][name]}
+            for name in runs[0]
+        }  # fmt: skip
+        own, peers = mean.pop("ours"), mean
+        cells = []
+        for figure in ("nlpd", "rmse"):
+            best = min(peers, key=lambda name: peers[name][figure])
+            cells += [f"{own[figure]:.3f}", f"{peers[best][figure]:.3f} {best}"]
+        rest = [f"{own['coverage']:.3f}", f"{own['crps']:.3f}", f"{own['cpu']:.0f}",
+                f"{own['memory']:.0f}"]  # fmt: skip
+        print(" | ".join([f"| {key}", *cells, *rest]) + " |")
+
+
 def goals(results: dict[str, list[dict[str, dict[str, float]]]]) -> None:
     """Print by numbers of rows on how many splits the front door is best or nearly so."""
     by_rows: dict[str, list[dict[str, dict[str, float]]]] = {}
@@ -329,6 +350,8 @@ def main() -> None:
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
     show(results)
+    if not options.alone:
+        beside_the_best(results)
     goals(results)
     for members in options.members:
         gains(results, members)

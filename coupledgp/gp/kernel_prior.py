@@ -169,36 +169,44 @@ class KernelGP(ExactGP):
         """
         prior = self.dense_prior
         assert isinstance(prior, KernelPrior)
-        columns = prior.columns
-        header: Header = {
-            "process": type(self).__name__,
-            "expression": {
-                "kernel": kernel_text(prior.kernel),
-                "names": list(columns.names),
-                "labels": list(columns.labels),
-            },
-        }
-        arrays: Arrays = {
-            "expression.vector": prior.vector,
-            "expression.center": prior.center,
-            "expression.spread": prior.spread,
-            "expression.sources": columns.sources,
-            "expression.groups": columns.groups,
-        }
-        return self._completed(header, arrays)
+        header, arrays = expression_state(prior)
+        return self._completed(header | {"process": type(self).__name__}, arrays)
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> KernelGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        prior = _prior_from(entries)
-        return cls.restored(prior.bounded_by(data_from(entries).points), entries)
+        rows: Any = data_from(entries).points
+        return cls.restored(prior_from(entries, rows.shape[1]).bounded_by(rows), entries)
 
 
-def _prior_from(entries: Entries) -> KernelPrior:
-    """The prior of a file."""
-    rows: Any = data_from(entries).points
-    dim = rows.shape[1]
+def expression_state(prior: KernelPrior) -> tuple[Header, Arrays]:
+    """Header and arrays of a prior.
+
+    Raises
+    ------
+    InvalidInputError
+        No text names a kernel of the expression.
+    """
+    columns = prior.columns
+    header: Header = {
+        "expression": {
+            "kernel": kernel_text(prior.kernel),
+            "names": list(columns.names),
+            "labels": list(columns.labels),
+        }
+    }
+    return header, {
+        "expression.vector": prior.vector,
+        "expression.center": prior.center,
+        "expression.spread": prior.spread,
+        "expression.sources": columns.sources,
+        "expression.groups": columns.groups,
+    }
+
+
+def prior_from(entries: Entries, dim: int) -> KernelPrior:
+    """The prior of a file with D columns."""
     names, labels = (_texts(entries, name) for name in ("names", "labels"))
     sources = entries.integers(
         "expression.sources", len(labels), low=0, high=max(len(names) - 1, 0)

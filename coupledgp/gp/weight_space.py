@@ -536,14 +536,14 @@ class WeightSpaceGP(NormalizedProcess):
         return cls(
             FeaturePrior(drawn, center, hyperparameters_from(entries), proposal=proposal),
             statistics,
-            _posterior_from(entries),
+            posterior_from(entries),
             units,
             entries.flag("normalize"),
             rows,
         )
 
 
-def _posterior_from(entries: Entries) -> WeightPosterior:
+def posterior_from(entries: Entries) -> WeightPosterior:
     """The posterior of a file; its factor is of the order M where there is no basis."""
     name = "posterior"
     basis = f"{name}.basis"

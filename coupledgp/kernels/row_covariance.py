@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     AxisTerm,
     Evaluated,
+    Factor,
     Kernel,
     On,
     Parameter,
@@ -77,6 +78,49 @@ class RowColumns:
                 f"kernel: expected columns among {list(self.names)}, got {column!r}"
             )
         return np.flatnonzero(np.isin(self.groups, parts))
+
+
+class RowLeaf(NamedTuple):
+    """A kernel of some columns at its hyperparameters.
+
+    Attributes
+    ----------
+    kernel : RowKernel
+    numbers, groups : IntArray (d,)
+        Numbers of the encoded columns, and of the group of each.
+    theta : FloatArray (q,)
+    """
+
+    kernel: RowKernel
+    numbers: IntArray
+    groups: IntArray
+    theta: FloatArray
+
+    @classmethod
+    def of(cls, factor: Factor) -> RowLeaf:
+        """A factor of a term."""
+        numbers = np.array(factor.columns)
+        return cls(factor.kernel, numbers, np.zeros(numbers.size, dtype=np.int64), factor.theta)
+
+
+class Summand(NamedTuple):
+    """A term of a sum at hyperparameters.
+
+    Attributes
+    ----------
+    name : str
+    variance : float
+        Factor that the sum gives it.
+    leaves : tuple of RowLeaf
+        The kernels whose product it is; empty where it is no product of single kernels.
+    axes : tuple of AxisTerm or None
+        The term as a polynomial in kernels of single columns, if it is one.
+    """
+
+    name: str
+    variance: float
+    leaves: tuple[RowLeaf, ...]
+    axes: tuple[AxisTerm, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +290,16 @@ class _Multiplied:
 _Node: TypeAlias = _Leaf | _Summed | _Multiplied
 
 
+def _leaves(node: _Node, theta: FloatArray) -> tuple[RowLeaf, ...]:
+    """The kernels whose product a node is; none for other nodes."""
+    if isinstance(node, _Leaf):
+        return (RowLeaf(node.kernel, node.numbers, node.groups, theta),)
+    if isinstance(node, _Multiplied):
+        each = [_leaves(part, own) for part, own in node._split(theta)]
+        return tuple(leaf for own in each for leaf in own) if all(each) else ()
+    return ()
+
+
 class RowCovariance:
     """Covariances of rows under an expression, and their gradient.
 
@@ -323,6 +377,16 @@ class RowCovariance:
         found = np.full(self.columns.groups.size, np.inf)
         self._root.lengthscales(self._checked(theta), found)
         return found
+
+    def summands(self, theta: FloatArray) -> list[Summand]:
+        """The terms of the sum; an expression that is no sum is one term."""
+        root, given = self._root, self._checked(theta)
+        if not isinstance(root, _Summed):
+            return [Summand(str(self.kernel), 1.0, _leaves(root, given), root.axes(given))]
+        return [
+            Summand(name, factor, _leaves(part, own), part.axes(own))
+            for name, (part, factor, own) in zip(root.names, root._split(given), strict=True)
+        ]
 
     def axes(self, theta: FloatArray) -> tuple[AxisTerm, ...] | None:
         """The kernel as a polynomial in kernels of single columns; None where it is none."""

@@ -337,10 +337,10 @@ class Sphere(RowKernel):
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> Evaluated:
         one_scale = np.zeros(3, dtype=np.int64)
-        found: Evaluated = self.base.evaluate(self._places(a), self._places(b), theta, one_scale)
+        found: Evaluated = self.base.evaluate(self.places(a), self.places(b), theta, one_scale)
         return found
 
-    def _places(self, rows: FloatArray) -> FloatArray:
+    def places(self, rows: FloatArray) -> FloatArray:
         """Places (n, 3) on the unit sphere of standardised latitudes and longitudes (n, 2)."""
         degrees = rows * self.spread + self.center
         if np.abs(degrees[:, 0]).max(initial=0.0) > 90.0 + 1e-9:

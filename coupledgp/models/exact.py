@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
@@ -15,20 +13,17 @@ from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.devices import parse_device
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
-from coupledgp.models.local import column_groups, row_columns
+from coupledgp.models.expression import AskedExpression, results_of
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
-from coupledgp.models.rows import known_noise
 from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.tables.expression import EXPRESSION_ROUNDS, ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem
 from coupledgp.spectra import Spectrum, SpectrumLike
 
 
@@ -77,7 +72,10 @@ class ExactGPRegressor(StationaryRegressor):
         self._check_averaging()
         kernel = parse_kernel(self.kernel)
         if not isinstance(kernel, Spectrum):
-            return self._fit_expression(kernel, data, columns)
+            asked = AskedExpression.of(self, kernel, data, columns)
+            with reporter("fit", self.progress) as report:
+                search = asked.search(report)
+                return asked.problem.process(search.point, self.normalize_y), results_of(search)
         rng = self._rng()
         spectrum = kernel
         units = Units.of(data.targets, self.normalize_y, data.counts)
@@ -106,45 +104,3 @@ class ExactGPRegressor(StationaryRegressor):
         members = [given(hyperparameters) for hyperparameters in average.hyperparameters]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found, average)
-
-    def _fit_expression(
-        self, kernel: Kernel, data: Data, columns: Columns
-    ) -> tuple[GaussianProcess, dict[str, Any]]:
-        """Fit an expression of kernels, by its dense evidence."""
-        self._check_expression(kernel)
-        units = Units.of(data.targets, self.normalize_y, data.counts)
-        seed = int(self._rng().integers(2**31))
-        known = known_noise(data, units, None)
-        if self.noise is not None and (self.optimizer is None or "noise" in (self.fixed or ())):
-            known = check_positive(self.noise, "noise")
-        groups = column_groups(data, columns)
-        table = LocalProblem.of(data, units, groups, seed, known)
-        problem = ExpressionProblem(replace(table, columns=row_columns(columns, groups)), kernel)
-        with reporter("fit", self.progress) as report:
-            n_starts = 1 + check_positive_int(self.n_restarts, "n_restarts", minimum=0)
-            most = check_positive_int(self.max_iter, "max_iter")
-            rounds = [replace(each, max_iterations=most) for each in EXPRESSION_ROUNDS]
-            found = problem.search(report, rounds if self.optimizer else (), n_starts)
-            process = problem.process(found.point, self.normalize_y)
-        return process, {
-            "n_evaluations_": found.n_evaluations,
-            "n_iter_": found.n_iterations,
-            "converged_": found.converged,
-        }
-
-    def _check_expression(self, kernel: Kernel) -> None:
-        """Refuse parameters that state scales of a single kernel beside an expression."""
-        given = {
-            "ard": not self.ard,
-            "lengthscale": self.lengthscale is not None,
-            "outputscale": self.outputscale is not None,
-            "fixed": bool(set(self.fixed or ()) - {"noise"}),
-            "hyperparameters": self.hyperparameters != "maximum",
-            "device": parse_device(self.device) != CPU,
-        }
-        wrong = [name for name, is_given in given.items() if is_given]
-        if wrong:
-            raise InvalidInputError(
-                f"{wrong[0]}: expected its default beside the expression kernel={str(kernel)!r}, "
-                f"whose kernels have scales of their own, got {getattr(self, wrong[0])!r}"
-            )

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from coupledgp.couplings import CouplingLike
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
@@ -19,6 +21,7 @@ from coupledgp.features.registry import (
     parse_features,
 )
 from coupledgp.features.sklearn import Columns
+from coupledgp.gp.kernel_features import KernelFeatureGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
@@ -34,7 +37,9 @@ from coupledgp.ground.validation import (
 from coupledgp.inference.spectra.posterior_draw import Proposal
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.expression import AskedExpression, results_of
 from coupledgp.models.frequency_trials import DTYPES, FrequencyTrials
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -49,9 +54,11 @@ from coupledgp.models.stationary import averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
 from coupledgp.random import FloatArray
 from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.tables.expression import ExpressionProblem
+from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, FeatureExpression
 from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
-from coupledgp.selection.protocol import with_parameters
-from coupledgp.spectra import SpectrumLike
+from coupledgp.selection.protocol import is_auto, with_parameters
+from coupledgp.spectra import Spectrum, SpectrumLike
 
 
 @estimator
@@ -64,6 +71,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
 
     Parameters
     ----------
+    kernel
+        A stationary kernel, or an expression of kernels or its text, each term of which has
+        features of its own (docs/kernels.md, "Features of expressions"). Parameters of scales, and
+        those that shape the frequencies of one kernel, keep their defaults beside an expression.
     features
         `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m),
         `"importance-laplace"` (the same, frequencies drawn where the training rows need them, see
@@ -148,7 +159,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     True
     """
 
-    kernel: SpectrumLike = "gaussian"
+    kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]
     features: FeaturesLike = "fourier"
     n_frequencies: int | str = 256
     coupling: CouplingLike = "orthogonal+pnc"
@@ -215,7 +226,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             keeping = with_parameters(self, keep_rows=True)
             record = keeping.fit(X, y, *weights, **further).fitted_
             return replace(record, process=record.process.without_data(), seen=record.extent)
-        if self._chooses and self.target_transform is None:
+        single = isinstance(parse_kernel(self.kernel), Spectrum)
+        if self._chooses and single and self.target_transform is None:
             return self._fit_automatic(X, y, *weights)
         return super()._fit(X, y, *weights, **further)
 
@@ -244,6 +256,13 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         kernels of their own.
         """
         record, groups = self.fitted_, self._columns.groups
+        if isinstance(untransformed(record.process), KernelFeatureGP):
+            twin = ExactGPRegressor(
+                self.kernel, noise=self.noise, normalize_y=self.normalize_y, optimizer=None,
+                fixed=self.fixed, random_state=self.random_state, progress=self.progress,
+                missing=self.missing, target_transform=self.target_transform,
+            )  # fmt: skip
+            return twin.around(record.process.exact(), record)
         hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
@@ -265,6 +284,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     def fit_data(
         self, data: Data, columns: Columns, queries: Any = None, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
+        kernel = parse_kernel(self.kernel)
+        if not isinstance(kernel, Spectrum):
+            return self._fit_expression(kernel, data, columns, queries is not None)
         self._check_parameters(len(data))
         if queries is not None:
             queries = named_rows(self, queries, columns, "queries")
@@ -298,6 +320,46 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         ]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found.search, average)
+
+    def _fit_expression(
+        self, kernel: Kernel, data: Data, columns: Columns, has_queries: bool = False
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        """Fit an expression of kernels with features of each of its terms."""
+        if has_queries:
+            raise InvalidInputError("queries: expected none beside an expression of kernels")
+        asked = self.asked(kernel, data, columns)
+        with reporter("fit", self.progress) as report:
+            process, search = self.of_terms(asked.problem).fit(
+                report, asked.rounds(FEATURE_ROUNDS), asked.n_starts, self.normalize_y
+            )
+        return process, results_of(search)
+
+    def of_terms(self, problem: ExpressionProblem) -> FeatureExpression:
+        """The fit of an expression with this model's features."""
+        size: Any = self.n_frequencies
+        return FeatureExpression(problem, size, parse_coupling(self.coupling))
+
+    def asked(self, kernel: Kernel, data: Data, columns: Columns) -> AskedExpression:
+        """What the model asks of an expression.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter has no meaning beside an expression.
+        """
+        further = {
+            "n_frequencies": is_auto(self.n_frequencies),
+            "coupling": is_auto(self.coupling),
+            "features": self.features != "fourier",
+            "frequencies": self.frequencies != "sampled",
+            "objective": self.objective != "evidence",
+            "proposal": self.proposal not in ("auto", "kernel"),
+            "center": self.center is not None,
+            "dtype": self.dtype != "float64",
+        }
+        asked = AskedExpression.of(self, kernel, data, columns, further)
+        check_positive_int(self.n_frequencies, "n_frequencies")
+        return asked
 
     def _check_parameters(self, n_rows: int) -> None:
         refuse_as_covariance(self.features)

@@ -34,8 +34,8 @@ from coupledgp.selection.member_kinds import (
     LeftOutScores,
     MemberKind,
     MemberPlan,
-    MemberPrior,
     MemberTask,
+    PartsModel,
 )
 from coupledgp.spectra import parse_spectrum
 
@@ -119,24 +119,8 @@ def leave_one_out(process: ExactGP, targets: FloatArray) -> LeftOutScores:
     return LeftOutScores(densities, targets - gaps, variance[:, 0])
 
 
-@dataclass(frozen=True, eq=False)
-class DenseModel(MemberPrior):
-    """A sum of parts as an exact process.
-
-    Attributes
-    ----------
-    parts : LocalPrior
-        The parts, with their hyperparameters.
-    """
-
-    parts: LocalPrior
-
-    @property
-    def noise(self) -> float:
-        return self.parts.noise
-
-    def with_noise(self, noise: float) -> DenseModel:
-        return replace(self, parts=self.parts.with_noise(noise))
+class DenseModel(PartsModel):
+    """A sum of parts as an exact process."""
 
     def process(self, problem: LocalProblem, normalize: bool) -> ExactAdditiveGP:
         """The dense process; its noise is at least the rounding of its covariance.

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
@@ -138,6 +139,26 @@ class MemberPrior(ABC):
     @abstractmethod
     def left_out(self, task: MemberTask) -> LeftOutScores:
         """Scores of the rows by which the members of a task are weighed."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartsModel(MemberPrior):
+    """A model that is a sum of parts: features, a trend, a local or a full part.
+
+    Attributes
+    ----------
+    parts : LocalPrior
+        The parts, with their hyperparameters.
+    """
+
+    parts: LocalPrior
+
+    @property
+    def noise(self) -> float:
+        return self.parts.noise
+
+    def with_noise(self, noise: float) -> Self:
+        return replace(self, parts=self.parts.with_noise(noise))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.search.tables.local import (
@@ -25,30 +23,14 @@ from coupledgp.selection.member_kinds import (
     LeftOutScores,
     MemberKind,
     MemberPlan,
-    MemberPrior,
     MemberTask,
+    PartsModel,
 )
 from coupledgp.spectra import parse_spectrum
 
 
-@dataclass(frozen=True, eq=False)
-class NearModel(MemberPrior):
-    """Features, a trend and a local part by neighbours.
-
-    Attributes
-    ----------
-    parts : LocalPrior
-        The parts, with their hyperparameters.
-    """
-
-    parts: LocalPrior
-
-    @property
-    def noise(self) -> float:
-        return self.parts.noise
-
-    def with_noise(self, noise: float) -> NearModel:
-        return replace(self, parts=self.parts.with_noise(noise))
+class NearModel(PartsModel):
+    """Features, a trend and a local part by neighbours."""
 
     def process(self, problem: LocalProblem, normalize: bool) -> LocalGP:
         return problem.process(self.parts, normalize)

@@ -105,15 +105,9 @@ class Eigenfunctions:
         gram = factor.gram(points, points)
         means = gram @ p
         level = float(p @ means)
-        root = np.sqrt(p)
-        centred = gram - means[:, None] - means + level
-        values, vectors = np.linalg.eigh(root[:, None] * (0.5 * (centred + centred.T)) * root)
-        kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(float(gram.diagonal() @ p), 0.0))
-        values, vectors = values[kept[::-1]], vectors[:, kept[::-1]]
-        sizes = np.abs(vectors)
-        first = (sizes > (1.0 - GAP) * sizes.max(axis=0, initial=0.0)).argmax(axis=0)
-        signs = np.sign(vectors[first, np.arange(values.size)])
-        combined = root[:, None] * vectors * (signs / np.sqrt(values))
+        values, combined = nystrom(
+            gram - means[:, None] - means + level, p, float(gram.diagonal() @ p)
+        )
         matrix = combined - p[:, None] * combined.sum(axis=0)
         return cls(factor, law, means, values, matrix, (level - means) @ combined)
 
@@ -161,6 +155,34 @@ class Eigenfunctions:
         """`u(x)` (n,) at the factor's own columns (n, c)."""
         found: FloatArray = self.factor.gram(own, self.law.points) @ self.law.weights
         return found
+
+
+def nystrom(
+    gram: FloatArray, weights: FloatArray, variance: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues (R,) of a kernel at points, falling, and `diag(p)^1/2 V lam^-1/2` (Q, R).
+
+    Eigenvalues below `LEAST_EIGENVALUE` of a variance are left out. The sign of each eigenvector is
+    such that its value of largest size is above zero.
+
+    Parameters
+    ----------
+    gram
+        Kernel (Q, Q) at the points.
+    weights
+        Weights p (Q,) of the points.
+    variance
+        Variance that eigenvalues are compared with; None: the mean of the kernel's own.
+    """
+    root = np.sqrt(weights)
+    size = float(gram.diagonal() @ weights) if variance is None else variance
+    values, vectors = np.linalg.eigh(root[:, None] * (0.5 * (gram + gram.T)) * root)
+    kept = np.flatnonzero(values > LEAST_EIGENVALUE * max(size, 0.0))[::-1]
+    values, vectors = values[kept], vectors[:, kept]
+    sizes = np.abs(vectors)
+    first = (sizes > (1.0 - GAP) * sizes.max(axis=0, initial=0.0)).argmax(axis=0)
+    signs = np.sign(vectors[first, np.arange(values.size)])
+    return values, root[:, None] * vectors * (signs / np.sqrt(values))
 
 
 def n_kept(values: FloatArray, most: int, limit: int) -> int:

@@ -129,7 +129,7 @@ def fit_group_variances(
     best: GroupVariances | None = None
     previous = -math.inf
     for step in range(most_steps + 1):
-        fitted = _Weights(sums, groups, variances, noise)
+        fitted = GroupWeights(sums, groups, variances, noise)
         value = fitted.log_evidence
         converged = bool(value - previous < LEAST_GAIN)
         found = GroupVariances(variances, noise, value, fitted.determined, step, converged)
@@ -148,8 +148,19 @@ def fit_group_variances(
     return best._replace(n_steps=step, converged=converged)
 
 
-class _Weights:
-    """The posterior of the weights at some variances, with `B = D A D`, `D = diag(tau)^1/2`."""
+class GroupWeights:
+    """The posterior of the weights at some variances, with `B = D A D`, `D = diag(tau)^1/2`.
+
+    Attributes
+    ----------
+    mean : FloatArray (M, k)
+        w.
+    determined : FloatArray (G,)
+        `gamma_g`.
+    residual : float
+        `tr((Y - Psi w)' R^-1 (Y - Psi w))`.
+    log_evidence : float
+    """
 
     def __init__(
         self, sums: WeightSums, groups: IntArray, variances: FloatArray, noise: float

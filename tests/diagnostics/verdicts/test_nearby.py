@@ -60,6 +60,9 @@ def test_an_expression_has_a_term_more_or_less() -> None:
     less = prior.covariance(X, X) - own["no term constant"].prior.covariance(X, X)
     variance = prior.hyperparameters.parameters["variance of constant"]
     np.testing.assert_allclose(less, variance, rtol=1e-9)
+    first = prior.variance(X) - own["no term matern-3/2[0]"].prior.variance(X)
+    variance = prior.hyperparameters.parameters["variance of matern-3/2[0]"]
+    np.testing.assert_allclose(first, variance, rtol=1e-9)
     for one in own.values():
         assert parse_kernel(one.kernel) == one.prior.kernel
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models import FieldGPRegressor as FieldGPRegressor
+    from coupledgp.models import GPClassifier as GPClassifier
     from coupledgp.models import GPRegressor as GPRegressor
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models import GraphTimeGPRegressor as GraphTimeGPRegressor
-    from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor

@@ -39,7 +39,7 @@ LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))
 PUBLIC = {
     "coupledgp": """
         CoupledAttention ExactGPRegressor ExactGraphGPRegressor Graph GraphGPRegressor
-        KernelRegressionClassifier KernelRegressionRegressor SparseSpectrumGPRegressor
+        KernelRegressionRegressor SparseSpectrumGPRegressor
         attention_loss coupling_study couplings diagnostics evidence_loss features
         gram_loss kernels load_model pagerank posterior_kl_loss posterior_report
         save_model select theory

@@ -118,7 +118,7 @@ def kernel_regression(parameters: dict[str, Any]) -> Figures:
     """Regression of two outputs, classification into three classes."""
     settings = {"n_frequencies": 64, "random_state": 0} | parameters
     regressor = cgp.KernelRegressionRegressor(**settings).fit(X, Y)
-    classifier = cgp.KernelRegressionClassifier(**settings).fit(X, LABELS)
+    classifier = cgp.models.KernelRegressionClassifier(**settings).fit(X, LABELS)
     return {
         "regression": regressor.predict(X_NEW),
         "lengthscale": regressor.lengthscale_,

@@ -99,9 +99,13 @@ def padded(X: np.ndarray) -> np.ndarray:
     return np.pad(X, ((0, 0), (0, 2 ** int(np.ceil(np.log2(dim))) - dim)))
 
 
-def classifier(sigma: float, m: int, coupling: str, seed: int) -> cgp.KernelRegressionClassifier:
+def classifier(
+    sigma: float, m: int, coupling: str, seed: int
+) -> cgp.models.KernelRegressionClassifier:
     """Kernel regression by positive features."""
-    return cgp.KernelRegressionClassifier(1 / sigma, "laplace", m, coupling, random_state=seed)
+    return cgp.models.KernelRegressionClassifier(
+        1 / sigma, "laplace", m, coupling, random_state=seed
+    )
 
 
 def choose_sigma(name: str, target: str | None) -> float:

@@ -50,6 +50,7 @@ from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
 from coupledgp.inference.evidence.stationary import distances_on, kernel_of, scaled_distances
+from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
@@ -477,6 +478,9 @@ class ExactGP(NormalizedProcess):
         sides = torch.as_tensor(right, device=self.factor.device)
         found: FloatArray = torch.cholesky_solve(sides, self.factor).cpu().numpy()
         return found
+
+    def site_prior(self, points: Points) -> DenseSites:
+        return DenseSites(torch.as_tensor(self.latent_prior(points)))
 
     def latent_prior(self, points: Points) -> FloatArray:
         return self.dense_prior.covariance(points, points)

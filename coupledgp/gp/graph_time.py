@@ -52,6 +52,8 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.grids import continued
 
+# Noise variance at most that observations of a likelihood have as sites, in units of f.
+SITE_NOISE = 1e-4
 # Number of observations up to which all that is left out comes from a Cholesky factor.
 DENSE_LIMIT = 2000
 # Random vectors and steps of the log-determinant over the gaps.
@@ -372,6 +374,10 @@ class GraphTimeGP(NormalizedProcess):
 
     def exact_problem(self) -> Problem:
         return self.prior_law.problem(self.data, self.units)
+
+    def for_sites(self) -> GraphTimeGP:
+        level = min(self.parameters.noise, SITE_NOISE)
+        return replace(self, parameters=replace(self.parameters, noise=level))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> GraphTimeGP:
         """Return the same prior given other data; sites without a sensor so far get scale one."""

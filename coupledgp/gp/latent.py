@@ -11,8 +11,8 @@ import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.left_out import Groups, LeftOut
-from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.left_out import Groups, LeftOut, own_noise
+from coupledgp.gp.mixture import ALONE, restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -29,18 +29,23 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.sites.laplace import laplace_sites
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.rules import RULES, rule_of
+from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Array of a file with the targets, and beginning of the names of arrays of the k-th process.
 OBSERVED, OUTPUT = "latent_targets", "output."
+# Arrays of a file with counts and exposures of the observations.
+COUNTS, EXPOSURE = "latent_counts", "latent_exposure"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentGP(GaussianProcess):
-    """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by Laplace's approximation.
+    """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by sites.
 
     The posterior of each function is that of a process given its sites: pseudo-observations with
     noise variances of their own. Laws of f are normal; laws of y are integrals over f.
@@ -52,19 +57,26 @@ class LatentGP(GaussianProcess):
     likelihood : Likelihood
         Law of an observation given f.
     rows : Data
-        Observations y (n, k).
+        Observations y (n, k), with their counts and exposures.
     evidence : float
-        Log evidence of y, nats, by Laplace's approximation.
+        Log evidence of y, nats, by Laplace's approximation, or the variational bound of it.
+    inference : str
+        The rule of the sites, "variational" or "laplace".
     """
 
     functions: tuple[NormalizedProcess, ...]
     likelihood: Likelihood
     rows: Data
     evidence: float
+    inference: str
 
     @classmethod
     def given(
-        cls, functions: Sequence[NormalizedProcess], likelihood: Likelihood, data: Data
+        cls,
+        functions: Sequence[NormalizedProcess],
+        likelihood: Likelihood,
+        data: Data,
+        inference: str = "variational",
     ) -> LatentGP:
         """Condition processes on observations that follow a likelihood.
 
@@ -77,19 +89,20 @@ class LatentGP(GaussianProcess):
         likelihood
             Law of an observation given f.
         data
-            Points and observations y (n, k).
+            Points and observations y (n, k). Weights of rows are counts and exposures.
+        inference
+            The rule of the sites, "variational" or "laplace".
 
         Raises
         ------
         InvalidInputError
-            Observations have weights or are none of the likelihood's, or the scale is another one.
+            Observations are none of the likelihood's, rows have noise of their own, or the scale is
+            another one.
         NumericalError
-            The mode of the posterior is not found.
+            The sites do not converge.
         """
-        targets, k = likelihood.check_targets(data.targets), data.targets.shape[1]
-        if data.weights is not None:
-            raise InvalidInputError("sample_weight: expected none with a likelihood, got some")
-        own = tuple(functions) if len(functions) == k else (functions[0],) * k
+        k, rule = data.targets.shape[1], rule_of(inference)
+        own = [f.for_sites() for f in (functions if len(functions) == k else [functions[0]] * k)]
         if any(function.units.scale.tolist() != [1.0] for function in own):
             raise InvalidInputError(
                 "functions: expected processes of one output whose units have the scale one, "
@@ -97,19 +110,21 @@ class LatentGP(GaussianProcess):
             )
         conditioned, evidence = [], 0.0
         for number, function in enumerate(own):
-            sites = laplace_sites(
-                function.site_prior(data.points),
-                likelihood,
-                torch.as_tensor(targets[:, number]).double()[None],
-                torch.as_tensor(function.units.offset),
-            )
+            offset, targets = function.units.offset, data.targets[:, number : number + 1]
+            observed = Observed.of(likelihood, targets, offset, data.weights)
+            sites = find_sites(function.site_prior(data.points), rule, observed)
             noise = function.noise.variance * sites.precision[0].numpy()
-            pseudo = Data.of(data.points, sites.targets.numpy().T, 1.0 / noise)
+            pseudo = Data.of(data.points, sites.targets.numpy().T + offset, 1.0 / noise)
             found = function.conditioned(pseudo)
             assert isinstance(found, NormalizedProcess)
             conditioned.append(found)
             evidence += float(sites.evidence[0])
-        return cls(tuple(conditioned), likelihood, data, evidence)
+        return cls(tuple(conditioned), likelihood, data, evidence, inference)
+
+    def _again(self, functions: Sequence[GaussianProcess], data: Data) -> LatentGP:
+        """Other functions or data with the likelihood and rule of this process."""
+        own = [function for function in functions if isinstance(function, NormalizedProcess)]
+        return LatentGP.given(own, self.likelihood, data, self.inference)
 
     @property
     def units(self) -> Units:  # type: ignore[override]
@@ -140,7 +155,7 @@ class LatentGP(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """Log evidence of y, nats, by Laplace's approximation."""
+        """Log evidence of y, nats, by Laplace's approximation, or the variational bound of it."""
         return self.evidence
 
     @property
@@ -150,7 +165,8 @@ class LatentGP(GaussianProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         name = type(self.likelihood).__name__
-        return (f"Observations follow a {name} law; the function's law is Laplace's.",)
+        rule = "Laplace's" if self.inference == "laplace" else "the variational one"
+        return (f"Observations follow a {name} law; the function's law is {rule}.",)
 
     def row_keys(self, points: Points) -> Points:
         return self.functions[0].row_keys(points)
@@ -175,8 +191,21 @@ class LatentGP(GaussianProcess):
         spreads = [law.spread for law in laws if law.spread is not None]
         return np.concatenate([law.mean for law in laws], axis=1), np.concatenate(spreads, axis=-1)
 
-    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        mean, variance = self._latent_moments(points, "variance", report)
+    def marginals(
+        self,
+        points: Points,
+        *,
+        report: Progress = silent,
+        exposure: FloatArray | None = None,
+    ) -> Marginals:
+        """Laws of observations at points, each alone, for exposures (p,); None: ones."""
+        return self._marginals(*self._latent_moments(points, "variance", report), exposure)
+
+    def _marginals(
+        self, mean: FloatArray, variance: FloatArray, exposure: FloatArray | None
+    ) -> Marginals:
+        if exposure is not None:
+            mean = mean + self.likelihood.log_exposure(exposure)[:, None]
         return Marginals(self.likelihood, mean, variance, self.units)
 
     def sample(
@@ -210,14 +239,30 @@ class LatentGP(GaussianProcess):
         )
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
-        """Means and variances (m, k) of observations given other groups, by sites found anew."""
-        wanted = Groups.of(groups, len(self.rows), rows)
-        found = np.full((2, *self.rows.targets.shape), np.nan)
-        for group, rest in self.without(wanted.members):
-            mean, variance = rest.law(self.rows.points[group], "variance")
-            assert variance is not None
-            found[:, group] = mean, variance
-        return PredictiveLaw(*found[:, wanted.rows])
+        """Means and variances (m, k) of observations given other groups, the sites of these kept.
+
+        Their pseudo-observations are left out; the sites of others stay, although they would be
+        others without the group. Laws are at the exposures of the observations.
+        """
+        found = self.left_out_marginals(groups, rows)
+        return PredictiveLaw(*found.likelihood.marginal_moments(found.mean, found.variance))
+
+    def left_out_marginals(self, groups: ArrayLike, rows: ArrayLike | None = None) -> Marginals:
+        """Laws of observations given other groups, each alone; see `left_out_law`."""
+        wanted, moments = Groups.of(groups, len(self.rows), rows).rows, []
+        for function in self.functions:
+            places = _places(function.data.points, self.rows.points)
+            own = np.empty_like(np.asarray(groups))
+            own[places] = groups
+            law = function.left_out_law(own, places[wanted])
+            noise, _ = own_noise(function.noise.variance, function.data.weights)
+            assert law.spread is not None
+            entered = np.broadcast_to(noise, len(places))[places[wanted], None]
+            moments.append((law.mean, np.maximum(law.spread - entered, 0.0)))
+        mean, variance = (np.concatenate(part, axis=1) for part in zip(*moments, strict=True))
+        weights = self.rows.weights
+        given = None if weights is None else weights.exposure
+        return self._marginals(mean, variance, None if given is None else given[wanted])
 
     def prior(self, points: Points) -> FloatArray:
         return np.concatenate([function.prior(points) for function in self.functions], axis=-1)
@@ -227,8 +272,7 @@ class LatentGP(GaussianProcess):
         exact = [function.exact() for function in self.functions]
         if all(own is function for own, function in zip(exact, self.functions, strict=True)):
             return self
-        functions = [own for own in exact if isinstance(own, NormalizedProcess)]
-        return LatentGP.given(functions, self.likelihood, self.rows)
+        return self._again(exact, self.rows)
 
     def exact_problem(self) -> Problem:
         """Refuse, since sites are found with factors of the exact covariance."""
@@ -238,7 +282,7 @@ class LatentGP(GaussianProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
         """Return the functions given other data; the likelihood fixes the units."""
-        return LatentGP.given(self.functions, self.likelihood, data)
+        return self._again(self.functions, data)
 
     def updated(self, data: Data) -> LatentGP:
         """Return the process given further data too, with the sites of all data found anew."""
@@ -247,8 +291,7 @@ class LatentGP(GaussianProcess):
     def redrawn(self, coupling: Any, size: int, seed: int) -> LatentGP:
         """Return the process with another draw of features, one for all functions."""
         drawn = [function.redrawn(coupling, size, seed) for function in self.functions]
-        functions = [own for own in drawn if isinstance(own, NormalizedProcess)]
-        return LatentGP.given(functions, self.likelihood, self.rows)
+        return self._again(drawn, self.rows)
 
     def on(self, device: torch.device) -> LatentGP:
         return replace(self, functions=tuple(f.on(device) for f in self.functions))
@@ -266,7 +309,13 @@ class LatentGP(GaussianProcess):
             "functions": functions,
             "likelihood": likelihood_state(self.likelihood),
             "log_evidence": self.evidence,
+            "inference": self.inference,
         }
+        weights = self.rows.weights
+        if weights is not None:
+            arrays[COUNTS] = weights.counts
+            if weights.exposure is not None:
+                arrays[EXPOSURE] = weights.exposure
         return header, arrays
 
     @classmethod
@@ -292,5 +341,29 @@ class LatentGP(GaussianProcess):
             targets = likelihood.check_targets(targets)
         except InvalidInputError as error:
             raise ModelFileError(str(error)) from error
-        rows = Data.of(points, targets)
-        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))
+        weights = None
+        if COUNTS in arrays:
+            n = len(points)
+            counts = entries.floats(COUNTS, n).numpy()
+            exposure = entries.floats(EXPOSURE, n).numpy() if EXPOSURE in arrays else None
+            weights = RowWeights(np.ones(n), counts, exposure=exposure)
+        # Files of before there was a choice are Laplace's.
+        rule = entries.text("inference", among=tuple(RULES)) if "inference" in header else "laplace"
+        rows = Data.of(points, targets, weights=weights)
+        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"), rule)
+
+
+def _places(own: Points, given: Points) -> IntArray:
+    """Places (n,) of given points among those of a process, which may order them."""
+    if np.array_equal(own, given):
+        return np.arange(len(given))
+    places = np.empty(len(given), dtype=np.int64)
+    places[_order(given)] = _order(own)
+    return places
+
+
+def _order(points: Points) -> IntArray:
+    return np.lexsort(points.reshape(len(points), -1).T)
+
+
+ALONE[LatentGP.__name__] = LatentGP

@@ -50,7 +50,7 @@ from coupledgp.inference.nodes.posterior import (
 )
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
-from coupledgp.inference.nodes.scaled_prior import unscaled
+from coupledgp.inference.nodes.scaled_prior import ScaledPrior, unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
@@ -195,21 +195,23 @@ class NodeGP(NormalizedProcess):
         Raises
         ------
         InvalidInputError
-            The observations have weights or noise of their own.
+            Observations count other than once.
         """
-        if data.weights is not None:
-            raise InvalidInputError(
-                "data: expected observations that are all alike on a graph, got relative noise or "
-                "counts"
-            )
-        nodes = data.points
+        if data.counts is not None and (data.counts != 1).any():
+            raise InvalidInputError("data: expected observations that count once each on a graph")
+        nodes, relative = data.points, data.relative_noise
         dense = settings.is_dense(nodes.size, recipe.graph.n_nodes, DENSE_POSTERIOR_LIMIT)
         make = posterior_class(chosen.prior, settings.solver, dense)
-        if settings.solver == "auto":
+        if relative is not None:  # other classes have one noise for all
+            make = DensePosterior if dense else IterativePosterior
+        elif settings.solver == "auto":
             ratio = scales.noise / scales.outputscale
             make = direct_class(chosen.prior, nodes, ratio) or make
         targets = units.normalized(data.targets)
-        posterior = make(chosen.prior, nodes, targets, scales.outputscale, scales.noise)
+        posterior = make(
+            chosen.prior, nodes, targets, scales.outputscale, scales.noise,
+            **({} if relative is None else {"relative": relative}),
+        )  # fmt: skip
         if not isinstance(posterior, IterativePosterior):  # whose tolerance is its own
             subject = f"noise: {scales.noise / scales.outputscale:.1g} of the outputscale"
             warn_if_imprecise(error_of_direct(posterior, targets), subject, "raise the noise")
@@ -250,6 +252,10 @@ class NodeGP(NormalizedProcess):
         if isinstance(self.posterior, PrecisionNodePosterior):
             jacobian = self.units.log_jacobian(len(self.rows))
             return NodeEvidence(self.posterior.log_evidence() - jacobian, 0.0)
+        if self.rows.weights is not None and isinstance(self.posterior, DensePosterior):
+            targets = self.units.normalized(self.rows.targets)
+            jacobian = self.units.log_jacobian(len(self.rows))
+            return NodeEvidence(self.posterior.log_evidence(targets) - jacobian, 0.0)
         return self._measured(self.rows, self.units)
 
     def _measured(self, data: Data, units: Units) -> NodeEvidence:
@@ -260,11 +266,23 @@ class NodeGP(NormalizedProcess):
         NumericalError
             The kernel's diagonal has overflowed, as happens with walks that are far too long.
         """
-        measures = self.settings.evidence(
-            self.prior_of_nodes, data.points, units.normalized(data.targets)
-        ).measures
+        prior, nodes, targets = self.prior_of_nodes, data.points, units.normalized(data.targets)
+        jacobian = units.log_jacobian(len(data))
+        relative = data.relative_noise
+        if relative is not None:
+            if np.unique(nodes).size < nodes.size:
+                raise InvalidInputError(
+                    "data: expected one observation of a node for an evidence without a Cholesky "
+                    "factor where rows have noise of their own; use solver='dense'"
+                )
+            # The law of rows over the roots of their relative noise has one noise for all.
+            root = np.ones(prior.graph.n_nodes)
+            root[nodes] = 1 / np.sqrt(relative)
+            prior, targets = ScaledPrior(prior, root), targets * root[nodes, None]
+            jacobian -= targets.shape[1] * float(np.log(root[nodes]).sum())
+        measures = self.settings.evidence(prior, nodes, targets).measures
         scales = self.posterior.outputscale, self.posterior.noise
-        value = measures.profile(*scales).log_evidence - units.log_jacobian(len(data))
+        value = measures.profile(*scales).log_evidence - jacobian
         return NodeEvidence(value, measures.log_evidence_error(*scales))
 
     def latent_law(
@@ -293,7 +311,7 @@ class NodeGP(NormalizedProcess):
     def _direct(self) -> GraphPosterior | None:
         """A posterior by a block of nodes, where all its variances cost less than samples."""
         posterior, settings = self.posterior, self.settings
-        if settings.solver != "auto":
+        if settings.solver != "auto" or self.rows.weights is not None:
             return None
         ratio = posterior.noise / posterior.outputscale
         prior = posterior.prior
@@ -344,6 +362,7 @@ class NodeGP(NormalizedProcess):
         return GraphProblem(
             posterior.prior, posterior.nodes, units.normalized(self.rows.targets),
             posterior.outputscale, posterior.noise, units.offset, units.scale,
+            self.rows.relative_noise,
         )  # fmt: skip
 
     def exact_problem(self) -> GraphProblem:
@@ -402,7 +421,8 @@ class NodeGP(NormalizedProcess):
         known = None
         n_nodes = self.graph.n_nodes
         dense = self.settings.is_dense(len(data), n_nodes, DENSE_EVIDENCE_LIMIT)
-        if dense and not isinstance(unscaled(self.prior_of_nodes), SolvePrior):
+        alike = data.weights is None
+        if dense and alike and not isinstance(unscaled(self.prior_of_nodes), SolvePrior):
             # It costs little, and refuses kernels that overflow.
             known = self._measured(data, units)
         scales = Scales(self.posterior.outputscale, self.posterior.noise, np.nan)
@@ -431,6 +451,8 @@ class NodeGP(NormalizedProcess):
             "y_scale": self.units.scale,
             "weights": posterior.weights,
         }
+        if self.rows.weights is not None:
+            arrays["relative_noise"] = posterior.relative
         if isinstance(self.recipe, WalkRecipe) and self.recipe.walkers is not None:
             arrays[WALKERS] = self.recipe.walkers
         header = {
@@ -480,12 +502,18 @@ class NodeGP(NormalizedProcess):
         make = posterior_class(chosen.prior, solver, solver == "dense")
         if solver == "hidden":
             make = HiddenPosterior
+        relative, own = None, {}
+        if "relative_noise" in arrays:
+            relative = entries.scales("relative_noise", "n").numpy()
+            make = DensePosterior if solver == "dense" else IterativePosterior
+            own = {"relative": relative}
         posterior = make(
-            chosen.prior, nodes, units.normalized(targets), outputscale, noise, weights=weights
-        )
+            chosen.prior, nodes, units.normalized(targets), outputscale, noise, weights=weights,
+            **own,
+        )  # fmt: skip
         return cls(
             recipe, chosen, settings, posterior, units, entries.flag("normalize"),
-            Data.of(nodes, targets), _evidence_from(entries),
+            Data.of(nodes, targets, relative), _evidence_from(entries),
         )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from coupledgp.gp.left_out import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.sites.priors import DenseSites, SitePrior
+from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
@@ -94,6 +94,11 @@ class Marginals(NamedTuple):
         """Chances (p, k, q) of observations of at most values (p, k, q) in units of y."""
         offset, scale = self.units.offset[:, None], self.units.scale[:, None]
         return self.likelihood.marginal_cdf((values - offset) / scale, self.mean, self.variance)
+
+    def pit(self, targets: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Probability integral transforms (p, k) of targets (p, k), see `Likelihood.pit`."""
+        values = self.units.normalized(targets)
+        return self.likelihood.pit(values, self.mean, self.variance, rng)
 
     def quantiles(self, probabilities: FloatArray) -> FloatArray:
         """Quantiles (p, k, q) in units of y at probabilities (q,)."""
@@ -594,12 +599,30 @@ class NormalizedProcess(GaussianProcess):
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
 
-    def site_prior(self, points: Points) -> SitePrior:
-        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites; here a dense one.
+    def for_sites(self) -> NormalizedProcess:
+        """The process as it takes pseudo-observations of any noise.
 
-        Processes in the space of features override it, since theirs needs no matrix (n, n).
+        Here itself. Where rows may not have less noise than the process's own, that is made small:
+        it is but the unit of the noise of pseudo-observations.
         """
-        return DenseSites(torch.as_tensor(self.latent_prior(points)))
+        return self
+
+    def site_prior(self, points: Points) -> SitePrior:
+        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites.
+
+        Here by the process itself, given pseudo-observations there. Processes with a covariance or
+        features at hand override it.
+        """
+        noise, offset = self.noise.variance, self.units.offset
+
+        def given(targets: FloatArray, precision: FloatArray) -> GivenMoments:
+            relative = 1.0 / (noise * precision)
+            found = self.conditioned(Data.of(points, targets[:, None] + offset, relative))
+            mean, variance = found.law(points, "variance", latent=True)
+            assert variance is not None
+            return mean[:, 0] - offset, variance[:, 0], found.log_evidence
+
+        return GivenSites(given)
 
     @abstractmethod
     def latent_samples(

@@ -431,8 +431,10 @@ class WeightSpaceGP(NormalizedProcess):
         return gram * self.hyperparameters.outputscale
 
     def site_prior(self, points: Points) -> FeatureSites:
-        features = self.feature_prior.stream(points).dense().double()
-        return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
+        stream = self.feature_prior.stream(points)
+        return FeatureSites(
+            lambda: (features.cpu() for _, _, features in stream), self.hyperparameters.outputscale
+        )
 
     def inverse_covariance(self) -> FeatureInverse:
         """Inverse covariance of the observations: O(n M), and O(M^2) for each one left out."""

@@ -156,13 +156,25 @@ class Likelihood(ABC):
         found: Self = replace(own, **values) if values else self
         return found
 
-    def least_precision(self, y: Tensor, f: Tensor) -> Tensor:
-        """Least precision (...) of the site of y about values f of the function.
+    def log_exposure(self, exposure: FloatArray) -> FloatArray:
+        """Logarithms of exposures (n,), by which the function of an observation is higher.
 
-        A law that is not log-concave may state a larger one, that of a step which cannot go too
-        far.
+        Raises
+        ------
+        InvalidInputError
+            The law takes no exposure, or one of them is no positive number.
         """
-        return torch.full_like(f, LEAST_PRECISION)
+        if not self.takes_exposure:
+            raise InvalidInputError(
+                f"exposure: expected none for a {type(self).__name__} law, whose mean is no "
+                "multiple of exp(f)"
+            )
+        wrong = ~(np.isfinite(exposure) & (exposure > 0))
+        if wrong.any():
+            raise InvalidInputError(
+                f"exposure: expected positive numbers, got {exposure[wrong][0]!r}"
+            )
+        return np.log(exposure)
 
     def center(self, y: FloatArray) -> FloatArray:
         """Values (k,) of f, one an output, under which observations (n, k) have most density.

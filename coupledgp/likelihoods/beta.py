@@ -14,9 +14,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
-# Values of f beyond which a share stays as it is, and the share of the expected curvature that a
-# site keeps where the law is not log-concave.
-MOST_LOGIT, LEAST_SHARE = 30.0, 0.1
+# Size of f beyond which a share stays as it is.
+MOST_LOGIT = 30.0
 
 
 @dataclass(frozen=True)
@@ -36,21 +35,12 @@ class Beta(Likelihood):
 
     bounds: ClassVar = {"concentration": (0.0, 1e8)}
 
-    def _shapes(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
         whole = torch.as_tensor(self.concentration, dtype=f.dtype)
         logit = f.clamp(-MOST_LOGIT, MOST_LOGIT)
-        return whole, whole * torch.sigmoid(logit), whole * torch.sigmoid(-logit)
-
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        whole, a, b = self._shapes(f)
+        a, b = whole * torch.sigmoid(logit), whole * torch.sigmoid(-logit)
         constant = torch.lgamma(whole) - torch.lgamma(a) - torch.lgamma(b)
         return constant + (a - 1) * y.log() + (b - 1) * torch.log1p(-y)
-
-    def least_precision(self, y: Tensor, f: Tensor) -> Tensor:
-        """A tenth of the expected curvature, `(psi'(a) + psi'(b)) (a b / c)^2`."""
-        whole, a, b = self._shapes(f)
-        information = torch.polygamma(1, a) + torch.polygamma(1, b)
-        return LEAST_SHARE * information * (a * b / whole).square()
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, rest = special.expit(f), special.expit(-f)

@@ -14,9 +14,6 @@ from torch import Tensor
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
-# Share of the precision of the bounding parabola that a site keeps where the law is not concave.
-LEAST_SHARE = 0.1
-
 
 @dataclass(frozen=True)
 class StudentT(Likelihood):
@@ -38,11 +35,8 @@ class StudentT(Likelihood):
 
     bounds: ClassVar = {"scale": (0.0, math.inf), "dof": (2.0, 1e6)}
 
-    def _of(self, f: Tensor) -> tuple[Tensor, Tensor]:
-        return tuple(torch.as_tensor(own, dtype=f.dtype) for own in (self.scale, self.dof))  # type: ignore[return-value]
-
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        scale, dof = self._of(f)
+        scale, dof = (torch.as_tensor(own, dtype=f.dtype) for own in (self.scale, self.dof))
         constant = (
             torch.lgamma((dof + 1) / 2)
             - torch.lgamma(dof / 2)
@@ -50,14 +44,6 @@ class StudentT(Likelihood):
             - scale.log()
         )
         return constant - (dof + 1) / 2 * torch.log1p(((y - f) / scale).square() / dof)
-
-    def least_precision(self, y: Tensor, f: Tensor) -> Tensor:
-        """A tenth of the precision `(dof + 1) / (dof scale^2 + (y - f)^2)` of a bound from below.
-
-        The parabola of that precision which touches the log density at f lies below it everywhere.
-        """
-        scale, dof = self._of(f)
-        return LEAST_SHARE * (dof + 1) / (dof * scale.square() + (y - f).square())
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         variance = self.scale**2 * self.dof / (self.dof - 2)

@@ -1,19 +1,9 @@
-"""Base of the estimators: they check, search, and assign one frozen result last.
-
-All results of a fit are in one `FittedModel`, which `fit` and `partial_fit` replace by a single
-assignment: an error or an interrupt before it leaves the estimator as it was. A new estimator
-declares its parameters as fields and states four methods: `fit`, `points`, `_further_data` and
-`from_state`.
-"""
+"""Base of the regressors: laws, draws and densities of numbers at points."""
 
 from __future__ import annotations
 
-import copy
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,22 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import (
-    Data,
-    GaussianProcess,
-    Points,
-    Problem,
-    Want,
-)
-from coupledgp.gp.seen import Seen
+from coupledgp.gp.protocol import GaussianProcess, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.validation import check_positive_int, check_vector
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result
-from coupledgp.models.stored import Stored, digests_of
-from coupledgp.random import FloatArray, draw_seed
+from coupledgp.models.process_estimator import ProcessEstimator
+from coupledgp.models.record import fitted_result
+from coupledgp.random import FloatArray
 
 # Methods whose first argument is points, which families of estimators name: nodes, places.
 ANSWERS = (
@@ -46,98 +28,19 @@ ANSWERS = (
 )  # fmt: skip
 
 
-class Declared:
-    """Parameters of every estimator; each estimator states their place among its own parameters."""
-
-    normalize_y: bool
-    random_state: Any
-
-
 @estimator
-class ProcessRegressor(Declared, RegressorMixin, Stored):
-    """An estimator around a fitted Gaussian process: of tables, graphs, fields or sensors.
+class ProcessRegressor(RegressorMixin, ProcessEstimator):
+    """A regressor around a fitted Gaussian process: of tables, graphs, fields or sensors.
 
     A family of estimators defines its points (`points`), further observations (`_further_data`) and
-    its fit; everything else is here once.
-
-    Parameters
-    ----------
-    normalize_y
-        Subtract the mean of y and divide by its standard deviation before fitting.
-    random_state
-        Seed of everything that is drawn.
-    progress
-        Show progress on stderr; None does so on a terminal.
-    missing
-        Missing inputs: `"raise"` refuses them. Estimators of tables take `"indicator"` too; nodes,
-        places and times of observations cannot be missing. Observations with a missing y are left
-        out; for sensors over time they are gaps.
+    its fit; everything else is here and in `ProcessEstimator` once.
     """
 
-    # Whether predictions take so long that their progress is shown.
-    _slow_predictions: ClassVar[bool] = False
-
-    _: KW_ONLY
-    progress: bool | None = None
-    missing: str = "raise"
-
-    n_evaluations_ = fitted_result("n_evaluations_", "Evaluations of the evidence in the search.")
-    converged_ = fitted_result("converged_", "Whether the search for hyperparameters converged.")
     selection_ = fitted_result("selection_", 'Trials of `"auto"` and the reason for its choice.')
     kl_per_point_ = fitted_result("kl_per_point_", 'KL, nats per point, that `"auto"` measured.')
     n_effective_draws_ = fitted_result(
         "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
     )
-
-    @abstractmethod
-    def points(self, X: Any) -> Points:
-        """Return checked points as `process_` takes them: rows (p, d), or node numbers (p,)."""
-
-    @abstractmethod
-    def _further_data(self, X: Any, y: ArrayLike) -> Data:
-        """Further observations, points (n, ...) and targets (n, k), checked against the fit."""
-
-    def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
-        """The estimator with the results of a fit, which take effect by one assignment."""
-        with named_exhaustion("fit"):
-            self._check_common()
-            fitted = fit()
-        self._fitted = fitted
-        return self
-
-    def _check_common(self) -> None:
-        if self.missing != "raise":
-            raise InvalidInputError(
-                "missing: expected 'raise', since points of this model cannot be missing, got "
-                f"{self.missing!r}; what is missing of y is to be left out"
-            )
-
-    def partial_fit(self, X: Any, y: ArrayLike) -> Self:
-        """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
-
-        The posterior is that of all observations, and the normalisation of y follows them. An
-        error leaves the model as it was.
-
-        Parameters
-        ----------
-        X, y
-            Further points and observations, as in `fit`.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y)
-        with named_exhaustion("partial_fit"):
-            data = self._further_data(X, y)
-        return self._updated(data)
-
-    @property
-    def process_(self) -> GaussianProcess:
-        """The fitted process, which never changes: a further fit makes a new one."""
-        return self.fitted_.process
-
-    @property
-    def log_marginal_likelihood_value_(self) -> float:
-        """Log evidence of y, in its own units, at the fitted hyperparameters."""
-        return self.process_.log_evidence
 
     @property
     def outputscale_(self) -> float | FloatArray:
@@ -173,22 +76,6 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         """Weights (K,) of the members, of sum one."""
         process = innermost(self.process_)
         return process.weights if isinstance(process, MixtureGP) else np.ones(1)
-
-    def explain(self) -> str:
-        """Hyperparameters, and the search and comparisons that chose them, in lines of text."""
-        check_is_fitted(self)
-        return "\n".join(self._explained())
-
-    def _explained(self) -> list[str]:
-        """Lines of `explain`: hyperparameters, then the search and the choice among kernels."""
-        results = self.fitted_.results
-        lines = [f"{name}: {in_words(value)}" for name, value in self.process_.summary().items()]
-        if "n_evaluations_" in results:
-            ended = "converged" if results.get("converged_", True) else "ended before it converged"
-            lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
-        choices = (results.get(name) for name in ("search_", "selection_", "proposal_"))
-        lines += [choice.explain() for choice in choices if choice is not None]
-        return [*lines, *map(str, results.get("steps_", ()))]
 
     def predict(
         self,
@@ -282,10 +169,6 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
             samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
         return record.shaped(samples, 1)
 
-    @staticmethod
-    def _seed_of(random_state: Any) -> int:
-        return draw_seed(random_state)
-
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
         """Log predictive density of observations, each alone; minus its mean is the NLPD.
 
@@ -313,9 +196,6 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
             found = record.process.quantiles(points, wanted, report=report)
         self._judge(points)
         return record.shaped(found, 1)
-
-    def _judge(self, points: Points, mean: FloatArray | None = None) -> None:
-        """Warn of points whose law, of means (p, k), rests on no data."""
 
     def predict_quantiles(
         self, X: Any = None, quantiles: ArrayLike = (0.05, 0.5, 0.95)
@@ -377,70 +257,6 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         with named_exhaustion("prior_covariance"):
             return record.shaped(record.process.prior(self.points(X)), 2)
 
-    def conditioned_on(self, X: Any, y: ArrayLike, *weights: Any, **further: Any) -> Self:
-        """Return the same model, hyperparameters in units of y included, given other data.
-
-        Parameters
-        ----------
-        X, y
-            Points and observations, as in `fit`.
-        weights, further
-            Further arguments of `partial_fit`.
-        """
-        check_is_fitted(self)
-        data = self._further_data(X, y, *weights, **further)
-        return self._conditioned_on(data)
-
-    def _conditioned_on(self, data: Data) -> Self:
-        record = self.fitted_.with_process(self.process_.conditioned(data))
-        return copy.copy(self).holding(record)
-
-    def _updated(self, data: Data) -> Self:
-        record, digests = self.fitted_, self.fitted_.digests
-        with named_exhaustion("partial_fit"):
-            process = record.process.updated(data)
-            if digests is not None:
-                own = digests_of(process, data, digests.salt, digests.with_targets)
-                digests = digests.joined(own)
-            seen = record.seen  # of rows that are kept it follows from these
-            if seen is not None:
-                seen = seen.joined(Seen.of(data.points, data.targets))
-            record = record.with_process(process, digests, seen)
-        self._fitted = record
-        return self
-
-    def _around(self, process: GaussianProcess) -> Self:
-        """A copy of this estimator around another process of the same rows."""
-        record = self.fitted_
-        return copy.copy(self).holding(record.with_process(process, seen=record.seen))
-
-    def holding(self, fitted: FittedModel) -> Self:
-        """Return this estimator with the results of a fit in place of its own."""
-        self._fitted = fitted
-        return self
-
-    def _check_outputs(self, data: Data) -> Data:
-        """Return further data, which have as many outputs as the fit's."""
-        n_outputs = self.process_.units.n_outputs
-        if data.targets.shape[1] != n_outputs:
-            raise InvalidInputError(
-                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
-            )
-        return data
-
-    @contextmanager
-    def _reporter(self, title: str) -> Iterator[Progress]:
-        if not self._slow_predictions:
-            yield silent
-            return
-        with reporter(title, self.progress) as report:
-            yield report
-
-    def exact_problem(self) -> Problem:
-        """Return prior and data of the exact GP, whose twin may be too large to fit."""
-        check_is_fitted(self)
-        return self.process_.exact_problem()
-
 
 def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
     """Return probabilities (q,) strictly between 0 and 1."""
@@ -461,12 +277,3 @@ def interval_ends(level: float) -> tuple[float, float]:
     """Probabilities of the ends of the central interval of a probability in (0, 1)."""
     (checked,) = check_probabilities([level], "level")
     return (1 - checked) / 2, (1 + checked) / 2
-
-
-def in_words(value: Any) -> str:
-    """A hyperparameter, or several, with four digits."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
-    if isinstance(value, (float, int, np.ndarray, np.generic)):
-        return ", ".join(f"{part:.4g}" for part in np.ravel(value))
-    return str(value)

@@ -17,26 +17,27 @@ import torch
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
-from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
-MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
+MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
     kind.__name__: kind
     for kind in (
-        GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
+        GPClassifier, GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
     )
 }  # fmt: skip
 
 
 def save_model(
-    model: ProcessRegressor,
+    model: ProcessEstimator,
     path: str | os.PathLike[str],
     include_data: bool = False,
     row_digests: bool | Literal["inputs"] = True,
@@ -90,7 +91,7 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
 
     Returns
     -------
-    ProcessRegressor
+    ProcessEstimator
         The fitted model, of one of the classes in `MODEL_CLASSES`. Its `random_state` is None if it
         was anything but an int.
 

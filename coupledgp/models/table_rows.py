@@ -292,7 +292,7 @@ def _refuse_labels(y: Any) -> None:
             shown = str(value) if isinstance(value, str) else value.decode(errors="replace")
             raise InvalidInputError(
                 f"y: expected numbers to regress on, got the text {shown!r:.60}; names of classes "
-                "are classification: use KernelRegressionClassifier"
+                "are classification: use GPClassifier"
             ) from None
 
 

@@ -15,8 +15,10 @@ from coupledgp.gp.protocol import Data, NormalizedProcess
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.inference.dense.covariance import stationary_covariance
-from coupledgp.inference.sites.objective import LaplaceObjective
-from coupledgp.inference.sites.priors import DenseSites, FeatureSites, SitePrior
+from coupledgp.inference.sites.objective import SiteObjective
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.priors import DenseSites, DifferentiableSites, FeatureSites
+from coupledgp.inference.sites.rules import rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
@@ -29,6 +31,7 @@ def fit_latent(
     data: Data,
     offset: FloatArray | None = None,
     max_iterations: int = 100,
+    inference: str = "variational",
 ) -> LatentGP:
     """Maximise the log evidence over lengthscales, outputscale and the likelihood's parameters.
 
@@ -45,20 +48,20 @@ def fit_latent(
         Prior mean (k,) of f; None: zeros.
     max_iterations
         Most iterations of L-BFGS.
+    inference
+        The rule of the sites, "variational" or "laplace".
 
     Raises
     ------
     InvalidInputError
-        Observations are none of the likelihood's, or have weights.
+        Observations are none of the likelihood's, or rows have noise of their own.
     NumericalError
-        The mode of the posterior is not found at the start.
+        The sites do not converge at the start.
     """
-    targets = likelihood.check_targets(data.targets)
-    n_outputs, dim = targets.shape[1], data.points.shape[1]
+    n_outputs, dim = data.targets.shape[1], data.points.shape[1]
     offset = np.zeros(n_outputs) if offset is None else offset
-    objective = LaplaceObjective(
-        _sites_of(prior, data.points), dim + 1, likelihood, targets, offset
-    )
+    observed = Observed.of(likelihood, data.targets, offset, data.weights)
+    objective = SiteObjective(_sites_of(prior, data.points), dim + 1, observed, rule_of(inference))
     hyper = prior.hyperparameters
     lengthscale = np.broadcast_to(hyper.lengthscale, (dim,))
     start = np.log([*lengthscale, hyper.outputscale, *likelihood.parameters.values()])
@@ -69,7 +72,7 @@ def fit_latent(
         hyperparameters=replace(hyper, lengthscale=values[:dim], outputscale=float(values[dim])),
     )
     functions = [one_row(fitted, data, b) for b in offset]
-    return LatentGP.given(functions, objective.likelihood_of(found), data)
+    return LatentGP.given(functions, objective.likelihood_of(found), data, inference)
 
 
 def one_row(prior: StationaryPrior | FeaturePrior, data: Data, offset: float) -> NormalizedProcess:
@@ -81,23 +84,24 @@ def one_row(prior: StationaryPrior | FeaturePrior, data: Data, offset: float) ->
 
 def _sites_of(
     prior: StationaryPrior | FeaturePrior, points: FloatArray
-) -> Callable[[Tensor], SitePrior]:
+) -> Callable[[Tensor], DifferentiableSites]:
     """The prior at rows (n, d) as a function of logarithms of lengthscales and outputscale."""
     rows = torch.as_tensor(points)
     if isinstance(prior, StationaryPrior):
         spectrum = prior.spectrum
         middle = rows.median(0).values
 
-        def dense(variables: Tensor) -> SitePrior:
+        def dense(variables: Tensor) -> DifferentiableSites:
             gram = stationary_covariance(spectrum, rows - middle, variables[:-1])
             return DenseSites(variables[-1].exp() * gram)
 
         return dense
     feature_map, center = prior.feature_map, torch.as_tensor(prior.center)
 
-    def features(variables: Tensor) -> SitePrior:
+    def features(variables: Tensor) -> DifferentiableSites:
         inputs = (rows - center) / variables[:-1].exp()
         values = feature_map(inputs.to(feature_map.dtype)).double()
-        return FeatureSites((variables[-1] / 2).exp() * values)
+        scaled = (variables[-1] / 2).exp() * values
+        return FeatureSites(lambda: [scaled])
 
     return features

@@ -218,7 +218,7 @@ FITS = {
     "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, **SEARCH), 40),
     "averaged graph": (lambda: nodes(optimizer="lbfgs", n_hyperparameter_draws=2), 10),
     "kernel regression": (lambda: cgp.KernelRegressionRegressor(random_state=0), 30),
-    "kernel classification": (lambda: cgp.KernelRegressionClassifier(random_state=0), 20),
+    "kernel classification": (lambda: cgp.models.KernelRegressionClassifier(random_state=0), 20),
     "fourier sampler": (lambda: cgp.features.FourierSampler(random_state=0), 30),
 }  # fmt: skip
 UPDATES = {

@@ -140,7 +140,7 @@ def test_batches_give_the_same(model: cgp.SparseSpectrumGPRegressor) -> None:
 
 def test_a_large_table_is_fitted_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given hyperparameters, features and posterior are those of all rows at once."""
-    monkeypatch.setattr("coupledgp.models.out_of_core.KEPT_ROWS", 60)
+    monkeypatch.setattr("coupledgp.models.out_of_core.KEPT_ROWS", 35)
     options = {"n_restarts": 0, "random_state": 0, "max_iter": 5}
     model = cgp.SparseSpectrumGPRegressor(SUM, n_frequencies=16, **options)
     parts = [(X[TRAIN[k : k + 25]], Y[TRAIN[k : k + 25]]) for k in range(0, 100, 25)]

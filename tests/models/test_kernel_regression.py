@@ -24,7 +24,7 @@ from coupledgp.spectra import parse_spectrum
 
 FEATURES = ["laplace", "fourier", "angular-hybrid", "gaussian-hybrid"]
 all_features = pytest.mark.parametrize("features", FEATURES)
-Classifier, Regressor = cgp.KernelRegressionClassifier, cgp.KernelRegressionRegressor
+Classifier, Regressor = cgp.models.KernelRegressionClassifier, cgp.KernelRegressionRegressor
 CHECKS = [
     (estimator, check)
     for kind in (Classifier, Regressor)

@@ -365,9 +365,10 @@ def test_rows_of_weight_zero_are_left_out():
     require_same(model, new("exact").fit(X[:30], Y[:30], sample_weight=COUNTS[:30]), rtol=1e-12)
 
 
-def test_graphs_refuse_rows_that_differ():
+def test_graphs_refuse_rows_that_count_twice():
     graph = cgp.Graph.from_edges(np.arange(20), (np.arange(20) + 1) % 20)
     nodes, y = np.arange(15), np.sin(np.arange(15.0))
     process = cgp.GraphGPRegressor(graph, n_walks=5, random_state=0).fit(nodes, y).process_
-    with pytest.raises(InvalidInputError, match="relative noise or counts"):
-        process.conditioned(Data.of(nodes, y[:, None], np.ones(15)))
+    twice = RowWeights(np.ones(15), np.full(15, 2.0))
+    with pytest.raises(InvalidInputError, match="count once each"):
+        process.conditioned(Data.of(nodes, y[:, None], weights=twice))

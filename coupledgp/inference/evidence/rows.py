@@ -34,30 +34,38 @@ class RowWeights:
         Counts c, positive: how often each row counts.
     level : float or None
         Noise variance of a row of relative noise one, in units of y squared, where it is known.
+    exposure : FloatArray (n,) or None
+        Exposures e, positive: a likelihood of counts takes `f + log e` for f. None: ones.
     """
 
     noise: FloatArray
     counts: FloatArray
     level: float | None = None
+    exposure: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.noise)
 
     @classmethod
-    def ones(cls, n_rows: int) -> RowWeights:
+    def ones(cls, n_rows: int, exposure: FloatArray | None = None) -> RowWeights:
         """Weights of n rows that count once each and have the noise variance s."""
-        return cls(np.ones(n_rows), np.ones(n_rows))
+        return cls(np.ones(n_rows), np.ones(n_rows), exposure=exposure)
 
     @classmethod
     def joined(cls, parts: Sequence[RowWeights]) -> RowWeights:
         """Weights of the rows of all parts, with the level of the first part."""
         noise = np.concatenate([part.noise for part in parts])
         counts = np.concatenate([part.counts for part in parts])
-        return cls(noise, counts, parts[0].level)
+        exposure = None
+        if any(part.exposure is not None for part in parts):
+            own = [np.ones(len(p)) if p.exposure is None else p.exposure for p in parts]
+            exposure = np.concatenate(own)
+        return cls(noise, counts, parts[0].level, exposure)
 
     def take(self, rows: NDArray[np.integer] | slice) -> RowWeights:
         """Weights of some rows, by their places."""
-        return RowWeights(self.noise[rows], self.counts[rows], self.level)
+        exposure = None if self.exposure is None else self.exposure[rows]
+        return RowWeights(self.noise[rows], self.counts[rows], self.level, exposure)
 
     @property
     def relative_noise(self) -> FloatArray:

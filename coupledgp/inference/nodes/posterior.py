@@ -36,7 +36,9 @@ LEAST_TOLERANCE = 1e-12
 
 
 class GraphPosterior(ABC):
-    """`f | y` for `y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s I)`, all in units of centred targets.
+    """`f | y` for `y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s R)`, all in units of centred targets.
+
+    R is diagonal, the identity but where `relative` is given, which some classes take.
 
     Parameters
     ----------
@@ -47,7 +49,9 @@ class GraphPosterior(ABC):
     outputscale, noise
         v and s, shared by the outputs.
     weights
-        `(v K + s I)^-1 Y` (n, n_outputs) if it is known already.
+        `(v K + s R)^-1 Y` (n, n_outputs) if it is known already.
+    relative
+        Diagonal (n,) of R; None: ones.
 
     Attributes
     ----------
@@ -66,14 +70,21 @@ class GraphPosterior(ABC):
         noise: float,
         *,
         weights: FloatArray | None = None,
+        relative: FloatArray | None = None,
     ) -> None:
         self.prior, self.nodes = prior, nodes
         self.outputscale, self.noise = outputscale, noise
+        self.relative = np.ones(nodes.size) if relative is None else relative
         self.weights = self.solve(Y) if weights is None else weights
+
+    @property
+    def row_noise(self) -> FloatArray:
+        """Noise variances `s r` (n,) of the observations."""
+        return self.noise * self.relative
 
     @abstractmethod
     def solve(self, B: FloatArray) -> FloatArray:
-        """`(v K + s I)^-1 B` for B (n, k)."""
+        """`(v K + s R)^-1 B` for B (n, k)."""
 
     def explain(self, cross: FloatArray) -> FloatArray:
         """`(v K + s I)^-1 cross`, (n, p), of covariances, exact enough for their difference."""
@@ -137,7 +148,7 @@ class GraphPosterior(ABC):
             count = block.stop - block.start
             draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
             there, here = draws[: nodes.size], draws[nodes.size :]
-            noisy = here + np.sqrt(self.noise) * rng.standard_normal(here.shape)
+            noisy = here + np.sqrt(self.row_noise)[:, None] * rng.standard_normal(here.shape)
             solved = self.solve_draws(noisy, error, report)
             known = self.outputscale * self.prior.product(nodes, self.nodes, solved)
             deviations[:, block] = there - known
@@ -167,7 +178,8 @@ def error_of_direct(posterior: GraphPosterior, Y: FloatArray) -> float:
     """
     nodes, v, s = posterior.nodes, posterior.outputscale, posterior.noise
     weights = posterior.weights
-    residual = Y - v * posterior.prior.product(nodes, nodes, weights) - s * weights
+    residual = Y - v * posterior.prior.product(nodes, nodes, weights)
+    residual -= posterior.row_noise[:, None] * weights
     largest = v * float(posterior.prior.diagonal(nodes).max()) + s
     eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
     entries = eps * largest * torch.as_tensor(weights).norm(dim=0)
@@ -187,8 +199,13 @@ class DensePosterior(GraphPosterior):
     @cached_property
     def _factor(self) -> Factor:
         A = self.outputscale * self.prior.matrix(self.nodes, self.nodes)
-        A[np.diag_indices_from(A)] += self.noise
+        A[np.diag_indices_from(A)] += self.row_noise
         return covariance_factor(A, self.noise / self.outputscale, overwrite=True)
+
+    def log_evidence(self, Y: FloatArray) -> float:
+        """Log density of centred targets (n, k), the outputs independent."""
+        diagonal = np.log(self._factor[0].diagonal()).sum() + 0.5 * len(Y) * np.log(2 * np.pi)
+        return float(-0.5 * (Y * self.weights).sum() - Y.shape[1] * diagonal)
 
     def solve(self, B: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(self._factor, B)
@@ -203,8 +220,9 @@ class DensePosterior(GraphPosterior):
         place[self.nodes] = np.arange(self.nodes.size)
         seen, variance = place[nodes] >= 0, np.empty(nodes.size)
         if np.count_nonzero(seen) > BLOCK:
-            s = self.noise
-            variance[seen] = s - s**2 * self._inverse_diagonal[place[nodes[seen]]]
+            at = place[nodes[seen]]
+            s = self.row_noise[at]
+            variance[seen] = s - s**2 * self._inverse_diagonal[at]
         else:
             seen[:] = False
         rest, width = np.flatnonzero(~seen), max(CROSS_ENTRIES // self.nodes.size, 1)
@@ -235,8 +253,10 @@ class IterativePosterior(GraphPosterior):
     @cached_property
     def _precondition(self) -> Product:
         v, s, prior = self.outputscale, self.noise, self.prior
-        exact = exact_preconditioner(prior.graph, prior.kernel, self.nodes, v, s)
-        return exact or DiagonalPreconditioner(v * prior.rough_diagonal(self.nodes) + s)
+        alike = bool((self.relative == 1).all())
+        exact = exact_preconditioner(prior.graph, prior.kernel, self.nodes, v, s) if alike else None
+        rough = v * prior.rough_diagonal(self.nodes) + self.row_noise
+        return exact or DiagonalPreconditioner(rough)
 
     def solve(self, B: FloatArray) -> FloatArray:
         return self._solve(B, self.tolerance)
@@ -244,7 +264,9 @@ class IterativePosterior(GraphPosterior):
     def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
         # A residual r of `(v K + s I) x = b` changes `v K x` by no more than its own size.
         sizes = np.maximum(np.sqrt(np.square(B).mean(axis=0)), np.finfo(float).tiny)
-        wanted = np.clip(error * np.sqrt(self.noise) / sizes, self.tolerance, MOST_RESIDUAL)
+        wanted = np.clip(
+            error * np.sqrt(self.row_noise.min()) / sizes, self.tolerance, MOST_RESIDUAL
+        )
         return self._solve(B, wanted, report)
 
     def explain(self, cross: FloatArray) -> FloatArray:
@@ -253,7 +275,8 @@ class IterativePosterior(GraphPosterior):
         # one: the change has to be small beside the noise.
         norms = np.maximum(np.linalg.norm(cross, axis=0), np.finfo(float).tiny)
         return self._solve(
-            cross, np.clip(EXPLAINED * self.noise / norms, LEAST_TOLERANCE, self.tolerance)
+            cross,
+            np.clip(EXPLAINED * self.row_noise.min() / norms, LEAST_TOLERANCE, self.tolerance),
         )
 
     def _solve(
@@ -261,6 +284,6 @@ class IterativePosterior(GraphPosterior):
     ) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:
             inner = self.prior.product(self.nodes, self.nodes, V)
-            return self.outputscale * inner + self.noise * V
+            return self.outputscale * inner + self.row_noise[:, None] * V
 
         return solve_columns(product, self._precondition, B, tolerance, report=report)

@@ -15,8 +15,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Number of columns that exist on the whole graph at once.
 BLOCK_COLUMNS = 32
-# Share of the wanted tolerance that residuals are solved to: the bound `A >= s I` of their effect
-# is cruder than a preconditioner's.
+# Share of the wanted tolerance that residuals are solved to: the bound `A >= s min(R)` of their
+# effect is cruder than a preconditioner's.
 BOUND_FACTOR = 1e-2
 
 
@@ -36,6 +36,8 @@ class GraphProblem:
         Output scale and noise variance, in units of the normalised targets.
     offset, scale : FloatArray (k,)
         Units of the targets: `y = offset + scale * target`.
+    relative : FloatArray (n,) or None
+        Noise variances of the observations over `noise`; None: ones.
     """
 
     prior: GraphPrior
@@ -45,6 +47,7 @@ class GraphProblem:
     noise: float
     offset: FloatArray
     scale: FloatArray
+    relative: FloatArray | None = None
 
     def system(self, options: SystemOptions) -> GraphSystem:
         """Return the equations in the covariance of the data."""
@@ -52,7 +55,7 @@ class GraphProblem:
 
 
 class GraphSystem(LinearSystem):
-    """`A = v K[nodes, nodes] + s I`, solved for some columns at a time, in float64.
+    """`A = v K[nodes, nodes] + s R`, solved for some columns at a time, in float64.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ class GraphSystem(LinearSystem):
     def __init__(self, problem: GraphProblem) -> None:
         self.problem = problem
         self.targets, self.noise = problem.targets, problem.noise
+        relative = np.ones(problem.nodes.size) if problem.relative is None else problem.relative
+        self.row_noise = problem.noise * relative
 
     def _between(self, out: IntArray, into: IntArray) -> FloatArray:
         """`v K[out, into]`, (len(out), len(into)), from products with columns of the identity."""
@@ -85,12 +90,12 @@ class GraphSystem(LinearSystem):
         """`A V` for V (n, k)."""
         problem = self.problem
         return problem.outputscale * problem.prior.product(problem.nodes, problem.nodes, V) + (
-            self.noise * V
+            self.row_noise[:, None] * V
         )
 
     def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         problem = self.problem
-        rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.noise
+        rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.row_noise
         diagonal = torch.as_tensor(rough)[:, None]
         parts = []
         for start in range(0, B.shape[1], BLOCK_COLUMNS):
@@ -110,7 +115,7 @@ class GraphSystem(LinearSystem):
         return Solution(np.hstack(values), np.hstack(residuals), sum(steps))
 
     def inverse_bound(self, R: FloatArray) -> FloatArray:
-        return R.T @ R / self.noise
+        return R.T @ R / self.row_noise.min()
 
     def bytes_needed(self, n_columns: int) -> float:
         graph = self.problem.prior.graph

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.errors import NumericalError
 from coupledgp.inference.evidence.objective import Box, VectorObjective
-from coupledgp.inference.sites.laplace import laplace_evidence, laplace_sites
-from coupledgp.inference.sites.priors import SitePrior
+from coupledgp.inference.sites.evidence import differentiable_evidence
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.priors import DifferentiableSites
+from coupledgp.inference.sites.rules import SiteRule
+from coupledgp.inference.sites.steps import LikelihoodSites, find_sites
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
@@ -18,8 +23,8 @@ from coupledgp.random import FloatArray
 REACH = float(np.log(1e4))
 
 
-class LaplaceObjective(VectorObjective):
-    """Minus the log evidence by Laplace's approximation, of all outputs together.
+class SiteObjective(VectorObjective):
+    """Minus the log evidence by sites, of all outputs together.
 
     Variables (q,) are those of the prior, then the logarithms of the likelihood's parameters.
 
@@ -29,38 +34,33 @@ class LaplaceObjective(VectorObjective):
         Prior of the function, differentiable, as a function of its variables, a tensor.
     n_variables
         Number of variables of the prior.
-    likelihood
-        Law of observations given the function; its own parameters are where a search starts.
-    targets
-        Observations (n, k).
-    offset
-        Prior mean (k,) of each output.
+    observed
+        Observations, and their law with the parameters where a search starts.
+    rule
+        How sites are found.
     """
 
     def __init__(
         self,
-        prior: Callable[[Tensor], SitePrior],
+        prior: Callable[[Tensor], DifferentiableSites],
         n_variables: int,
-        likelihood: Likelihood,
-        targets: FloatArray,
-        offset: FloatArray,
+        observed: Observed,
+        rule: SiteRule,
     ) -> None:
-        self.prior = prior
-        self.n_variables = n_variables
-        self.likelihood = likelihood
-        self.targets = torch.as_tensor(targets.T.copy(), dtype=torch.float64)
-        self.offset = torch.as_tensor(offset)
+        self.prior, self.n_variables = prior, n_variables
+        self.observed, self.rule = observed, rule
+        self._last: LikelihoodSites | None = None
 
     def likelihood_at(self, logarithms: Tensor) -> Likelihood:
         """The likelihood with other parameters (q - n_variables,), which may require gradients."""
-        values = zip(self.likelihood.parameters, logarithms.exp(), strict=True)
-        return self.likelihood.with_parameters(dict(values))
+        values = zip(self.observed.likelihood.parameters, logarithms.exp(), strict=True)
+        return self.observed.likelihood.with_parameters(dict(values))
 
     def likelihood_of(self, variables: FloatArray) -> Likelihood:
         """The likelihood of variables (q,), its parameters numbers."""
         values = np.exp(variables[self.n_variables :]).tolist()
-        own = zip(self.likelihood.parameters, values, strict=True)
-        return self.likelihood.with_parameters(dict(own))
+        own = zip(self.observed.likelihood.parameters, values, strict=True)
+        return self.observed.likelihood.with_parameters(dict(own))
 
     def box(self, start: FloatArray) -> Box:
         """Box of the variables in a run, which are logarithms."""
@@ -70,13 +70,21 @@ class LaplaceObjective(VectorObjective):
         """The objective at variables (q,), and its gradient (q,); none where no mode is found."""
         at = torch.tensor(variables, requires_grad=True)
         own, others = at[: self.n_variables], at[self.n_variables :]
-        with torch.no_grad():
-            sites = laplace_sites(
-                self.prior(own), self.likelihood_of(variables), self.targets, self.offset
-            )
-        likelihood = self.likelihood_at(others)
-        evidence = laplace_evidence(
-            self.prior(own), likelihood, self.targets, self.offset, sites.mode
-        ).sum()
+        fixed = replace(self.observed, likelihood=self.likelihood_of(variables))
+        prior = self.prior(own)
+        sites = self._sites(prior, fixed)
+        moving = replace(self.observed, likelihood=self.likelihood_at(others))
+        evidence = differentiable_evidence(prior, self.rule, moving, sites).sum()
         (gradient,) = torch.autograd.grad(-evidence, at)
         return -float(evidence.detach()), gradient.numpy()
+
+    def _sites(self, prior: DifferentiableSites, observed: Observed) -> LikelihoodSites:
+        """The sites, from the last ones if steps from there converge."""
+        try:
+            found = find_sites(prior, self.rule, observed, self._last)
+        except NumericalError:
+            if self._last is None:
+                raise
+            found = find_sites(prior, self.rule, observed)
+        self._last = found
+        return found

@@ -23,9 +23,11 @@ from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.tails import Tail
 from coupledgp.gp.variance_field import VarianceField, variance_features
 from coupledgp.inference.evidence.objective import Box
-from coupledgp.inference.sites.laplace import laplace_sites
-from coupledgp.inference.sites.objective import LaplaceObjective
+from coupledgp.inference.sites.objective import SiteObjective
+from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import FeatureSites
+from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.positive import SquaredNormal
 from coupledgp.linalg.cholesky import batch_cholesky
 from coupledgp.random import FloatArray, IntArray
@@ -92,7 +94,7 @@ class LeftOutRows:
         return float(found[0]), Tail(LEAST_DEGREES + float(np.exp(found[1])))
 
 
-class VarianceObjective(LaplaceObjective):
+class VarianceObjective(SiteObjective):
     """Minus the log posterior density of the scales of a log variance, given squares.
 
     Variables are the logarithms of the variances of the linear part and of the features, and of the
@@ -109,7 +111,8 @@ class VarianceObjective(LaplaceObjective):
     """
 
     def __init__(self, inputs: Tensor, frequencies: Tensor, squares: FloatArray) -> None:
-        super().__init__(self.sites, 3, SquaredNormal(), squares[:, None], np.zeros(1))
+        observed = Observed.of(SquaredNormal(), squares[:, None], np.zeros(1))
+        super().__init__(self.sites, 3, observed, rule_of("laplace"))
         self.inputs, self.frequencies = inputs, frequencies
         width = np.log(inputs.shape[1])
         self.means = MEANS + width * np.array([-1.0, 0.0, 0.5])
@@ -127,7 +130,8 @@ class VarianceObjective(LaplaceObjective):
 
     def sites(self, variables: Tensor) -> FeatureSites:
         """The prior of the log variance at the rows."""
-        return FeatureSites(self.features(variables) * self.deviations(variables))
+        features = self.features(variables) * self.deviations(variables)
+        return FeatureSites(lambda: [features])
 
     def box(self, start: FloatArray) -> Box:
         return [(mean - REACH, mean + REACH) for mean in self.means]
@@ -149,14 +153,14 @@ class VarianceObjective(LaplaceObjective):
         at = torch.as_tensor(variables)
         deviations = self.deviations(at)
         features = self.features(at) * deviations
-        found = laplace_sites(self.sites(at), self.likelihood, self.targets, self.offset)
+        found = find_sites(self.sites(at), self.rule, self.observed)
         eye = torch.eye(features.shape[1], dtype=torch.float64)
         precision = eye + (features * found.precision[0][:, None]).T @ features
         factor = batch_cholesky(precision[None], "I + Phi' W Phi")
         root = torch.linalg.solve_triangular(factor[0], eye, upper=False).T
         variance = (features @ root).square().sum(1)
         without = variance / (1.0 - found.precision[0] * variance).clamp_min(LEAST_REST)
-        left_out = found.mode[0] - without * found.alpha[0] + 0.5 * without
+        left_out = found.mean[0] - without * found.alpha[0] + 0.5 * without
         field = replace(
             empty,
             frequencies=(self.frequencies / at[2].exp()).numpy(),

@@ -1,0 +1,202 @@
+"""What classifiers answer: chances of classes, labels and log odds."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.schema import require_type
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import plain_array
+from coupledgp.models.options import estimator
+from coupledgp.models.process_estimator import ProcessEstimator
+from coupledgp.models.record import fitted_result
+from coupledgp.random import FloatArray, IntArray
+
+
+@estimator
+class ProcessClassifier(ClassifierMixin, ProcessEstimator):
+    """A classifier around a process of functions whose observations are zeros and ones.
+
+    Two classes have one function f, `P(second class) = E sigmoid(f)`. K > 2 classes have one each,
+    of the class against all others, and
+
+        P(class c) = E sigmoid(f_c) / sum_k E sigmoid(f_k) ,
+
+    averages over the posterior of each function.
+
+    Attributes
+    ----------
+    classes_
+        Labels of the classes, ascending.
+    """
+
+    classes_ = fitted_result("classes_", "Labels (K,) of the classes, ascending.")
+
+    def predict_proba(self, X: Any = None) -> FloatArray:
+        """Chances (p, K) of the classes at points, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X
+            Points, as in `fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            `X` does not fit the training data.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any = None) -> FloatArray:
+        """Logarithms (p, K) of `predict_proba`, nats."""
+        zero, one = self._log_chances(X)
+        if one.shape[1] == 1:
+            return np.hstack([zero, one])
+        return np.asarray(one - logsumexp(one, axis=1, keepdims=True))
+
+    def decision_function(self, X: Any = None) -> FloatArray:
+        """Log odds of the second class of two (p,), or of each class against all others (p, K)."""
+        zero, one = self._log_chances(X)
+        odds = one - zero
+        return odds[:, 0] if odds.shape[1] == 1 else odds
+
+    def _log_chances(self, X: Any) -> FloatArray:
+        """Logarithms (2, p, k) of the chances of zero and of one, of each function."""
+        check_is_fitted(self)
+        points = self.points(X)
+        with named_exhaustion("predict"), self._reporter("predict") as report:
+            law = self.process_.marginals(points, report=report)
+            found = [
+                law.likelihood.marginal_log_density(np.full_like(law.mean, y), *law[1:3])
+                for y in (0.0, 1.0)
+            ]
+        self._judge(points)
+        return np.array(found)
+
+    def predict(self, X: Any = None) -> NDArray[Any]:
+        """The most probable class (p,) at each point."""
+        chances = self.predict_log_proba(X)
+        labels: NDArray[Any] = self.classes_[chances.argmax(axis=1)]
+        return labels
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, **weights: Any
+    ) -> Self:
+        """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
+
+        An error leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y
+            Further points and labels, which are among those of the fit.
+        classes
+            All labels, as other classifiers take them; the first call must have each among `y`.
+        weights
+            `sample_weight`, as in `fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            A label is new, or one of `classes` is not in the first `y`.
+        """
+        if classes is not None:
+            known = self.classes_ if self.__sklearn_is_fitted__() else np.unique(_labels(y))
+            if not np.array_equal(np.unique(_labels(classes)), known):
+                raise InvalidInputError(
+                    f"classes: expected {known.tolist()}, all of which the first y has, got "
+                    f"{classes!r:.80}"
+                )
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, **weights)
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, **weights)
+        return self._updated(data)
+
+    def _codes(self, y: Any) -> IntArray:
+        """Places (n,) of labels in `classes_`; other labels are refused."""
+        labels = _labels(y)
+        places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        strange = self.classes_[places] != labels
+        if strange.any():
+            raise InvalidInputError(
+                f"y: expected labels {self.classes_.tolist()} of the fit, got "
+                f"{labels[strange][0]!r}"
+            )
+        return places
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        return {**header, "classes": self.classes_.tolist()}, arrays
+
+
+def learn_classes(y: Any) -> tuple[NDArray[Any], IntArray]:
+    """Labels (K,) in order, and the place (n,) of each observation's label among them.
+
+    Raises
+    ------
+    InvalidInputError
+        There are fewer than two classes, or labels of several types.
+    ValueError
+        y is not one label an observation.
+    """
+    labels = _labels(y)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInputError(
+            f"y: expected two classes or more, got one class: {classes.tolist()}"
+        )
+    return classes, codes
+
+
+def indicators(codes: IntArray, n_classes: int) -> FloatArray:
+    """Zeros and ones: (n, 1) of the second class of two, or (n, K) of each of several."""
+    found = np.eye(n_classes)[codes]
+    return found[:, 1:] if n_classes == 2 else found
+
+
+def logits_of_shares(targets: FloatArray, counts: FloatArray | None) -> FloatArray:
+    """Logits (k,) of the shares of indicators (n, k), one more of either kind counted."""
+    shares = np.average(targets, axis=0, weights=counts)
+    n = len(targets) if counts is None else counts.sum()
+    return np.asarray(np.log(n * shares + 1) - np.log(n * (1 - shares) + 1))
+
+
+def restored_classes(header: Header, n_outputs: int) -> NDArray[Any]:
+    """Labels of a file.
+
+    Raises
+    ------
+    ModelFileError
+        They are not as many as the functions ask for, of several types, or not in order.
+    """
+    stored = require_type(header.get("classes"), list, "classes")
+    expected = 2 if n_outputs == 1 else n_outputs
+    if len(stored) != expected or len({type(label) for label in stored}) != 1:
+        raise ModelFileError(f"classes: expected {expected} labels of one type, got others")
+    if type(stored[0]) not in (str, int, float, bool) or stored != sorted(set(stored)):
+        raise ModelFileError("classes: expected numbers or texts in order, got others")
+    return np.array(stored)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """Labels (n,) as they were given."""
+    if y is None:
+        raise InvalidInputError("a classifier requires y to be passed, but the target y is None")
+    labels: NDArray[Any] = column_or_1d(plain_array(y, "y"), warn=True)
+    kinds = sorted({type(label).__name__ for label in labels} if labels.dtype.kind == "O" else ())
+    if len(kinds) > 1:
+        raise InvalidInputError(f"y: expected labels of one type, got {', '.join(kinds)}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InvalidInputError("y: expected labels, got NaN or infinity")
+    check_classification_targets(labels)
+    return labels

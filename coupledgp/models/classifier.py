@@ -1,0 +1,221 @@
+"""The classifier of tables that chooses its own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, asdict, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.class_weight import compute_sample_weight
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Kernel
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.inference.sites.rules import rule_of
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.models.classes import (
+    ProcessClassifier,
+    indicators,
+    learn_classes,
+    logits_of_shares,
+    restored_classes,
+)
+from coupledgp.models.local import column_groups, row_columns
+from coupledgp.models.options import estimator
+from coupledgp.models.process_estimator import in_words
+from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.rows import RowArguments
+from coupledgp.models.table_estimator import TableEstimator
+from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
+from coupledgp.search.tables.local import LocalProblem
+from coupledgp.selection.class_kernels import (
+    ClassSize,
+    KernelChoice,
+    KernelSearch,
+    TriedKernel,
+    plan_kernels,
+)
+
+
+@estimator
+class GPClassifier(TableEstimator, ProcessClassifier):
+    """Gaussian process classification that chooses its kernel and says why.
+
+    A class is one where a function f of the rows is large: `P(y = 1) = sigmoid(f)`,
+    `f ~ GP(b, K)`. Posteriors are normal laws by sites, exact on up to 3000 rows and by coupled
+    Fourier features on more. Hyperparameters are those of greatest posterior density on at most 600
+    rows. Kernels are compared by the chances of labels that are left out, on at most 1000 rows.
+
+    Parameters
+    ----------
+    kernel
+        An expression of kernels, or its text (docs/kernels.md). None: `"matern-3/2 + linear +
+        constant"`, an additive kernel of columns and pairs, and `"laplace + constant"` are
+        compared; on more rows than exact posteriors are for, `"matern-3/2"` and `"matern-5/2"`.
+    budget
+        Seconds of one core that the fit may take, by a forecast from the size of the table. Beyond
+        it the first kernel alone is fitted; `fit` refuses if that is too much, too.
+    n_frequencies
+        Frequencies of the features of large tables.
+    class_weight
+        Weights of the classes: a dict of labels, or `"balanced"` for weights that make all classes
+        count alike. They multiply `sample_weight`.
+    inference
+        Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
+
+    Attributes
+    ----------
+    choice_
+        The kernels that were compared, with their log losses (`choice_.explain()`).
+    forecast_
+        Forecast of the cost in seconds, as it was before the fit.
+    lengthscale_
+        Lengthscales of the function of the first class, or of the second one of two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = GPClassifier(random_state=0).fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down"))
+    >>> model.predict([[1.5], [4.5]]).tolist()
+    ['up', 'down']
+    """
+
+    kernel: str | Kernel | None = None
+    budget: float = 600.0
+    n_frequencies: int = 512
+    random_state: Any = None
+    _: KW_ONLY
+    missing: str = "indicator"
+    class_weight: Mapping[Any, float] | str | None = None
+    inference: str = "variational"
+
+    choice_ = fitted_result("choice_", "The kernels that were compared, with their log losses.")
+    forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose a kernel, fit its hyperparameters, then the posterior given all rows.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d): numbers, categories, Booleans, dates, with missing values.
+        y
+            Labels (n,) of two classes or more: numbers, texts or Booleans.
+        sample_weight
+            Weights (n,), not negative: the log chance of a label counts so often. Rows of weight
+            zero are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter or the data are invalid, or no kernel is within the budget.
+        MemoryLimitError
+            Matrices do not fit into memory.
+        NumericalError
+            A matrix is not positive definite to working precision.
+        """
+        return self._assigned(lambda: self._fit(X, y, sample_weight))
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
+        budget = check_positive(self.budget, "budget")
+        n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
+        classes, codes = learn_classes(y)
+        points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
+        weights = self._weights(y, len(points), sample_weight)
+        data = RowArguments(weights, None).data(points, indicators(codes, len(classes)))
+        size = ClassSize(len(data), points.shape[1], data.targets.shape[1], n_frequencies)
+        given = None if self.kernel is None else parse_kernel(self.kernel)
+        kernels = plan_kernels(size, budget, given)
+        with reporter("fit", self.progress) as report:
+            seconds = size.forecast(len(kernels))
+            report(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
+            problem, rule = self._problem(data, columns), rule_of(self.inference).name
+            search = KernelSearch(problem, n_frequencies, size.is_exact, rule, report)
+            process, choice, n_evaluations, converged = search.choose(kernels)
+        results = {
+            "classes_": classes, "choice_": choice, "forecast_": seconds,
+            "n_evaluations_": n_evaluations, "converged_": converged,
+        }  # fmt: skip
+        return FittedModel(process, 1 if data.targets.shape[1] == 1 else 2, results, columns)
+
+    def _problem(self, data: Data, columns: Columns) -> LocalProblem:
+        """The table as searches take it; its unit of noise is one."""
+        offset = logits_of_shares(data.targets, data.counts)
+        units = Units(offset, np.ones(len(offset)))
+        seed, groups = int(self._rng().integers(2**31)), column_groups(data, columns)
+        problem = LocalProblem.of(data, units, groups, seed, 1.0)
+        return replace(problem, columns=row_columns(columns, groups))
+
+    def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
+        """Weights (n,) of rows, those of their classes included; None where there are none."""
+        if self.class_weight is None:
+            return given
+        try:
+            weights = compute_sample_weight(self.class_weight, y)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"class_weight: {error}") from None
+        own = RowArguments(given, None).data(np.zeros((n, 1)), np.zeros((n, 1))).counts
+        if own is not None:
+            weights = weights * np.asarray(given, dtype=np.float64)
+        return np.asarray(weights)
+
+    def _further_data(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Data:
+        codes = self._codes(y)
+        points, _ = further_rows_with_targets(self, X, codes.astype(np.float64), self._columns)
+        weights = self._weights(y, len(points), sample_weight)
+        return RowArguments(weights, None).data(points, indicators(codes, len(self.classes_)))
+
+    def _explained(self) -> list[str]:
+        process: Any = self.process_
+        classes = self.classes_[-len(process.functions) :]
+        own = [each.summary() for each in process.functions]
+        ended = "converged" if self.converged_ else "ended before it converged"
+        return [
+            *self.choice_.explain().splitlines(),
+            *(
+                f"{label}: {in_words(each.get('parameters', each))}"
+                for label, each in zip(classes, own, strict=True)
+            ),
+            f"{self.n_evaluations_} evaluations; the search {ended}",
+            *process.remarks,
+        ]
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        results = self.fitted_.results
+        own = {"choice": asdict(results["choice_"]), "forecast": results["forecast_"]}
+        return {**header, **own}, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file."""
+        model = super().from_state(header, arrays)
+        record = model.fitted_
+        results = {
+            **record.results,
+            "classes_": restored_classes(header, record.process.units.n_outputs),
+            "choice_": _choice_from(header.get("choice")),
+            "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
+        }
+        return model.holding(replace(record, results=results))
+
+
+def _choice_from(stored: Any) -> KernelChoice:
+    """The choice among kernels, from the entries of a file."""
+    listed = require_type(require_type(stored, dict, "choice").get("kernels"), list, "choice")
+    kernels = tuple(TriedKernel(**require_type(each, dict, "choice.kernels")) for each in listed)
+    for each in kernels:
+        require_type(each.name, str, "choice.kernels.name")
+        if each.log_loss is not None:
+            check_number(each.log_loss, "choice.kernels.log_loss")
+    return KernelChoice(
+        kernels, int(check_number(stored.get("n_scored"), "choice.n_scored", low=0))
+    )

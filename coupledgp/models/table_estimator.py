@@ -1,0 +1,208 @@
+"""Base of the estimators of tables: columns and their codes, extrapolation, and files."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.columns import TableEncoding
+from coupledgp.errors import ModelFileError
+from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
+from coupledgp.gp.mixture import n_columns_of, restored_process
+from coupledgp.gp.protocol import Arrays, GaussianProcess, Header, Points
+from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.schema import Entries, check_integer, require_type
+from coupledgp.gp.seen import Seen
+from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
+from coupledgp.models.extrapolation import Extrapolations
+from coupledgp.models.options import estimator
+from coupledgp.models.process_estimator import ProcessEstimator
+from coupledgp.models.record import FittedModel
+from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
+from coupledgp.models.table_rows import further_rows
+from coupledgp.random import FloatArray
+from coupledgp.search.space import first_places
+
+
+class PerColumn:
+    """Parameter of the lengthscales of tables: by default each column has its own."""
+
+    ard: bool = True
+
+
+@estimator
+class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
+    """An estimator of the rows of a table, with an encoding of its columns.
+
+    Parameters
+    ----------
+    missing
+        Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
+        or date that is missing is the mean of its column, with an indicator beside it under the
+        same lengthscale; a missing category is a level of its own (docs/tables.md).
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        Number and names of the columns of X, as in scikit-learn.
+    """
+
+    _section: ClassVar[str] = "scalars"
+    _stored: ClassVar[tuple[str, ...]] = (
+        "n_effective_draws_", "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_",
+        "spectrum_loss_",
+    )  # fmt: skip
+
+    def _check_common(self) -> None:
+        """Leave `missing` to the reader of tables, which knows more of its values."""
+
+    def points(self, X: ArrayLike) -> Points:
+        """Inputs (p, D) as float64, checked against the columns of the fit and encoded as there."""
+        return further_rows(self, X, self._columns)
+
+    @staticmethod
+    def _seed_of(random_state: Any) -> int:
+        return seed_from_random_state(random_state)
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(seed_from_random_state(self.random_state))
+
+    @property
+    def encoding_(self) -> TableEncoding:
+        """How the columns of X become numbers, where they are not all taken as they are."""
+        if self._columns.encoding is None:
+            raise AttributeError("encoding_: all columns are taken as they are")
+        return self._columns.encoding
+
+    @property
+    def lengthscale_names_(self) -> list[str]:
+        """Names (q,) of the parts of X, each of which has a lengthscale if `ard`."""
+        return self._columns.part_names
+
+    @property
+    def X_train_(self) -> FloatArray:  # noqa: N802
+        """Training inputs (n, D), encoded; not a copy if they came in one batch of float64."""
+        points: FloatArray = self.process_.data.points
+        return points
+
+    @property
+    def lengthscale_(self) -> float | FloatArray:
+        """Fitted lengthscales (q,) of the parts of X; one float for an isotropic kernel.
+
+        A column of X is a part; a date is one for the time that passed and one for each cycle.
+        """
+        value: FloatArray = self.process_.hyperparameters.lengthscale
+        groups = self._columns.groups
+        if groups is not None:
+            value = value[first_places(groups)]
+        isotropic = not self.ard and np.ptp(value) == 0
+        return float(value[0]) if isotropic else value
+
+    def extrapolation(self, X: ArrayLike) -> FloatArray:
+        """Distance (p,) of each row from the training rows, in lengthscales; above 2 is far.
+
+        `max_j min_i |x_j - x_ij| / min(l_j, sqrt(d) w_j / 2)`, where the values i of column j stand
+        for intervals without gaps above an eighth of its range w_j. Holes that show in several
+        columns together only are not seen; standard deviations grow there.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+
+        Returns
+        -------
+        FloatArray
+            Distances (p,), at most 1000, which is that of other values in columns that were
+            constant; zero within the values of every column. NaN for a model from a file without
+            rows of a version that did not keep their ranges.
+        """
+        points = self.points(X)
+        found = self.extrapolations(points)
+        return np.full(len(points), np.nan) if found is None else found.distance
+
+    def extrapolations(
+        self, points: Points, mean: FloatArray | None = None
+    ) -> Extrapolations | None:
+        """Which encoded rows (p, D), of means (p, k), are extrapolations; None if not known."""
+        record, columns = self.fitted_, self._columns
+        lengthscale = record.process.hyperparameters.lengthscale
+        seen = record.extent
+        if seen is None:
+            return None
+        return Extrapolations.of(seen, columns, lengthscale, points, mean)
+
+    def _judge(self, points: Points, mean: FloatArray | None = None) -> None:
+        found = self.extrapolations(points, mean)
+        if found is not None:
+            found.warn()
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        names, encoding = self._columns.names, self._columns.encoding
+        seen = self.fitted_.extent
+        arrays |= {} if seen is None else seen.arrays()
+        return {
+            **header,
+            "feature_names": None if names is None else [str(name) for name in names],
+            **({} if encoding is None else {"encoding": encoding.state()}),
+            "scalars": {"n_features_in_": self.n_features_in_, **header["scalars"]},
+        }, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file, of this version or of 0.1.0."""
+        parameters = restored_parameters(cls, header)
+        scalars = require_type(header.get("scalars"), dict, "scalars")
+        header = {
+            "normalize": parameters.get("normalize_y"),
+            "y_ndim": scalars.get("_y_ndim"),
+            **header,
+        }
+        process = _restored(header, arrays)
+        model = cls(**parameters)
+        fixed = getattr(model, "fixed", None)
+        if fixed is not None:
+            model.fixed = tuple(fixed)
+        columns = _columns_from(header, n_columns_of(process))
+        results = restored_results(header, cls._section, cls._stored)
+        entries = Entries(header, arrays)
+        digests, ndim = RowDigests.from_entries(entries), restored_ndim(header, process)
+        seen = Seen.from_entries(entries, n_columns_of(process) or 0, process.units.n_outputs)
+        return model.holding(FittedModel(process, ndim, results, columns, digests, seen=seen))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "indicator"
+        return tags
+
+
+def _columns_from(header: Header, n_encoded: int | None) -> Columns:
+    """Columns of X of a file, which become `n_encoded` columns of the process."""
+    if n_encoded is None:
+        raise ModelFileError("class: expected a model of a table, got a field")
+    n_columns = check_integer(header["scalars"].get("n_features_in_"), "columns", 1, n_encoded)
+    names = header.get("feature_names")
+    if names is not None and (
+        len(require_type(names, list, "feature_names")) != n_columns
+        or any(type(name) is not str for name in names)
+    ):
+        raise ModelFileError(f"feature_names: expected {n_columns} texts, got others")
+    stored, encoding = header.get("encoding"), None
+    if stored is not None:
+        encoding = TableEncoding.from_state(stored, names, n_columns)
+    if n_encoded != (n_columns if encoding is None else encoding.groups.size):
+        raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
+    return Columns(n_columns, None if names is None else np.array(names, dtype=object), encoding)
+
+
+def _restored(header: Header, arrays: Arrays) -> GaussianProcess:
+    """The process of a table that the header and arrays of a file describe."""
+    if ENTRY in header:
+        return VaryingNoiseGP.from_state(header, arrays)
+    if "target_transforms" in header:
+        return TransformedGP.from_state(header, arrays)
+    return restored_process(header, arrays)

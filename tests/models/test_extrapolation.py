@@ -202,7 +202,7 @@ def test_a_member_that_fails_leaves_the_others(monkeypatch):
 def test_text_targets_are_classification(labels):
     X, y, _ = table(0)
     for gp in (cgp.GPRegressor(), cgp.SparseSpectrumGPRegressor()):
-        with pytest.raises(ValueError, match=r"y: .* text 'a'.*KernelRegressionClassifier"):
+        with pytest.raises(ValueError, match=r"y: .* text 'a'.*GPClassifier"):
             gp.fit(X, labels)
     numbers = cgp.ExactGPRegressor(optimizer=None).fit(X, [str(value) for value in y])
     assert np.isfinite(numbers.predict(X)).all()

@@ -62,6 +62,8 @@ class LatentGP(GaussianProcess):
         Log evidence of y, nats, by Laplace's approximation, or the variational bound of it.
     inference : str
         The rule of the sites, "variational" or "laplace".
+    exposure : FloatArray or None
+        Exposures (p,) of the points at which laws of observations are asked for; None: ones.
     """
 
     functions: tuple[NormalizedProcess, ...]
@@ -69,6 +71,7 @@ class LatentGP(GaussianProcess):
     rows: Data
     evidence: float
     inference: str
+    exposure: FloatArray | None = None
 
     @classmethod
     def given(
@@ -177,7 +180,8 @@ class LatentGP(GaussianProcess):
         needed: Want = "covariance" if want == "covariance" else "variance"
         mean, spread = self._latent_moments(points, needed, report)
         if not latent:
-            mean, spread = self.likelihood.marginal_moments(mean, spread)
+            shift = self._shift(self.exposure)
+            mean, spread = self.likelihood.marginal_moments(mean + shift, spread)
         mean = finite_answer(mean, "predictive mean")
         return PredictiveLaw(
             mean, None if want == "mean" else finite_answer(spread, f"predictive {want}")
@@ -198,15 +202,31 @@ class LatentGP(GaussianProcess):
         report: Progress = silent,
         exposure: FloatArray | None = None,
     ) -> Marginals:
-        """Laws of observations at points, each alone, for exposures (p,); None: ones."""
+        """Laws of observations at points, each alone, for exposures (p,); None: the process's."""
+        exposure = self.exposure if exposure is None else exposure
         return self._marginals(*self._latent_moments(points, "variance", report), exposure)
+
+    def at_exposure(self, exposure: FloatArray) -> LatentGP:
+        """The same process, whose laws of observations are for exposures (p,) of p points.
+
+        Raises
+        ------
+        InvalidInputError
+            The likelihood takes no exposure, or one of them is no positive number.
+        """
+        self.likelihood.log_exposure(exposure)
+        return replace(self, exposure=exposure)
+
+    def _shift(self, exposure: FloatArray | None) -> FloatArray:
+        """Logarithms (p, 1) of exposures, or (1, 1) zero, by which functions are higher."""
+        if exposure is None:
+            return np.zeros((1, 1))
+        return self.likelihood.log_exposure(exposure)[:, None]
 
     def _marginals(
         self, mean: FloatArray, variance: FloatArray, exposure: FloatArray | None
     ) -> Marginals:
-        if exposure is not None:
-            mean = mean + self.likelihood.log_exposure(exposure)[:, None]
-        return Marginals(self.likelihood, mean, variance, self.units)
+        return Marginals(self.likelihood, mean + self._shift(exposure), variance, self.units)
 
     def sample(
         self,
@@ -223,7 +243,11 @@ class LatentGP(GaussianProcess):
             [f.sample(points, n_samples, own, latent=True, report=report) for f, own in parts],
             axis=1,
         )
-        return drawn if latent else self.likelihood.draw(drawn, rng)
+        return (
+            drawn
+            if latent
+            else self.likelihood.draw(drawn + self._shift(self.exposure)[..., None], rng)
+        )
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Refuse, since there are no units in which laws of these observations are normal.

@@ -22,6 +22,7 @@ from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.weighted_sums import WeightedSums
 from coupledgp.kernels.expressions import kernel_text
+from coupledgp.likelihoods.registry import likelihood_state
 from coupledgp.spectra import Spectrum, spectrum_text
 
 
@@ -30,12 +31,18 @@ def _kernel_text(kernel: Any) -> str | None:
     return spectrum_text(kernel) if isinstance(kernel, Spectrum) else kernel_text(kernel)
 
 
+def _likelihood_text(likelihood: Any) -> str:
+    """Name of the class of a likelihood; its parameters are those of the process."""
+    return str(likelihood_state(likelihood)["name"])
+
+
 # Functions that return the text of a parameter that is an object, by the parameter's name.
 TEXTS: dict[str, Callable[[Any], str | None]] = {
     "kernel": _kernel_text,
     "coupling": coupling_text,
     "features": features_text,
     "target_transform": transform_text,
+    "likelihood": _likelihood_text,
 }
 
 

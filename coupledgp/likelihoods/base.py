@@ -84,6 +84,8 @@ class Likelihood(ABC):
     takes_exposure : bool
         Whether `f + log e` is the function of an observation of exposure e, as where `exp(f)` is a
         mean for exposure one.
+    is_log_concave : bool
+        Whether log densities are concave in f; if not, a search costs more, and its forecast knows.
     variance : float
         Variance of an observation given f, where it is one of noise that does not depend on f.
     """
@@ -93,6 +95,7 @@ class Likelihood(ABC):
     is_gaussian: ClassVar[bool] = False
     is_discrete: ClassVar[bool] = False
     takes_exposure: ClassVar[bool] = False
+    is_log_concave: ClassVar[bool] = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = {}
 
     def __post_init__(self) -> None:
@@ -176,20 +179,43 @@ class Likelihood(ABC):
             )
         return np.log(exposure)
 
-    def center(self, y: FloatArray) -> FloatArray:
+    def center(self, y: FloatArray, exposure: FloatArray | None = None) -> FloatArray:
         """Values (k,) of f, one an output, under which observations (n, k) have most density.
 
-        They are the prior means of f where nothing else is known.
+        They are the prior means of f where nothing else is known. Observations have exposures (n,),
+        ones if these are None.
         """
+        shift = torch.zeros(len(y), dtype=torch.float64)
+        if exposure is not None:
+            shift = torch.as_tensor(self.log_exposure(exposure))
+        middle = float(shift.median())
         with torch.no_grad():
             found = [
                 minimize_scalar(
-                    lambda f, own=own: -float(self.log_density(own, torch.full_like(own, f)).sum()),
+                    lambda f, own=own: -float(self.log_density(own, f + shift - middle).sum()),
                     bracket=(-1.0, 1.0),
                 ).x
                 for own in torch.as_tensor(y.T.copy())
             ]
-        return np.clip(found, -MOST_CENTER, MOST_CENTER)
+        return np.clip(found, -MOST_CENTER, MOST_CENTER) - middle
+
+    def unit(self, y: FloatArray) -> FloatArray:
+        """Units (k,) of the functions of observations (n, k): ones, but for noise added to f."""
+        return np.ones(y.shape[1])
+
+    def rescaled(self, factor: float) -> Self:
+        """The law of `factor y` given `factor f`.
+
+        Raises
+        ------
+        InvalidInputError
+            The factor is not one, and y is not f plus noise.
+        """
+        if factor != 1:
+            raise InvalidInputError(
+                f"factor: expected one for a {type(self).__name__} law, got {factor:g}"
+            )
+        return self
 
     def site(self, y: Tensor, f: Tensor) -> Site:
         """Log density of y about values f and its first two derivatives there, all (...).

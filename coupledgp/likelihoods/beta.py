@@ -34,6 +34,7 @@ class Beta(Likelihood):
     concentration: float = 1.0
 
     bounds: ClassVar = {"concentration": (0.0, 1e8)}
+    is_log_concave: ClassVar[bool] = False
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
         whole = torch.as_tensor(self.concentration, dtype=f.dtype)

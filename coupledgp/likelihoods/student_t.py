@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ class StudentT(Likelihood):
     dof: float = 4.0
 
     bounds: ClassVar = {"scale": (0.0, math.inf), "dof": (2.0, 1e6)}
+    is_log_concave: ClassVar[bool] = False
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
         scale, dof = (torch.as_tensor(own, dtype=f.dtype) for own in (self.scale, self.dof))
@@ -51,6 +52,18 @@ class StudentT(Likelihood):
 
     def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.asarray(stats.t.cdf(y, self.dof, f, self.scale))
+
+    def center(self, y: FloatArray, exposure: FloatArray | None = None) -> FloatArray:
+        """Medians (k,) of observations (n, k)."""
+        return np.median(y, axis=0)
+
+    def unit(self, y: FloatArray) -> FloatArray:
+        """Standard deviations (k,) of observations (n, k); one where they are all the same."""
+        spread = y.std(axis=0)
+        return np.where(spread > np.finfo(float).eps * np.abs(y).max(axis=0), spread, 1.0)
+
+    def rescaled(self, factor: float) -> Self:
+        return replace(self, scale=factor * self.scale)
 
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         return f + self.scale * rng.standard_t(self.dof, np.shape(f))

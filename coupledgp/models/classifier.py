@@ -12,14 +12,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
-from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.schema import check_number
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
-from coupledgp.inference.sites.rules import rule_of
-from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
     indicators,
@@ -27,21 +24,13 @@ from coupledgp.models.classes import (
     logits_of_shares,
     restored_classes,
 )
-from coupledgp.models.local import column_groups, row_columns
+from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.options import estimator
-from coupledgp.models.process_estimator import in_words
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
-from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.class_kernels import (
-    ClassSize,
-    KernelChoice,
-    KernelSearch,
-    TriedKernel,
-    plan_kernels,
-)
+from coupledgp.selection.latent_kernels import KernelChoice
 
 
 @estimator
@@ -131,28 +120,15 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
         weights = self._weights(y, len(points), sample_weight)
         data = RowArguments(weights, None).data(points, indicators(codes, len(classes)))
-        size = ClassSize(len(data), points.shape[1], data.targets.shape[1], n_frequencies)
-        given = None if self.kernel is None else parse_kernel(self.kernel)
-        kernels = plan_kernels(size, budget, given)
-        with reporter("fit", self.progress) as report:
-            seconds = size.forecast(len(kernels))
-            report(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
-            problem, rule = self._problem(data, columns), rule_of(self.inference).name
-            search = KernelSearch(problem, n_frequencies, size.is_exact, rule, report)
-            process, choice, n_evaluations, converged = search.choose(kernels)
-        results = {
-            "classes_": classes, "choice_": choice, "forecast_": seconds,
-            "n_evaluations_": n_evaluations, "converged_": converged,
-        }  # fmt: skip
+        units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
+        process, results = fit_latent_table(
+            self,
+            data,
+            columns,
+            LatentTable(Bernoulli(), units, n_frequencies, budget, self.inference),
+        )
+        results["classes_"] = classes
         return FittedModel(process, 1 if data.targets.shape[1] == 1 else 2, results, columns)
-
-    def _problem(self, data: Data, columns: Columns) -> LocalProblem:
-        """The table as searches take it; its unit of noise is one."""
-        offset = logits_of_shares(data.targets, data.counts)
-        units = Units(offset, np.ones(len(offset)))
-        seed, groups = int(self._rng().integers(2**31)), column_groups(data, columns)
-        problem = LocalProblem.of(data, units, groups, seed, 1.0)
-        return replace(problem, columns=row_columns(columns, groups))
 
     def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
         """Weights (n,) of rows, those of their classes included; None where there are none."""
@@ -175,18 +151,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
 
     def _explained(self) -> list[str]:
         process: Any = self.process_
-        classes = self.classes_[-len(process.functions) :]
-        own = [each.summary() for each in process.functions]
-        ended = "converged" if self.converged_ else "ended before it converged"
-        return [
-            *self.choice_.explain().splitlines(),
-            *(
-                f"{label}: {in_words(each.get('parameters', each))}"
-                for label, each in zip(classes, own, strict=True)
-            ),
-            f"{self.n_evaluations_} evaluations; the search {ended}",
-            *process.remarks,
-        ]
+        return explained_table(self, self.classes_[-len(process.functions) :])
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
@@ -202,20 +167,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         results = {
             **record.results,
             "classes_": restored_classes(header, record.process.units.n_outputs),
-            "choice_": _choice_from(header.get("choice")),
+            "choice_": KernelChoice.from_state(header.get("choice")),
             "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
         }
         return model.holding(replace(record, results=results))
-
-
-def _choice_from(stored: Any) -> KernelChoice:
-    """The choice among kernels, from the entries of a file."""
-    listed = require_type(require_type(stored, dict, "choice").get("kernels"), list, "choice")
-    kernels = tuple(TriedKernel(**require_type(each, dict, "choice.kernels")) for each in listed)
-    for each in kernels:
-        require_type(each.name, str, "choice.kernels.name")
-        if each.log_loss is not None:
-            check_number(each.log_loss, "choice.kernels.log_loss")
-    return KernelChoice(
-        kernels, int(check_number(stored.get("n_scored"), "choice.n_scored", low=0))
-    )

@@ -8,17 +8,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import GaussianProcess, Want
+from coupledgp.gp.protocol import GaussianProcess, Points, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
+from coupledgp.models.rows import check_row_numbers
 from coupledgp.random import FloatArray
 
 # Methods whose first argument is points, which families of estimators name: nodes, places.
@@ -84,6 +87,7 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         return_cov: bool = False,
         *,
         latent: bool = False,
+        exposure: ArrayLike | None = None,
     ) -> Any:
         """Predictive law of observations at points.
 
@@ -100,6 +104,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             Also return the covariance, (p, p) or (p, p, k).
         latent
             Leave the noise out: the law of the function f instead of observations y.
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
 
         Returns
         -------
@@ -126,7 +132,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         points, record = self.points(X), self.fitted_
         want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
         with named_exhaustion("predict"), self._reporter("predict") as report:
-            mean, spread = record.process.law(points, want, latent=latent, report=report)
+            process = self._at_exposure(points, exposure)
+            mean, spread = process.law(points, want, latent=latent, report=report)
         self._judge(points, mean)
         mean = record.shaped(mean, 1)
         if spread is None:
@@ -141,6 +148,7 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         random_state: Any = 0,
         *,
         latent: bool = False,
+        exposure: ArrayLike | None = None,
     ) -> FloatArray:
         """Draw from the posterior at points, jointly.
 
@@ -155,6 +163,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             Seed of the draws.
         latent
             Draw functions f instead of noisy observations y.
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
 
         Returns
         -------
@@ -166,16 +176,19 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         points, record = self.points(X), self.fitted_
         rng = np.random.default_rng(self._seed_of(random_state))
         with named_exhaustion("sample"), self._reporter("sample") as report:
-            samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
+            process = self._at_exposure(points, exposure)
+            samples = process.sample(points, n_samples, rng, latent=latent, report=report)
         return record.shaped(samples, 1)
 
-    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+    def log_density(self, X: Any, y: ArrayLike, *, exposure: ArrayLike | None = None) -> FloatArray:
         """Log predictive density of observations, each alone; minus its mean is the NLPD.
 
         Parameters
         ----------
         X, y
             Points and observations (p,) or (p, k), as in `fit`.
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
 
         Returns
         -------
@@ -186,19 +199,59 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         check_is_fitted(self)
         data = self._further_data(X, y)
         with named_exhaustion("predict"), self._reporter("predict") as report:
-            return self.process_.log_density(data.points, data.targets, report=report)
+            process = self._at_exposure(data.points, exposure)
+            return process.log_density(data.points, data.targets, report=report)
 
-    def _quantiles(self, X: Any, probabilities: ArrayLike) -> FloatArray:
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R^2 of the means at points, as scikit-learn has it.
+
+        Parameters
+        ----------
+        X, y
+            Points and observations, as in `fit`.
+        sample_weight
+            Weights (p,) of the observations.
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
+        """
+        return float(r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight))
+
+    def _at_exposure(self, points: Points, exposure: ArrayLike | None) -> GaussianProcess:
+        """The fitted process, whose laws of observations at points are for exposures."""
+        process = self.process_
+        if exposure is None:
+            return process
+        checked = check_row_numbers(exposure, "exposure", len(points))
+        if not isinstance(process, LatentGP):
+            process.noise.log_exposure(checked)  # refuses
+            raise InvalidInputError("exposure: expected None for a model without a likelihood")
+        return process.at_exposure(checked)
+
+    def _quantiles(
+        self, X: Any, probabilities: ArrayLike, exposure: ArrayLike | None = None
+    ) -> FloatArray:
         check_is_fitted(self)
         wanted = check_probabilities(probabilities, "quantiles")
         points, record = self.points(X), self.fitted_
         with named_exhaustion("predict"), self._reporter("predict") as report:
-            found = record.process.quantiles(points, wanted, report=report)
+            process = self._at_exposure(points, exposure)
+            found = process.quantiles(points, wanted, report=report)
         self._judge(points)
         return record.shaped(found, 1)
 
     def predict_quantiles(
-        self, X: Any = None, quantiles: ArrayLike = (0.05, 0.5, 0.95)
+        self,
+        X: Any = None,
+        quantiles: ArrayLike = (0.05, 0.5, 0.95),
+        *,
+        exposure: ArrayLike | None = None,
     ) -> FloatArray:
         """Quantiles of observations at each point, noise included.
 
@@ -208,6 +261,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             Points, as in `predict`.
         quantiles
             Probabilities (q,) in (0, 1).
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
 
         Returns
         -------
@@ -220,9 +275,11 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         InvalidInputError
             A probability is not between 0 and 1, or `X` does not fit the training data.
         """
-        return self._quantiles(X, quantiles)
+        return self._quantiles(X, quantiles, exposure)
 
-    def predict_interval(self, X: Any = None, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    def predict_interval(
+        self, X: Any = None, level: float = 0.95, *, exposure: ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Central interval that holds an observation with the probability `level`.
 
         Parameters
@@ -231,6 +288,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             Points, as in `predict`.
         level
             Probability in (0, 1).
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
 
         Returns
         -------
@@ -243,7 +302,7 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         InvalidInputError
             `level` is not between 0 and 1, or `X` does not fit the training data.
         """
-        ends = self._quantiles(X, interval_ends(level))
+        ends = self._quantiles(X, interval_ends(level), exposure)
         return ends[..., 0], ends[..., 1]
 
     def prior_covariance(self, X: Any = None) -> FloatArray:

@@ -247,6 +247,7 @@ class FieldGPRegressor(SensorPlacement):
         return_cov: bool = False,
         *,
         latent: bool = False,
+        exposure: ArrayLike | None = None,
     ) -> Any:
         """Predict as every estimator does, at all given vertices if places are left out.
 
@@ -258,11 +259,11 @@ class FieldGPRegressor(SensorPlacement):
             known = np.flatnonzero(vertices >= 0)
             if known.size < vertices.size:
                 locations = self.operator_.at_vertices(self._labels(known))
-                law = super().predict(locations, return_std, latent=latent)
+                law = super().predict(locations, return_std, latent=latent, exposure=exposure)
                 if not return_std:
                     return spread_out(law, known, vertices.size)
                 return tuple(spread_out(part, known, vertices.size) for part in law)
-        return super().predict(X, return_std, return_cov, latent=latent)
+        return super().predict(X, return_std, return_cov, latent=latent, exposure=exposure)
 
     def _labels(self, numbers: Any) -> Any:
         labels = self.operator_.labels

@@ -141,7 +141,9 @@ class SpaceTimeRecord(ProcessRegressor):
         check_magnitude(targets, "y")
         return Data.of(points, targets[:, None])
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
+    def score(  # type: ignore[override]
+        self, X: Any, y: ArrayLike, sample_weight: Any = None
+    ) -> float:
         """Coefficient of determination of values y (m,) at a pair X of labels and times (m,)."""
         check_is_fitted(self)
         data = self._further_data(X, y)

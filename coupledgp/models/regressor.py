@@ -5,22 +5,35 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, replace
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_integer, check_number, plain_record, require_type
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
+from coupledgp.models.likelihood_option import (
+    LikelihoodOption,
+    law_of,
+    refuse_beside,
+    units_under,
+    warn_of_rounded,
+)
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -29,6 +42,7 @@ from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.expression_members import ExpressionMembers
+from coupledgp.selection.latent_kernels import KernelChoice
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.member_plans import KINDS, plan_members
@@ -41,9 +55,14 @@ from coupledgp.selection.noise_choice import (
     with_noise,
 )
 
+# Place of exposures among the weights of rows; and sampled frequencies for a fitted one.
+EXPOSURE_PLACE, SAMPLED_A_FITTED = 2, 8
+# Parameters that are for a Gaussian law, with their values beside another one.
+BESIDE_LAW = {"model": "auto", "noise": "auto", "target_transform": None, "device": None}
+
 
 @estimator
-class GPRegressor(TableRegressor):
+class GPRegressor(LikelihoodOption, TableRegressor):
     """Gaussian process regression that chooses its model and says why.
 
     On up to 2000 rows it is an exact GP, a mixture over five kernels and three additive ones; on up
@@ -56,6 +75,11 @@ class GPRegressor(TableRegressor):
     greatest density of rows that the fit did not see (Yao and others, 2018), where a copy of the
     best member with more noise makes heavy tails possible; on at most 200 rows hyperparameters are
     averaged over their posterior.
+
+    Under another `likelihood` the model is one function of the rows, exact on up to 3000 rows and
+    with coupled Fourier features on more. Kernels are compared by the densities of observations
+    that are left out, on at most 1000 rows, and hyperparameters have the greatest posterior density
+    on at most 600 rows.
 
     Parameters
     ----------
@@ -76,7 +100,7 @@ class GPRegressor(TableRegressor):
     n_neighbors
         Rows that each row is conditioned on in local models.
     n_frequencies
-        Fitted frequencies of features.
+        Fitted frequencies of features. Under a likelihood eight times as many that are sampled.
     noise
         `"constant"`: noise of one variance. `"varying"`: the variance of an observation is a smooth
         function of the columns, and tails may be heavy. `"auto"`: the noise varies where it pays by
@@ -84,6 +108,8 @@ class GPRegressor(TableRegressor):
     kernel
         An expression of kernels, or its text (docs/kernels.md): the one model is an exact process
         with this kernel, and `model` must be `"auto"`. None: the models choose their kernels.
+    inference
+        Rule of the sites under a likelihood: `"variational"` or `"laplace"`.
     device
         Where rows are whitened by features and neighbours, as in `LocalGPRegressor`; exact members
         are on the CPU.
@@ -92,7 +118,8 @@ class GPRegressor(TableRegressor):
     ----------
     choice_
         The members (`choice_.members`: name, weight, log density of rows that were left out, and
-        why one was left out), the log density of the mixture, and remarks on the targets.
+        why one was left out), the log density of the mixture, and remarks on the targets. Under a
+        likelihood the kernels that were compared (`choice_.explain()`).
     forecast_
         Forecast of the cost in seconds, as it was before the fit.
     noise_choice_
@@ -121,10 +148,66 @@ class GPRegressor(TableRegressor):
     missing: str = "indicator"
     kernel: str | Kernel | None = None
     noise: str = "auto"
+    inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
     noise_choice_ = fitted_result("noise_choice_", "Whether the noise varies, and what this gains.")
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the hyperparameters, then the posterior given all rows; see `TableRegressor.fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sample_noise
+            Rows, targets, and weights or noise variances of rows. Noise of rows is for a Gaussian
+            law.
+        exposure
+            Exposures (n,), positive: hours, areas or people that counts are of. The mean of a count
+            is `exposure * exp(f)`. None: ones.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid, targets are none of the
+            likelihood's, or no model is within the budget.
+
+        Warns
+        -----
+        DiscreteTargetsWarning
+            Targets are discrete under a Gaussian law; or counts vary less than their law says.
+        """
+        return self._assigned(
+            lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure))
+        )
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows to the data, hyperparameters kept; see `TableRegressor.partial_fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sample_noise, exposure
+            As in `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, sample_noise, exposure)
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, *_given(sample_weight, sample_noise, exposure))
+        return self._updated(data)
 
     def forecast(self, n_rows: int, n_columns: int) -> tuple[MemberPlan, ...]:
         """Members that a fit to a table of this size would try, with their cost in seconds.
@@ -152,7 +235,10 @@ class GPRegressor(TableRegressor):
         return plan_members(size, (kind.name,), budget, known={kind.name: kind})
 
     def _explained(self) -> list[str]:
-        choice: Choice = self.choice_
+        choice = self.choice_
+        if isinstance(choice, KernelChoice):
+            return explained_table(self, ["f"])
+        assert isinstance(choice, Choice)
         return [
             f"Mixture of {sum(member.weight > 0 for member in choice.members)} models, scored "
             f"on {choice.n_scored} rows by {choice.scored_by}: {choice.log_density:.4f} nats a "
@@ -176,8 +262,13 @@ class GPRegressor(TableRegressor):
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         check_choice(self.noise, NOISES, "noise")
+        law = self._law()
+        if law is None and len(weights) > EXPOSURE_PLACE:
+            LIKELIHOODS.parse(self.likelihood, "likelihood").log_exposure(np.ones(1))  # refuses
+        if law is not None:
+            refuse_beside(self, str(self.likelihood), BESIDE_LAW)
         record = super()._fit(X, y, *weights, **further)
-        if self.noise == "constant" or self.targets_are_given:
+        if law is not None or self.noise == "constant" or self.targets_are_given:
             return record
         seconds = record.results["forecast_"] + noise_seconds(*record.process.data.points.shape)
         if self.noise == "auto" and seconds > self.budget:
@@ -200,6 +291,9 @@ class GPRegressor(TableRegressor):
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         check_choice(self.trend, TRENDS, "trend")
+        law = self._law()
+        if law is not None:
+            return self._fit_under(law_of(law, data), data, columns)
         if self.noise == "varying":
             check_varying(data)
         plans = self.forecast(*data.points.shape)
@@ -225,6 +319,22 @@ class GPRegressor(TableRegressor):
             "forecast_": seconds,
             "n_evaluations_": choice.n_evaluations,
         }
+        return process, results
+
+    def _fit_under(
+        self, law: Likelihood, data: Data, columns: Columns
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        """Fit one function whose observations follow a law that is not Gaussian."""
+        n_frequencies = SAMPLED_A_FITTED * check_positive_int(self.n_frequencies, "n_frequencies")
+        budget = check_positive(self.budget, "budget")
+        units = units_under(law, data)
+        if isinstance(
+            self.likelihood, str
+        ):  # of a named law parameters are for targets of unit one
+            law = law.rescaled(float(units.scale[0]))
+        table = LatentTable(law, units, n_frequencies, budget, self.inference)
+        process, results = fit_latent_table(self, data, columns, table)
+        warn_of_rounded(results["choice_"])
         return process, results
 
     @staticmethod
@@ -265,7 +375,7 @@ class GPRegressor(TableRegressor):
         record = model.fitted_
         results = {
             **record.results,
-            "choice_": _choice_from(header.get("choice")),
+            "choice_": _choice_from(header.get("choice"), record.process),
             "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
         }
         if "noise_choice" in header:
@@ -276,8 +386,15 @@ class GPRegressor(TableRegressor):
         return model.holding(replace(record, results=results))
 
 
-def _choice_from(stored: Any) -> Choice:
-    """The choice among members, from the entries of a file."""
+def _given(*rows: ArrayLike | None) -> tuple[ArrayLike | None, ...]:
+    """Weights, noise and exposures of rows, without the exposures where there are none."""
+    return rows if rows[EXPOSURE_PLACE] is not None else rows[:EXPOSURE_PLACE]
+
+
+def _choice_from(stored: Any, process: GaussianProcess) -> Choice | KernelChoice:
+    """The choice among members, or among kernels under a likelihood, from entries of a file."""
+    if isinstance(process, LatentGP):
+        return KernelChoice.from_state(stored)
     listed = require_type(require_type(stored, dict, "choice").get("members"), list, "members")
     members = tuple(MemberChoice(**require_type(m, dict, "choice.members")) for m in listed)
     remarks = require_type(stored.get("remarks", []), list, "choice.remarks")

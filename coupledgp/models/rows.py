@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True)
 class RowArguments:
-    """The arguments `sample_weight` and `sample_noise` of a fit.
+    """The arguments `sample_weight`, `sample_noise` and `exposure` of a fit.
 
     Attributes
     ----------
@@ -28,11 +28,14 @@ class RowArguments:
     level : float or None
         Noise variance of a row of relative noise one, in units of y squared; None: the mean of
         `sample_noise`, which then is known.
+    exposure : ArrayLike or None
+        Exposures (n,), positive.
     """
 
     sample_weight: ArrayLike | None
     sample_noise: ArrayLike | None
     level: float | None = None
+    exposure: ArrayLike | None = None
 
     def data(self, points: FloatArray, targets: FloatArray) -> Data:
         """Data of points (n, d) and targets (n, k), without the rows of weight zero.
@@ -45,14 +48,24 @@ class RowArguments:
         """
         if self.sample_weight is not None and self.sample_noise is not None:
             raise InvalidInputError("sample_weight, sample_noise: expected at most one of them")
+        if self.exposure is not None:
+            return self._exposed(points, targets, self.exposure)
         if self.sample_weight is not None:
             return _weighted(points, targets, self.sample_weight)
         if self.sample_noise is not None:
             return self._noisy(points, targets, self.sample_noise)
         return Data.of(points, targets)
 
+    def _exposed(self, points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data:
+        exposure = check_row_numbers(value, "exposure", len(points))
+        data = replace(self, exposure=None).data(points, targets)
+        weights = data.weights or RowWeights.ones(len(data))
+        if len(data) < len(points):
+            exposure = exposure[np.asarray(self.sample_weight, dtype=np.float64) > 0]
+        return Data.of(data.points, data.targets, weights=replace(weights, exposure=exposure))
+
     def _noisy(self, points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data:
-        variances = _checked(value, "sample_noise", len(points))
+        variances = check_row_numbers(value, "sample_noise", len(points))
         if not (variances > 0).all():
             raise InvalidInputError(
                 f"sample_noise: expected variances > 0, got {variances.min():g} among them"
@@ -72,7 +85,7 @@ class RowArguments:
 
 
 def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data:
-    weights = _checked(value, "sample_weight", len(points))
+    weights = check_row_numbers(value, "sample_weight", len(points))
     if (weights < 0).any():
         raise InvalidInputError(
             f"sample_weight: expected weights >= 0, got {weights.min():g} among them"
@@ -86,7 +99,7 @@ def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data
     return Data.of(points, targets, weights=RowWeights(np.ones(len(weights)), weights))
 
 
-def _checked(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
+def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     """A vector (n_rows,) of finite numbers."""
     try:
         array = np.array(real_array(value, name))

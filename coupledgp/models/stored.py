@@ -97,7 +97,10 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         A file of a model that refuses missing values is one that releases before could read, and
         it loads where there is no such device.
         """
-        usual: dict[str, Any] = {"missing": "raise", "keep_rows": None, "walkers": "equal"}
+        usual: dict[str, Any] = {
+            "missing": "raise", "keep_rows": None, "walkers": "equal", "likelihood": "gaussian",
+            "inference": "variational",
+        }  # fmt: skip
         return {
             name: value
             for name, value in self.get_params(deep=False).items()

@@ -21,6 +21,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.explained import Explained
+from coupledgp.models.likelihood_option import law_of
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
 from coupledgp.models.rows import RowArguments
@@ -169,13 +170,14 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         sample_noise: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> tuple[Data, int, Columns]:
         """Return data (n, D) and (n, k), the number of dimensions of y, and the columns of X.
 
         Columns of numbers are taken as they are, D = d; others as their encoding says.
         """
         inputs, targets, columns = learn_rows(self, X, y, self.missing)
-        given = RowArguments(sample_weight, sample_noise)
+        given = RowArguments(sample_weight, sample_noise, exposure=exposure)
         data = given.data(inputs, targets.reshape(len(targets), -1))
         return data, targets.ndim, columns
 
@@ -191,6 +193,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         sample_noise: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> Data:
         inputs, targets = further_rows_with_targets(self, X, y, self._columns)
         targets, process = targets.reshape(len(targets), -1), self.process_
@@ -198,9 +201,15 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
             raise InvalidInputError(
                 "sample_noise: expected None for a model of transformed targets; give sample_weight"
             )
-        level = float(process.units.spread(process.noise.variance)[0])
         self._check_outputs(Data.of(inputs, targets))
-        return RowArguments(sample_weight, sample_noise, level).data(inputs, targets)
+        level = None
+        if process.noise.is_gaussian:
+            level = float(process.units.spread(process.noise.variance)[0])
+        given = RowArguments(sample_weight, sample_noise, level, exposure)
+        data = given.data(inputs, targets)
+        if level is None:
+            law_of(process.noise, data)
+        return data
 
     @property
     def _transform_kernel(self) -> SpectrumLike:

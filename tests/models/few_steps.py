@@ -9,7 +9,7 @@ from coupledgp.search.minimise import Stopping
 from coupledgp.search.tables import spectra as fit_spectrum
 from coupledgp.search.tables import variance_field
 from coupledgp.search.tables.local import Round
-from coupledgp.selection import class_kernels, exact_members, near_members, tree_members
+from coupledgp.selection import exact_members, latent_kernels, near_members, tree_members
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
@@ -36,5 +36,5 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(near_members, "SCREENING", rounds[:1])
     patch.setattr(variance_field, "STOPPING", Stopping(6))
     patch.setattr(variance_field, "FREQUENCIES", 4)
-    patch.setattr(class_kernels, "CLASS_ROUNDS", (Round(60, 2),))
-    patch.setattr(class_kernels, "EXACT_KERNELS", class_kernels.EXACT_KERNELS[:1])
+    patch.setattr(latent_kernels, "LATENT_ROUNDS", (Round(60, 2),))
+    patch.setattr(latent_kernels, "EXACT_KERNELS", latent_kernels.EXACT_KERNELS[:1])

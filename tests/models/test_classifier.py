@@ -26,8 +26,8 @@ from coupledgp.likelihoods import Bernoulli
 from coupledgp.models.classes import indicators, learn_classes, logits_of_shares
 from coupledgp.search.tables.local import LocalProblem, Round
 from coupledgp.search.tables.observed import ObservedProblem
-from coupledgp.selection import class_kernels
-from coupledgp.selection.class_kernels import ClassSize, left_out_log_chances, plan_kernels
+from coupledgp.selection import latent_kernels
+from coupledgp.selection.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
 from tests.models.few_steps import search_little
 
 RNG = np.random.default_rng(3)
@@ -90,7 +90,7 @@ def test_left_out_chances_are_near_those_of_refits():
     own = problem(SIDES[:40])
     vector = own.evidence(np.arange(40)).start
     process = LatentGP.given([own.prior_process(vector)], Bernoulli(), own.table.data)
-    found = left_out_log_chances(process)
+    found = left_out_log_densities(process)
     for row in range(0, 40, 9):
         rest = own.table.data.take(np.delete(np.arange(40), row))
         refit = LatentGP.given([own.prior_process(vector)], Bernoulli(), rest)
@@ -124,7 +124,7 @@ def test_several_classes_are_normalised_against_all_others():
 
 
 def test_labels_that_say_nothing_leave_the_share(monkeypatch):
-    monkeypatch.setattr(class_kernels, "CLASS_ROUNDS", (Round(200, 30),))
+    monkeypatch.setattr(latent_kernels, "LATENT_ROUNDS", (Round(200, 30),))
     rows = np.random.default_rng(0).normal(size=(200, 1))
     y = np.random.default_rng(1).random(200) < 0.3
     model = cgp.GPClassifier(ONE_KERNEL, random_state=0).fit(rows, y)
@@ -133,8 +133,8 @@ def test_labels_that_say_nothing_leave_the_share(monkeypatch):
 
 def test_the_kernel_of_least_log_loss_is_chosen(monkeypatch):
     kernels = ("linear + constant", "gaussian + constant")
-    monkeypatch.setattr(class_kernels, "EXACT_KERNELS", kernels)
-    monkeypatch.setattr(class_kernels, "CLASS_ROUNDS", (Round(60, 20),))
+    monkeypatch.setattr(latent_kernels, "EXACT_KERNELS", kernels)
+    monkeypatch.setattr(latent_kernels, "LATENT_ROUNDS", (Round(60, 20),))
     ring = np.linalg.norm(X, axis=1) > 1.2
     choice = cgp.GPClassifier(random_state=0).fit(X, ring).choice_
     losses = [each.log_loss for each in choice.kernels]
@@ -210,7 +210,7 @@ def test_balanced_classes_count_alike():
 
 
 def test_large_tables_take_features(monkeypatch):
-    monkeypatch.setattr(class_kernels, "EXACT_CLASS_ROWS", 50)
+    monkeypatch.setattr(latent_kernels, "EXACT_LATENT_ROWS", 50)
     model = cgp.GPClassifier(n_frequencies=64, random_state=0).fit(X, SIDES)
     assert type(model.process_.functions[0]).__name__ == "WeightSpaceGP"
     assert model.score(X, SIDES) > 0.85
@@ -242,7 +242,7 @@ def test_labels_that_are_none_are_refused(y, message):
 
 
 def test_the_cost_is_known_beforehand():
-    sizes = [ClassSize(n, 5, k, 512) for k, n in itertools.product((1, 4), (100, 1000, 20000))]
+    sizes = [LatentSize(n, 5, k, 512) for k, n in itertools.product((1, 4), (100, 1000, 20000))]
     costs = [size.forecast(len(size.kernels)) for size in sizes]
     assert costs[:3] == sorted(costs[:3])
     assert all(four > one for one, four in zip(costs[:3], costs[3:], strict=True))
@@ -251,4 +251,4 @@ def test_the_cost_is_known_beforehand():
     with pytest.raises(InvalidInputError, match="budget: 1 functions of 1000 rows"):
         plan_kernels(sizes[1], 0.5 * one, None)
     model = cgp.GPClassifier(random_state=0).fit(X, SIDES)
-    assert model.forecast_ == ClassSize(60, 2, 1, 512).forecast(1)
+    assert model.forecast_ == LatentSize(60, 2, 1, 512).forecast(1)

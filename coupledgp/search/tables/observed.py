@@ -13,10 +13,11 @@ from torch import Tensor
 from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
 from coupledgp.inference.evidence.objective import Box, VectorObjective
-from coupledgp.inference.sites.objective import SiteObjective
+from coupledgp.inference.sites.objective import REACH, SiteObjective
 from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.inference.sites.rules import rule_of
@@ -31,6 +32,8 @@ from coupledgp.search.tables.local import VALUE_TOLERANCE, LocalProblem, Round
 # Logarithm of the factor by which variances at the start of a search exceed the means of their
 # priors, which are those of targets of unit variance: functions of logits are larger.
 LARGER = 1.5
+# Distance of logarithms of parameters from the ends of their intervals.
+INSIDE = 1e-6
 
 
 class _Gram(torch.autograd.Function):
@@ -50,8 +53,9 @@ class _Gram(torch.autograd.Function):
 class LatentEvidence(VectorObjective):
     """Minus the log posterior of hyperparameters under a likelihood, per observation.
 
-    Variables (1 + q,) are those of `ExpressionEvidence`, whose priors they have; the first one, of
-    the noise, is the unit of the sites' noise and stays zero.
+    Variables (1 + q + l,) are those of `ExpressionEvidence`, whose priors they have, then the
+    logarithms of l parameters of the likelihood, of a flat prior. The first one, of the noise, is
+    the unit of the sites' noise and stays zero.
 
     Parameters
     ----------
@@ -74,36 +78,51 @@ class LatentEvidence(VectorObjective):
 
     @property
     def start(self) -> FloatArray:
-        """Variables (1 + q,) at the means of the priors, with larger variances."""
-        names = ["noise", *self.normal.covariance.names]
-        larger = [name.startswith("variance") for name in names]
-        return self.normal.start + LARGER * np.array(larger)
+        """Variables at the means of the priors, with larger variances, and at the likelihood's."""
+        own = self.sites.observed.likelihood.parameters.values()
+        larger = LARGER * variances_of(self.normal.covariance)
+        return np.append(self.normal.start + larger, np.log(list(own)))
 
     def box(self, start: FloatArray) -> Box:
-        return self.normal.box(start)
+        likelihood, n = self.sites.observed.likelihood, self.normal.start.size
+        bounds = [likelihood.bounds.get(name, (0.0, np.inf)) for name in likelihood.parameters]
+        with np.errstate(divide="ignore"):
+            ends = np.log(np.reshape(bounds, (-1, 2))) + np.array([INSIDE, -INSIDE])
+        low = np.maximum(ends[:, 0], start[n:] - REACH)
+        high = np.minimum(ends[:, 1], start[n:] + REACH)
+        return [*self.normal.box(start[:n]), *zip(low.tolist(), high.tolist(), strict=True)]
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = self.sites.value_and_gradient(variables[1:])
         normal = self.normal
-        gaps = ((variables - normal.means) / normal.widths)[1:]
-        gradient = gradient + gaps / normal.widths[1:]
+        n = normal.start.size
+        gaps = ((variables[:n] - normal.means) / normal.widths)[1:]
+        gradient[: n - 1] += gaps / normal.widths[1:]
         value += 0.5 * float(gaps @ gaps)
         return value / self.size, np.append(0.0, gradient) / self.size
+
+
+def variances_of(covariance: RowCovariance) -> FloatArray:
+    """One (1 + q,) where a variable of an expression's evidence is a variance of f, else zero."""
+    return np.array([0.0, *(name.startswith("variance") for name in covariance.names)])
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedProblem:
     """A table whose process under an expression and a likelihood is searched for.
 
+    Hyperparameters are those of the function over its unit, the scale of the table's units: one but
+    for observations that are f plus noise.
+
     Attributes
     ----------
     table : LocalProblem
-        The table; the offset of its units is the prior mean of the function, their scale one, and
-        its known noise one.
+        The table; the offset of its units is the prior mean of the function, their scale its unit,
+        and its known noise one.
     kernel : Kernel
         The expression.
     likelihood : Likelihood
-        Law of an observation given the function.
+        Law of an observation given the function, with the parameters where a search starts.
     inference : str
         The rule of the sites, "variational" or "laplace".
     """
@@ -119,9 +138,11 @@ class ObservedProblem:
         return ExpressionProblem(self.table, self.kernel)
 
     def evidence(self, rows: IntArray) -> LatentEvidence:
-        """The evidence of some rows."""
-        data, offset = self.table.data.take(rows), self.table.units.offset
-        observed = Observed.of(self.likelihood, data.targets, offset, data.weights)
+        """The evidence of some rows, of observations over the unit."""
+        data, units = self.table.data.take(rows), self.table.units
+        unit = float(units.scale[0])
+        law = self.likelihood.rescaled(1 / unit)
+        observed = Observed.of(law, data.targets / unit, units.offset / unit, data.weights)
         return LatentEvidence(self.normal.evidence(rows), observed, self.inference)
 
     def search(self, report: Progress, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
@@ -147,9 +168,22 @@ class ObservedProblem:
         assert found is not None
         return found
 
+    def likelihood_of(self, vector: FloatArray) -> Likelihood:
+        """The likelihood of observations at a point of the search (1 + q + l,)."""
+        law = self.likelihood
+        own = np.exp(vector[len(vector) - len(law.parameters) :]).tolist()
+        found = law.with_parameters(dict(zip(law.parameters, own, strict=True)))
+        return found.rescaled(float(self.table.units.scale[0]))
+
     def prior_process(self, vector: FloatArray) -> KernelGP:
-        """A process of one row that carries the prior at hyperparameters (1 + q,)."""
-        table = self.table
-        row = Data.of(table.data.points[:1], table.units.offset[None])
-        found: KernelGP = self.normal.prior(vector).given(row, table.units, False, warns=False)
+        """A process of one row that carries the prior of f at a point of the search."""
+        table, normal = self.table, self.normal
+        unit = float(table.units.scale[0])
+        own = vector[: 1 + len(normal.covariance.names)]
+        own = own + 2 * np.log(unit) * (
+            variances_of(normal.covariance) + (np.arange(len(own)) == 0)
+        )
+        units = Units(table.units.offset, np.ones(1))
+        row = Data.of(table.data.points[:1], units.offset[None])
+        found: KernelGP = normal.prior(own).given(row, units, False, warns=False)
         return found

@@ -1,9 +1,10 @@
-"""The choice of a kernel for classes, by chances of labels that are left out."""
+"""The choice of a kernel under a likelihood, by densities of observations that are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from coupledgp.features.registry import make_features
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.schema import check_integer, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.random import FloatArray
 from coupledgp.search.latent import one_row
@@ -27,6 +30,7 @@ from coupledgp.search.tables.observed import ObservedProblem
 from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
 from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
+from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
 from coupledgp.spectra import Spectrum
 
 # Kernels of tables whose posteriors are exact, and of larger ones, which have Fourier features.
@@ -36,12 +40,12 @@ EXACT_KERNELS = (
     "laplace + constant",
 )
 FEATURE_KERNELS = ("matern-3/2", "matern-5/2")
-# Rows up to which posteriors are exact, and entries of the factors of all classes.
-EXACT_CLASS_ROWS, MOST_ENTRIES = 3000, 6 * 10**7
+# Rows up to which posteriors are exact, and entries of the factors of all functions.
+EXACT_LATENT_ROWS, MOST_ENTRIES = 3000, 6 * 10**7
 # Rows of the search, with its iterations, and rows by which kernels are compared.
-CLASS_ROUNDS, COMPARED_ROWS = (Round(250, 25), Round(600, 6)), 1000
-# Classes, the most frequent ones, for which all kernels are compared; the best serves all classes.
-COMPARED_CLASSES = 2
+LATENT_ROUNDS, COMPARED_ROWS = (Round(250, 25), Round(600, 6)), 1000
+# Functions, of the most frequent classes, for which all kernels are compared; the best serves all.
+COMPARED_FUNCTIONS = 2
 # Columns with a lengthscale each; more share one, and the additive kernel has none of that.
 MOST_SCALES = 50
 # Seconds of one core of a cubed row: of sites with their gradient, and of a posterior.
@@ -52,22 +56,38 @@ STEPS = 8
 LEAST_VARIANCE = 1e-10
 # Coupling of the frequencies, and the rule of sites that converges wherever there is a mode.
 COUPLING, LAPLACE = "orthogonal+pnc", "laplace"
+# What is left out in a comparison, in words.
+LABELS = "labels left out, one class against all others"
+OBSERVATIONS = "observations left out"
 
 
 @dataclass(frozen=True)
-class ClassSize:
-    """Size of a table of classes: rows, encoded columns, functions, and frequencies of features."""
+class LatentSize:
+    """Size of a table: rows, encoded columns, functions, and frequencies of features.
+
+    Attributes
+    ----------
+    n_rows, dim : int
+        Rows and encoded columns.
+    n_functions : int
+        Functions, one for observations of one output, or one a class.
+    n_frequencies : int
+        Frequencies of features.
+    cost : float
+        Cost of a search under the likelihood over that under a log-concave one.
+    """
 
     n_rows: int
     dim: int
     n_functions: int
     n_frequencies: int
+    cost: float = 1.0
 
     @property
     def is_exact(self) -> bool:
         """Whether posteriors are exact."""
         few = self.n_functions * self.n_rows**2 <= MOST_ENTRIES
-        return self.n_rows <= EXACT_CLASS_ROWS and few
+        return self.n_rows <= EXACT_LATENT_ROWS and few
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -78,24 +98,24 @@ class ClassSize:
 
     def forecast(self, n_kernels: int) -> float:
         """Seconds of one core of a fit that compares so many kernels."""
-        compared = min(self.n_functions, COMPARED_CLASSES)
+        compared = min(self.n_functions, COMPARED_FUNCTIONS)
         n_searches = self.n_functions + (n_kernels - 1) * compared
         search = sum(
             EVALUATIONS_PER_ITERATION * part.max_iterations * self._sites(part.batch_rows)
-            for part in CLASS_ROUNDS
+            for part in LATENT_ROUNDS
         )
         scores = n_kernels * compared * self._sites(COMPARED_ROWS) if n_kernels > 1 else 0.0
         posterior = self._sites(self.n_rows)
         if not self.is_exact:
             posterior = STEPS * self.n_rows * (2 * self.n_frequencies) ** 2 * GRAM_SECONDS
-        return n_searches * search + scores + self.n_functions * posterior
+        return self.cost * n_searches * search + scores + self.n_functions * posterior
 
     def _sites(self, n_rows: int) -> float:
         n = min(n_rows, self.n_rows)
         return n**2 * self.dim * PAIR_SECONDS + n**3 * CUBE_SECONDS
 
 
-def plan_kernels(size: ClassSize, budget: float, kernel: Kernel | None) -> tuple[Kernel, ...]:
+def plan_kernels(size: LatentSize, budget: float, kernel: Kernel | None) -> tuple[Kernel, ...]:
     """Kernels that a fit within a budget compares: all that suit the table, or the first alone.
 
     Raises
@@ -124,8 +144,8 @@ class TriedKernel:
     name : str
         The kernel.
     log_loss : float or None
-        Mean of minus the log chance of a label that is left out, nats, one class against all
-        others; None for a kernel that was the only one.
+        Mean of minus the log density of an observation that is left out, nats: of classes, of one
+        class against all others. None for a kernel that was the only one.
     is_chosen : bool
         Whether it is the model's.
     """
@@ -137,36 +157,60 @@ class TriedKernel:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The kernels that were tried for the functions of classes.
+    """The kernels that were tried for functions under a likelihood.
 
     Attributes
     ----------
     kernels : tuple of TriedKernel
         The kernels.
     n_scored : int
-        Labels that were left out one at a time.
+        Observations that were left out one at a time.
+    subject : str
+        What was left out, in words.
+    rounded : RoundedGaussian or None
+        The comparison of counts with a rounded Gaussian law.
     """
 
     kernels: tuple[TriedKernel, ...]
     n_scored: int
+    subject: str = LABELS
+    rounded: RoundedGaussian | None = None
 
     def explain(self) -> str:
         """A line for each kernel, the chosen one first."""
+        further = [] if self.rounded is None else [self.rounded.explain()]
         if len(self.kernels) == 1:
-            return f"Kernel: {self.kernels[0].name}."
+            return "\n".join([f"Kernel: {self.kernels[0].name}.", *further])
         ranked = sorted(self.kernels, key=lambda each: not each.is_chosen)
-        lines = [f"Log loss of {self.n_scored} labels left out, one class against all others:"]
-        return "\n".join(lines + [f"{each.log_loss:8.4f}  {each.name}" for each in ranked])
+        lines = [f"Log loss of {self.n_scored} {self.subject}:"]
+        lines += [f"{each.log_loss:8.4f}  {each.name}" for each in ranked]
+        return "\n".join([*lines, *further])
+
+    @classmethod
+    def from_state(cls, stored: Any) -> KernelChoice:
+        """The choice of `asdict`, from the entries of a file."""
+        entries = require_type(stored, dict, "choice")
+        listed = require_type(entries.get("kernels"), list, "choice")
+        kernels = tuple(plain_record(TriedKernel, each, "choice.kernels") for each in listed)
+        n_scored = check_integer(entries.get("n_scored"), "choice.n_scored", 0, 2**62)
+        subject = require_type(entries.get("subject", LABELS), str, "choice.subject")
+        rounded = entries.get("rounded")
+        if rounded is not None:
+            rounded = plain_record(RoundedGaussian, rounded, "choice.rounded")
+        return cls(kernels, n_scored, subject, rounded)
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSearch:
-    """Fits the function of each class, one against all others, and chooses their kernel.
+    """Fits a function for each output and chooses their kernel.
 
     Attributes
     ----------
     table : LocalProblem
-        Rows and indicators (n, k) of k classes; the offset of its units is the logit of shares.
+        Rows and observations (n, k), such as indicators of k classes; the offset of its units is
+        the prior mean of the functions, their scale the functions' unit.
+    likelihood : Likelihood
+        Law of an observation given its function.
     n_frequencies : int
         Frequencies of features, where a posterior is not exact.
     is_exact : bool
@@ -178,6 +222,7 @@ class KernelSearch:
     """
 
     table: LocalProblem
+    likelihood: Likelihood
     n_frequencies: int
     is_exact: bool
     inference: str
@@ -190,7 +235,7 @@ class KernelSearch:
             -np.average(targets, axis=0, weights=self.table.data.counts), kind="stable"
         )
         several = len(kernels) > 1
-        compared = order[:COMPARED_CLASSES] if several else order[:0]
+        compared = order[:COMPARED_FUNCTIONS] if several else order[:0]
         searches = {
             (kernel, c): self._search(kernel, c) for kernel in kernels for c in compared.tolist()
         }
@@ -202,57 +247,81 @@ class KernelSearch:
         found = [searches.get((best, c)) or self._search(best, c) for c in range(targets.shape[1])]
         self.report("posterior")
         functions = [self._function(best, c, search) for c, search in enumerate(found)]
-        process = self._given(functions, self.table.data)
+        law = self._problem(best, 0).likelihood_of(found[0].point)
+        process = self._given(functions, law, self.table.data)
         tried = tuple(
             TriedKernel(str(kernel), float(loss) if several else None, kernel == best)
             for kernel, loss in zip(kernels, losses, strict=True)
         )
         choice = KernelChoice(tried, len(compared) * min(COMPARED_ROWS, len(targets)))
+        if not isinstance(law, Bernoulli):
+            choice = replace(choice, subject=OBSERVATIONS)
+        if law.takes_exposure and law.is_discrete:
+            choice = replace(choice, rounded=self._rounded(best, found[0]))
         every = [*found, *(s for (kernel, _), s in searches.items() if kernel != best)]
         n_evaluations = sum(search.n_evaluations for search in every)
         return process, choice, n_evaluations, all(search.converged for search in found)
 
-    def _given(self, functions: Sequence[NormalizedProcess], data: Data) -> LatentGP:
+    def _given(
+        self, functions: Sequence[NormalizedProcess], law: Likelihood, data: Data
+    ) -> LatentGP:
         """Functions given observations, by Laplace's rule where the other does not converge."""
         try:
-            return LatentGP.given(functions, Bernoulli(), data, self.inference)
+            return LatentGP.given(functions, law, data, self.inference)
         except NumericalError as error:
             self.report(f"Laplace's rule, since {error}")
-            return LatentGP.given(functions, Bernoulli(), data, LAPLACE)
+            return LatentGP.given(functions, law, data, LAPLACE)
 
     def _problem(self, kernel: Kernel, output: int) -> ObservedProblem:
-        """The table of one class against all others."""
+        """The table of one output."""
         table, data = self.table, self.table.data
         own = Data.of(data.points, data.targets[:, [output]], weights=data.weights)
-        units = Units(table.units.offset[[output]], np.ones(1))
+        units = Units(table.units.offset[[output]], table.units.scale[[output]])
         return ObservedProblem(
-            replace(table, data=own, units=units), kernel, Bernoulli(), self.inference
+            replace(table, data=own, units=units), kernel, self.likelihood, self.inference
         )
 
     def _search(self, kernel: Kernel, output: int) -> SearchResult[FloatArray]:
-        self.report(f"class {output + 1}, {kernel}")
+        self.report(f"function {output + 1}, {kernel}")
         problem = self._problem(kernel, output)
         try:
-            return problem.search(self.report, CLASS_ROUNDS)
+            return problem.search(self.report, LATENT_ROUNDS)
         except NumericalError:
-            return replace(problem, inference=LAPLACE).search(self.report, CLASS_ROUNDS)
+            return replace(problem, inference=LAPLACE).search(self.report, LATENT_ROUNDS)
 
     def _log_loss(self, kernel: Kernel, output: int, found: SearchResult[FloatArray]) -> float:
-        """Log loss of labels that are left out, of at most `COMPARED_ROWS` rows."""
+        """Log loss of observations that are left out, of at most `COMPARED_ROWS` rows."""
+        densities, data = self._left_out(kernel, output, found)
+        return float(np.average(-densities, weights=data.counts))
+
+    def _left_out(
+        self, kernel: Kernel, output: int, found: SearchResult[FloatArray]
+    ) -> tuple[FloatArray, Data]:
+        """Log densities (m,) of observations that are left out, and these."""
         problem = self._problem(kernel, output)
         data = problem.table.data.take(problem.normal.rows(COMPARED_ROWS, 0))
         function = problem.prior_process(found.point)
-        process = self._given([function], data)
-        return float(np.average(-left_out_log_chances(process), weights=data.counts))
+        process = self._given([function], problem.likelihood_of(found.point), data)
+        return left_out_log_densities(process), data
+
+    def _rounded(self, kernel: Kernel, found: SearchResult[FloatArray]) -> RoundedGaussian:
+        """The counts that are left out under the likelihood, and under a rounded Gaussian law."""
+        self.report("rounded Gaussian law")
+        own, data = self._left_out(kernel, 0, found)
+        return RoundedGaussian.of(own, rounded_log_densities(self.table, kernel, data), data.counts)
 
     def _function(
         self, kernel: Kernel, output: int, found: SearchResult[FloatArray]
     ) -> NormalizedProcess:
-        """A process that carries the prior of the function of a class."""
+        """A process that carries the prior of the function of an output."""
         own = self._problem(kernel, output).prior_process(found.point)
         if self.is_exact:
             return own
-        assert isinstance(kernel, Spectrum)
+        if not isinstance(kernel, Spectrum):
+            raise InvalidInputError(
+                f"kernel: expected a kernel with Fourier features, such as 'matern-3/2', on more "
+                f"than {EXACT_LATENT_ROWS} rows, got {str(kernel)!r}"
+            )
         table, hyper = self.table, own.hyperparameters
         rng = np.random.default_rng([table.seed, 7])
         features = make_features(
@@ -263,8 +332,8 @@ class KernelSearch:
         return one_row(prior, table.data, float(table.units.offset[output]))
 
 
-def left_out_log_chances(process: LatentGP) -> FloatArray:
-    """Log chance (n,) of each observation of one exact function, given all others.
+def left_out_log_densities(process: LatentGP) -> FloatArray:
+    """Log density (n,) of each observation of one exact function, given all others.
 
     The law of f without an observation is its posterior with that observation's site divided out:
     the sites of others stay as they are (Rasmussen and Williams 2006, section 3.6.1).
@@ -277,4 +346,7 @@ def left_out_log_chances(process: LatentGP) -> FloatArray:
     noise = function.noise.variance * pseudo.relative_noise
     variance = np.maximum(scores.variances - noise, LEAST_VARIANCE)[:, None]
     mean = scores.means + function.units.offset
+    weights = process.rows.weights
+    if weights is not None and weights.exposure is not None:
+        mean = mean + process.likelihood.log_exposure(weights.exposure)[:, None]
     return process.likelihood.marginal_log_density(process.rows.targets, mean, variance)[:, 0]

@@ -1,0 +1,111 @@
+"""The law of observations as regressors take it: a name, or an object."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import KW_ONLY
+from typing import Any, TypeAlias
+
+from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.ordinal import Ordinal
+from coupledgp.likelihoods.registry import LIKELIHOODS
+from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.options import estimator
+from coupledgp.selection.latent_kernels import KernelChoice
+
+LikelihoodLike: TypeAlias = Likelihood | str
+
+
+@estimator
+class LikelihoodOption:
+    """The parameter `likelihood` of a regressor.
+
+    Parameters
+    ----------
+    likelihood
+        Law of an observation given the function f (docs/likelihoods.md): `"gaussian"`,
+        `"student-t"` (f plus heavy tails), `"poisson"` and `"negative-binomial"` (counts of mean
+        `exp(f)`, times an `exposure`), `"gamma"` (positive, mean `exp(f)`), `"beta"` (between zero
+        and one), `"ordinal"` (ranks 0, 1, ...), or a `coupledgp.likelihoods.Likelihood`, whose own
+        parameters are where their search starts. All but the first have one output.
+    """
+
+    _: KW_ONLY
+    likelihood: LikelihoodLike = "gaussian"
+
+    def _law(self) -> Likelihood | None:
+        """The law that observations follow; None for a Gaussian one.
+
+        Raises
+        ------
+        InvalidInputError
+            The name is not known.
+        """
+        law = LIKELIHOODS.parse(self.likelihood, "likelihood")
+        return None if law.is_gaussian else law
+
+
+def law_of(law: Likelihood, data: Data) -> Likelihood:
+    """The law with the parameters where a search for observations (n, 1) starts.
+
+    Raises
+    ------
+    InvalidInputError
+        There are several outputs, observations are none of the law's, rows have noise of their own,
+        or there are exposures and the law takes none.
+    """
+    if data.targets.shape[1] != 1:
+        raise InvalidInputError(
+            f"y: expected one output under a likelihood, got {data.targets.shape[1]}; fit each "
+            "output alone"
+        )
+    if isinstance(law, Ordinal) and not law.gaps:
+        law = type(law).of(data.targets)
+    law.check_targets(data.targets)
+    weights = data.weights
+    if weights is not None and (weights.level is not None or (weights.noise != 1).any()):
+        raise InvalidInputError(
+            "sample_noise: expected None beside a likelihood, which states the law of an "
+            "observation itself"
+        )
+    if weights is not None and weights.exposure is not None:
+        law.log_exposure(weights.exposure)
+    return law
+
+
+def units_under(law: Likelihood, data: Data) -> Units:
+    """Prior mean of the function, and its unit."""
+    exposure = None if data.weights is None else data.weights.exposure
+    unit = law.unit(data.targets)
+    center = law.rescaled(1 / float(unit[0])).center(data.targets / unit, exposure)
+    return Units(unit * center, unit)
+
+
+def refuse_beside(fitted: Any, likelihood: str, usual: dict[str, Any]) -> None:
+    """Refuse parameters of an estimator that are for a Gaussian law, but with their usual values.
+
+    Raises
+    ------
+    InvalidInputError
+        One has another value.
+    """
+    for name, value in usual.items():
+        if getattr(fitted, name) != value:
+            raise InvalidInputError(
+                f"{name}: expected {value!r} beside likelihood={likelihood!r}, got "
+                f"{getattr(fitted, name)!r}; it is for a Gaussian law"
+            )
+
+
+def warn_of_rounded(choice: KernelChoice) -> None:
+    """Warn where a rounded Gaussian law is better than a law of counts."""
+    rounded = choice.rounded
+    if rounded is not None and rounded.is_better:
+        warnings.warn(
+            f"likelihood: {rounded.explain()}",
+            DiscreteTargetsWarning,
+            stacklevel=levels_to_caller(),
+        )

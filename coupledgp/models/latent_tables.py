@@ -20,7 +20,7 @@ from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.latent_kernels import KernelSearch, LatentSize, plan_kernels
 
 # Cost of an evaluation under a law that is not log-concave, over that under one that is.
-UNROLLED_COST = 6.0
+UNROLLED_COST = 12.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.left_out import Groups, LeftOut
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
@@ -369,7 +370,9 @@ class ComponentsGP(GaussianProcess):
         return cls(graph, scale, tuple(parts), part_of, borrows, rows_of_all)
 
 
-def restored_on_graph(header: Header, arrays: Arrays) -> tuple[PartGP | ComponentsGP, Graph]:
+def restored_on_graph(
+    header: Header, arrays: Arrays
+) -> tuple[PartGP | ComponentsGP | LatentGP, Graph]:
     """The process of a graph's file, and the graph of all its nodes.
 
     Raises
@@ -380,8 +383,10 @@ def restored_on_graph(header: Header, arrays: Arrays) -> tuple[PartGP | Componen
     if header.get("process") == ComponentsGP.__name__:
         whole = ComponentsGP.from_state(header, arrays)
         return whole, whole.graph
-    process = restored_process({"process": "NodeGP", **header}, arrays)
+    process: Any = restored_process({"process": "NodeGP", **header}, arrays)
     first = process.first
-    if not isinstance(process, NodeGP | MixtureGP) or not isinstance(first, NodeGP):
+    if isinstance(process, LatentGP):
+        first = process.functions[0]
+    if not isinstance(process, NodeGP | MixtureGP | LatentGP) or not isinstance(first, NodeGP):
         raise ModelFileError("process: expected one on a graph, got another process")
     return process, first.graph

@@ -38,6 +38,8 @@ FIRST_REACH = 4.0
 MOST_EXPONENT, MOST_FINITE = 50.0, 300.0
 # Greatest size of a prior mean that observations suggest, for example those of one class.
 MOST_CENTER = 10.0
+# Distance of logarithms of parameters from the ends of their intervals.
+INSIDE = 1e-6
 
 
 class Site(NamedTuple):
@@ -158,6 +160,15 @@ class Likelihood(ABC):
         own: Any = self
         found: Self = replace(own, **values) if values else self
         return found
+
+    def log_box(self, logarithms: FloatArray, reach: float) -> list[tuple[float, float]]:
+        """Ends of logarithms of own parameters in a search, at most `reach` from those given."""
+        bounds = [self.bounds.get(name, (0.0, np.inf)) for name in self.parameters]
+        with np.errstate(divide="ignore"):
+            ends = np.log(np.reshape(bounds, (-1, 2))) + np.array([INSIDE, -INSIDE])
+        low = np.maximum(ends[:, 0], logarithms - reach).tolist()
+        high = np.minimum(ends[:, 1], logarithms + reach).tolist()
+        return list(zip(low, high, strict=True))
 
     def log_exposure(self, exposure: FloatArray) -> FloatArray:
         """Logarithms of exposures (n,), by which the function of an observation is higher.

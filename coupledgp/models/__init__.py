@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from coupledgp.models.other_models.judge import alternatives as alternatives
     from coupledgp.models.other_models.reports import audit as audit
     from coupledgp.models.other_models.reports import posterior_report as posterior_report
+    from coupledgp.models.place_classifiers import FieldGPClassifier as FieldGPClassifier
+    from coupledgp.models.place_classifiers import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,

@@ -14,6 +14,7 @@ from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.fields import FieldGP, kernel_from
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
@@ -37,6 +38,13 @@ from coupledgp.models.field_places import (
     warn_of_insides,
     warn_of_parts,
 )
+from coupledgp.models.latent_places import (
+    explained_choice,
+    fit_latent_places,
+    restored_choice,
+    stored_choice,
+)
+from coupledgp.models.likelihood_option import PlaceLikelihood
 from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import (
@@ -45,6 +53,7 @@ from coupledgp.models.placement import (
 from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
 from coupledgp.random import FloatArray, IntArray, draw_seed
+from coupledgp.search.fields.latent import KernelsOfFields
 from coupledgp.search.fields.mixture import selection_from, selection_state
 from coupledgp.search.fields.routes import ROUTES, RouteSettings, fit_field
 
@@ -68,7 +77,7 @@ class LeaveOneOut(NamedTuple):
 
 @points_named("places", "partial_fit", *ANSWERS)
 @estimator
-class FieldGPRegressor(SensorPlacement):
+class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
@@ -130,7 +139,7 @@ class FieldGPRegressor(SensorPlacement):
 
     _section: ClassVar[str] = "results"
 
-    def fit(self, places: Any, y: ArrayLike) -> Self:
+    def fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
         """Compare kernels by their evidence, and condition the best on the observations.
 
         Parameters
@@ -143,6 +152,8 @@ class FieldGPRegressor(SensorPlacement):
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in
             units of their own variance, amplitude and noise.
+        exposure
+            Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
         Raises
         ------
@@ -157,9 +168,9 @@ class FieldGPRegressor(SensorPlacement):
             that kernels and units are found without it; or the fitted range is shorter than five
             edges.
         """
-        return self._assigned(lambda: self._fit(places, y))
+        return self._assigned(lambda: self._fit(places, y, exposure))
 
-    def _fit(self, places: Any, y: ArrayLike) -> FittedModel:
+    def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
             self.kernel, operator.dimension, operator.positions is not None
@@ -174,6 +185,14 @@ class FieldGPRegressor(SensorPlacement):
             self.normalize_y,
             averages == "averaged",
         )
+        law, data = self._law(), self._exposed(data, exposure)
+        if law is not None:
+            warn_of_parts(operator, data.points)
+            places = KernelsOfFields.of(
+                FieldCovariance(operator), families, settings.route, len(data)
+            )
+            latent, latent_results = fit_latent_places(self, places, law, data, settings.seed)
+            return FittedModel(latent, ndim, latent_results)
         with reporter("fit", self.progress) as report:
             _, member = operator.components()
             on = member[data.points[:, 0].astype(np.int64)]
@@ -213,8 +232,12 @@ class FieldGPRegressor(SensorPlacement):
         warn_of_insides(self.operator_, points, self.kernels_)
         return points
 
-    def _further_data(self, places: Any, y: ArrayLike) -> Data:
-        return self._check_outputs(self._checked(self.operator_, places, y)[0])
+    def _further_data(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
+        data = self._check_outputs(self._checked(self.operator_, places, y)[0])
+        return self._exposed(data, exposure)
+
+    def _explained(self) -> list[str]:
+        return [*super()._explained(), *explained_choice(self)]
 
     @property
     def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
@@ -284,7 +307,7 @@ class FieldGPRegressor(SensorPlacement):
         """
         check_is_fitted(self)
         process, record = self.process_, self.fitted_
-        assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP))
+        assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP, LatentGP))
         mean, variance = process.left_out_law(place_numbers(process.data.points))
         assert variance is not None
         return LeaveOneOut(record.shaped(mean, 1), np.sqrt(record.shaped(variance, 1)))
@@ -292,6 +315,7 @@ class FieldGPRegressor(SensorPlacement):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         results = self.fitted_.results
+        header |= stored_choice(self)
         if "selection_" in results:
             header["selection"] = selection_state(results["selection_"])
         return header, arrays
@@ -312,6 +336,7 @@ class FieldGPRegressor(SensorPlacement):
             parameters["kernel"] = kernel_from(parameters["kernel"])
         model = cls(members_of(process)[0].field_prior.operator, **parameters)
         results = restored_results(header, cls._section, cls._stored)
+        results |= restored_choice(header)
         if "selection" in header:
             results["selection_"] = selection_from(header["selection"])
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
@@ -319,5 +344,9 @@ class FieldGPRegressor(SensorPlacement):
 
 def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:
     """The fields that a process mixes, or the one that it is."""
-    members = process.members if isinstance(process, MixtureGP) else (process,)
+    members: tuple[GaussianProcess, ...] = (process,)
+    if isinstance(process, MixtureGP):
+        members = tuple(process.members)
+    elif isinstance(process, LatentGP):
+        members = process.functions
     return tuple(m for m in members if isinstance(m, (FieldGP, PreciseFieldGP)))

@@ -23,6 +23,7 @@ from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
@@ -32,6 +33,7 @@ MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
     for kind in (
         GPClassifier, GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
+        GraphGPClassifier, FieldGPClassifier,
     )
 }  # fmt: skip
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import named_exhaustion
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.ordinal import Ordinal
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.options import estimator
+from coupledgp.models.record import fitted_result
+from coupledgp.models.rows import RowArguments
 from coupledgp.selection.latent_kernels import KernelChoice
 
 LikelihoodLike: TypeAlias = Likelihood | str
@@ -109,3 +116,44 @@ def warn_of_rounded(choice: KernelChoice) -> None:
             DiscreteTargetsWarning,
             stacklevel=levels_to_caller(),
         )
+
+
+@estimator
+class PlaceLikelihood(LikelihoodOption, ProcessRegressor):
+    """A regressor of values at places whose observations may follow a likelihood."""
+
+    choice_ = fitted_result("choice_", "The kernels that were compared under a likelihood.")
+    forecast_ = fitted_result("forecast_", "Forecast of the cost of such a fit, seconds.")
+
+    def partial_fit(self, X: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
+        """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
+
+        The posterior is that of all observations, and the normalisation of y follows them. An
+        error leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y
+            Further points and observations, as in `fit`.
+        exposure
+            Exposures (n,) of the observations, for a likelihood of counts; None: ones.
+        """
+        if not self.__sklearn_is_fitted__():
+            model: Any = self
+            found: Self = model.fit(X, y, exposure=exposure)
+            return found
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, *(() if exposure is None else (exposure,)))
+        return self._updated(data)
+
+    def _exposed(self, data: Data, exposure: ArrayLike | None) -> Data:
+        """Observations with exposures, checked against their law."""
+        law = LIKELIHOODS.parse(self.likelihood, "likelihood")
+        if exposure is not None and not law.takes_exposure:
+            law.log_exposure(np.ones(1))  # refuses
+        return RowArguments(None, None, exposure=exposure).data(data.points, data.targets)
+
+
+def named_law(law: Likelihood, given: LikelihoodLike, units: Units) -> Likelihood:
+    """The law where its search starts: parameters of a named one are for targets of unit one."""
+    return law.rescaled(float(units.scale[0])) if isinstance(given, str) else law

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.components import ComponentsGP, PartGP, restored_on_graph
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
@@ -36,8 +38,16 @@ from coupledgp.kernels import (
     RegularizedLaplacianKernel,
     parse_graph_kernel,
 )
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import ANSWERS
+from coupledgp.models.latent_places import (
+    explained_choice,
+    fit_latent_places,
+    restored_choice,
+    stored_choice,
+)
+from coupledgp.models.likelihood_option import PlaceLikelihood, refuse_beside
 from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import SensorPlacement
@@ -49,6 +59,7 @@ from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
 from coupledgp.search.nodes.components import fit_components
 from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
+from coupledgp.search.nodes.latent import KernelsOfNodes
 from coupledgp.selection.exact_members import AVERAGED_ROWS
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
@@ -58,6 +69,10 @@ AUTO_KERNELS = ("heat", "regularized-laplacian", "matern")
 STAND_IN_EXPONENTS = (1, 2, 3)
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
 HYPERPARAMETER_CHOICES = ("auto", "maximum", "averaged")
+# Parameters that are for a Gaussian law, with their values beside another one; and the seconds of
+# one core that a fit under it may take where no budget is given.
+BESIDE_LAW = {"noise": None, "outputscale": None, "hyperparameter_prior": None}
+LATENT_SECONDS = 600.0
 SEARCHED = ("n_rounds_", "n_evaluations_", "converged_")
 
 
@@ -71,7 +86,7 @@ class NodeParameters:
 
 @points_named("nodes", "partial_fit", *ANSWERS)
 @estimator
-class NodeRegressor(NodeParameters, SensorPlacement):
+class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     """Base of the Gaussian process regressors on the nodes of a graph.
 
     Parameters
@@ -172,7 +187,13 @@ class NodeRegressor(NodeParameters, SensorPlacement):
     def _walks(self) -> bool:
         """Whether any parameter of the walks is set, so that kernels are not exact."""
 
-    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
+    def fit(
+        self,
+        nodes: Any,
+        y: ArrayLike,
+        checkpoint: str | Path | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Fit or average over the hyperparameters, then compute the posterior.
 
         Parameters
@@ -185,12 +206,15 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         checkpoint
             A JSON file that is written after each round of the fit; an interrupted fit that is
             started again with the same data and settings goes on from it. Averages over
-            hyperparameters have no rounds.
+            hyperparameters have no rounds, nor has a fit under a likelihood.
+        exposure
+            Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
         Raises
         ------
         InvalidInputError
-            A parameter of the estimator or the data is invalid.
+            A parameter of the estimator or the data is invalid, or a fit under a likelihood takes
+            more seconds by forecast than its budget, ten minutes by default.
 
         Warns
         -----
@@ -198,11 +222,21 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             Observations lie in several components of the graph, which are fitted apart, and some
             components take the hyperparameters of others (see `component_models_`).
         """
-        return self._assigned(lambda: self._fit(nodes, y, checkpoint))
+        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure))
 
-    def _fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None) -> FittedModel:
+    def _fit(
+        self,
+        nodes: Any,
+        y: ArrayLike,
+        checkpoint: str | Path | None,
+        exposure: ArrayLike | None = None,
+    ) -> FittedModel:
         self._check_parameters()
         data, ndim, _ = self.checked(nodes, y)
+        law = self._law()
+        if law is not None:
+            return FittedModel(*self._fit_under(law, self._exposed(data, exposure), checkpoint))
+        self._exposed(data, exposure)
         process, results = self.fit_data(data, checkpoint)
         return FittedModel(process, ndim, results)
 
@@ -223,8 +257,25 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         """Node numbers (p,) of labels, of all nodes if left out."""
         return check_nodes(self.first_process_.graph, nodes)
 
-    def _further_data(self, nodes: Any, y: ArrayLike) -> Data:
-        return self._check_outputs(self._checked(self.first_process_.graph, nodes, y)[0])
+    def _further_data(self, nodes: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
+        data = self._check_outputs(self._checked(self.first_process_.graph, nodes, y)[0])
+        return self._exposed(data, exposure)
+
+    def _fit_under(
+        self, law: Likelihood, data: Data, checkpoint: str | Path | None
+    ) -> tuple[LatentGP, int, dict[str, Any]]:
+        """Fit one function of the nodes whose observations follow a law that is not Gaussian."""
+        refuse_beside(self, str(self.likelihood), BESIDE_LAW)
+        if checkpoint is not None:
+            raise InvalidInputError("checkpoint: expected None beside a likelihood")
+        seed = draw_seed(self.random_state)
+        kept = self.optimizer is None or "kernel" in (self.fixed or ())
+        places = KernelsOfNodes(
+            self._recipe(seed), self._settings(seed), self._candidates(not kept), not kept
+        )
+        budget = Budget.of(self.budget).seconds or LATENT_SECONDS
+        process, results = fit_latent_places(self, places, law, data, seed, budget)
+        return process, 1, {**results, "n_rounds_": 1, "steps_": ()}
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
@@ -339,10 +390,10 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> PartGP | ComponentsGP:
+    def process_(self) -> PartGP | ComponentsGP | LatentGP:
         """The fitted process, which never changes: a further fit makes a new one."""
-        process = super().process_
-        assert isinstance(process, NodeGP | MixtureGP | ComponentsGP)
+        process: Any = super().process_
+        assert isinstance(process, NodeGP | MixtureGP | ComponentsGP | LatentGP)
         return process
 
     @property
@@ -352,6 +403,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         With several components, it is the process of the group with most observed nodes.
         """
         first = self.process_.first
+        first = first.functions[0] if isinstance(first, LatentGP) else first
         assert isinstance(first, NodeGP)
         return first
 
@@ -373,7 +425,8 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return self.first_process_.hyperparameters.kernel
 
     def _explained(self) -> list[str]:
-        return [f"method: {self.method_}: {self.method_reason_}", *super()._explained()]
+        lines = [f"method: {self.method_}: {self.method_reason_}", *super()._explained()]
+        return [*lines, *explained_choice(self)]
 
     @property
     def method_(self) -> str:
@@ -427,10 +480,15 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         process, graph = restored_on_graph(header, arrays)
         model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = restored_results(header, cls._section, cls._stored)
+        results |= restored_choice(header)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        return {**header, **stored_choice(self)}, arrays
+
     def _plain(self, name: str, value: Any) -> Any:
-        shared = name == "random_state" or isinstance(value, HyperparameterPrior)
+        shared = name in ("random_state", "likelihood") or isinstance(value, HyperparameterPrior)
         if shared or (name == "hyperparameter_prior" and value is None):
             return super()._plain(name, value)
         return dict(value) if name == "hyperparameter_prior" else plain_parameter(name, value)

@@ -140,7 +140,13 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     size_parameter: ClassVar[str] = "n_walks"
     default_coupling: ClassVar[str] = "stratified+systematic"
 
-    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
+    def fit(
+        self,
+        nodes: Any,
+        y: ArrayLike,
+        checkpoint: str | Path | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Fit as `NodeRegressor.fit` does, after choosing the coupling and size if `"auto"`.
 
         Parameters
@@ -149,6 +155,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             Labels of n nodes and observations (n,) or (n, n_outputs).
         checkpoint
             A JSON file of finished rounds; it must be None where the coupling or size is `"auto"`.
+        exposure
+            Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
         Raises
         ------
@@ -157,7 +165,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         """
         check_positive(self.kl_target, "kl_target")
         if not self._chooses:
-            return super().fit(nodes, y, checkpoint)
+            return super().fit(nodes, y, checkpoint, exposure)
+        if self._law() is not None:
+            raise InvalidInputError(
+                "coupling, n_walks: expected values other than 'auto' beside a likelihood, under "
+                "which no KL decides on them"
+            )
         if checkpoint is not None:
             raise InvalidInputError("checkpoint: expected None where something is 'auto'")
         if self.hyperparameters == "averaged":

@@ -135,6 +135,11 @@ def place_sensors(
     are_named
         Whether somebody asked for these points.
     """
+    if not process.noise.is_gaussian:
+        raise InvalidInputError(
+            f"likelihood: expected 'gaussian' for next_sensors, whose gains are those of normal "
+            f"laws, got a {type(process.noise).__name__} law"
+        )
     joined = candidates if interest is None else np.concatenate([candidates, interest])
     first, numbers = _distinct(process.row_keys(joined))
     own = np.unique(numbers[: len(candidates)])

@@ -207,6 +207,8 @@ def in_words(value: Any) -> str:
     """A hyperparameter, or several, with four digits."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(in_words, value))
     if isinstance(value, (float, int, np.ndarray, np.generic)):
         return ", ".join(f"{part:.4g}" for part in np.ravel(value))
     return str(value)

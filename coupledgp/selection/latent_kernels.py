@@ -56,9 +56,9 @@ STEPS = 8
 LEAST_VARIANCE = 1e-10
 # Coupling of the frequencies, and the rule of sites that converges wherever there is a mode.
 COUPLING, LAPLACE = "orthogonal+pnc", "laplace"
-# What is left out in a comparison, in words.
-LABELS = "labels left out, one class against all others"
-OBSERVATIONS = "observations left out"
+# What the figures of a comparison are, in words, and most kernels that are listed.
+LABELS = "Log loss of {n} labels left out, one class against all others"
+OBSERVATIONS, MOST_SHOWN = "Log loss of {n} observations left out", 8
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class KernelChoice:
     n_scored : int
         Observations that were left out one at a time.
     subject : str
-        What was left out, in words.
+        What the figures are, in words, of {n} observations.
     rounded : RoundedGaussian or None
         The comparison of counts with a rounded Gaussian law.
     """
@@ -177,13 +177,15 @@ class KernelChoice:
     rounded: RoundedGaussian | None = None
 
     def explain(self) -> str:
-        """A line for each kernel, the chosen one first."""
+        """A line for each kernel, the chosen one first, then the best ones."""
         further = [] if self.rounded is None else [self.rounded.explain()]
         if len(self.kernels) == 1:
             return "\n".join([f"Kernel: {self.kernels[0].name}.", *further])
-        ranked = sorted(self.kernels, key=lambda each: not each.is_chosen)
-        lines = [f"Log loss of {self.n_scored} {self.subject}:"]
-        lines += [f"{each.log_loss:8.4f}  {each.name}" for each in ranked]
+        ranked = sorted(self.kernels, key=lambda each: (not each.is_chosen, each.log_loss))
+        lines = [f"{self.subject.replace('{n}', str(self.n_scored))}:"]
+        lines += [f"{each.log_loss:8.4f}  {each.name}" for each in ranked[:MOST_SHOWN]]
+        if len(ranked) > MOST_SHOWN:
+            lines.append(f"and {len(ranked) - MOST_SHOWN} more")
         return "\n".join([*lines, *further])
 
     @classmethod

@@ -32,8 +32,6 @@ from coupledgp.search.tables.local import VALUE_TOLERANCE, LocalProblem, Round
 # Logarithm of the factor by which variances at the start of a search exceed the means of their
 # priors, which are those of targets of unit variance: functions of logits are larger.
 LARGER = 1.5
-# Distance of logarithms of parameters from the ends of their intervals.
-INSIDE = 1e-6
 
 
 class _Gram(torch.autograd.Function):
@@ -84,13 +82,8 @@ class LatentEvidence(VectorObjective):
         return np.append(self.normal.start + larger, np.log(list(own)))
 
     def box(self, start: FloatArray) -> Box:
-        likelihood, n = self.sites.observed.likelihood, self.normal.start.size
-        bounds = [likelihood.bounds.get(name, (0.0, np.inf)) for name in likelihood.parameters]
-        with np.errstate(divide="ignore"):
-            ends = np.log(np.reshape(bounds, (-1, 2))) + np.array([INSIDE, -INSIDE])
-        low = np.maximum(ends[:, 0], start[n:] - REACH)
-        high = np.minimum(ends[:, 1], start[n:] + REACH)
-        return [*self.normal.box(start[:n]), *zip(low.tolist(), high.tolist(), strict=True)]
+        n, likelihood = self.normal.start.size, self.sites.observed.likelihood
+        return [*self.normal.box(start[:n]), *likelihood.log_box(start[n:], REACH)]
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = self.sites.value_and_gradient(variables[1:])

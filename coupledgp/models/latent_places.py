@@ -1,0 +1,111 @@
+"""Fits of functions of nodes and places whose observations follow a likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.protocol import Data, Header
+from coupledgp.gp.schema import check_number
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import reporter
+from coupledgp.inference.sites.rules import rule_of
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.models.likelihood_option import law_of, named_law, units_under
+from coupledgp.search.latent_places import KernelsOfPlaces, LatentPlaces
+from coupledgp.selection.latent_kernels import KernelChoice, TriedKernel
+
+# Seconds of one core that a fit may take where no budget is given.
+LATENT_SECONDS = 600.0
+# What the figures of compared kernels are, in words.
+EVIDENCE = "Minus the log evidence an observation, of {n} observations"
+
+
+def fit_latent_places(
+    model: Any,
+    places: KernelsOfPlaces,
+    law: Likelihood,
+    data: Data,
+    seed: int,
+    budget: float = LATENT_SECONDS,
+) -> tuple[LatentGP, dict[str, Any]]:
+    """Fit one function of places to values (n, 1); return the process and results of the search.
+
+    Parameters
+    ----------
+    model
+        The regressor, whose `likelihood` and `progress` are used.
+    places
+        Kernels of the domain.
+    law
+        Law of an observation.
+    data
+        Points and observations, with exposures.
+    seed
+        Seed of the observations of the search.
+    budget
+        Seconds of one core that the fit may take.
+
+    Raises
+    ------
+    InvalidInputError
+        Observations are none of the law's, or the fit takes longer by forecast.
+    """
+    law = law_of(law, data)
+    units = units_under(law, data)
+    law = named_law(law, model.likelihood, units)
+    return search_places(model, places, law, data, units, seed, budget)
+
+
+def search_places(
+    model: Any,
+    places: KernelsOfPlaces,
+    law: Likelihood,
+    data: Data,
+    units: Units,
+    seed: int,
+    budget: float,
+    inference: str = "variational",
+) -> tuple[LatentGP, dict[str, Any]]:
+    """Search for the kernel of functions of places; see `fit_latent_places`."""
+    rule = rule_of(inference).name
+    with reporter("fit", model.progress) as report:
+        problem = LatentPlaces(places, law, data, units, rule, seed, report)
+        seconds = problem.check(budget)
+        report(f"kernels under a likelihood: about {seconds:.0f} s of one core")
+        found = problem.fit()
+    best = min(value for _, value in found.tried)
+    kernels = tuple(TriedKernel(name, value, value == best) for name, value in found.tried)
+    return found.process, {
+        "choice_": KernelChoice(kernels, found.n_searched, EVIDENCE),
+        "forecast_": seconds,
+        "n_evaluations_": found.n_evaluations,
+        "converged_": found.converged,
+    }
+
+
+def explained_choice(model: Any) -> list[str]:
+    """Lines of `explain` of the kernels that were compared under a likelihood."""
+    choice = model.fitted_.results.get("choice_")
+    if choice is None:
+        return []
+    return [*choice.explain().splitlines(), *model.process_.remarks]
+
+
+def stored_choice(model: Any) -> Header:
+    """Entries of a file of a fit under a likelihood."""
+    results = model.fitted_.results
+    if "choice_" not in results:
+        return {}
+    return {"choice": asdict(results["choice_"]), "forecast": results["forecast_"]}
+
+
+def restored_choice(header: Header) -> dict[str, Any]:
+    """Results of the entries of `stored_choice`."""
+    if "choice" not in header:
+        return {}
+    return {
+        "choice_": KernelChoice.from_state(header["choice"]),
+        "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
+    }

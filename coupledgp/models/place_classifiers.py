@@ -1,0 +1,339 @@
+"""Classifiers of nodes of a graph, and of places on a surface or network."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, asdict
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.gp.components import restored_on_graph
+from coupledgp.gp.fields import kernel_from
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.node_priors import ExactRecipe
+from coupledgp.gp.node_state import parameter_from, plain_parameter
+from coupledgp.gp.nodes import NodeGP, NodeSettings
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.units import Units
+from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.ground.validation import check_choice, check_positive
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.fields import KernelOfField, as_field_kernel, parse_field_kernels
+from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.models.classes import (
+    ProcessClassifier,
+    indicators,
+    learn_classes,
+    logits_of_shares,
+    restored_classes,
+)
+from coupledgp.models.field_places import as_operator, located, warn_of_insides, warn_of_parts
+from coupledgp.models.fields import members_of
+from coupledgp.models.latent_places import (
+    explained_choice,
+    restored_choice,
+    search_places,
+    stored_choice,
+)
+from coupledgp.models.node_estimator import AUTO_KERNELS
+from coupledgp.models.options import estimator, points_named
+from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.stored import restored_parameters, restored_results
+from coupledgp.random import IntArray, draw_seed
+from coupledgp.search.fields.latent import KernelsOfFields
+from coupledgp.search.fields.routes import ROUTES
+from coupledgp.search.latent_places import KernelsOfPlaces
+from coupledgp.search.nodes.latent import KernelsOfNodes
+
+# Answers whose first argument is nodes or places.
+CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function", "partial_fit")
+
+
+@estimator
+class PlaceClassifier(ProcessClassifier):
+    """Base of the classifiers of places, which share hyperparameters among their classes.
+
+    Parameters
+    ----------
+    budget
+        Seconds of one core that the fit may take, by a forecast; `fit` refuses if it is too much.
+    inference
+        Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
+
+    Attributes
+    ----------
+    choice_
+        The kernels that were compared, with minus their log evidence an observation
+        (`choice_.explain()`).
+    forecast_
+        Forecast of the cost in seconds, as it was before the fit.
+    """
+
+    _: KW_ONLY
+    budget: float = 600.0
+    inference: str = "variational"
+
+    choice_ = fitted_result("choice_", "The kernels that were compared, with their evidence.")
+    forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
+
+    @abstractmethod
+    def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
+        """Kernels that are compared for observations at points."""
+
+    @abstractmethod
+    def _located(self, X: Any) -> Points:
+        """Points (n, ...) of the observations of a fit."""
+
+    def _fit(self, X: Any, y: ArrayLike) -> FittedModel:
+        budget, seed = check_positive(self.budget, "budget"), draw_seed(self.random_state)
+        points = self._located(X)
+        classes, codes = learn_classes(y)
+        data = self._observed(points, codes, len(classes))
+        units = Units(logits_of_shares(data.targets, None), np.ones(data.targets.shape[1]))
+        process, results = search_places(
+            self, self._kernels(points, seed), Bernoulli(), data, units, seed, budget,
+            self.inference,
+        )  # fmt: skip
+        self._warn_of(process)
+        return FittedModel(process, min(data.targets.shape[1], 2), {**results, "classes_": classes})
+
+    @staticmethod
+    def _observed(points: Points, codes: IntArray, n_classes: int) -> Data:
+        if len(codes) != len(points):
+            raise InvalidInputError(f"y: expected {len(points)} labels, got {len(codes)}")
+        return Data.of(points, indicators(codes, n_classes))
+
+    def _warn_of(self, process: LatentGP) -> None:
+        """Warn of what the data do not decide."""
+
+    def _further_data(self, X: Any, y: ArrayLike) -> Data:
+        return self._observed(self.points(X), self._codes(y), len(self.classes_))
+
+    @property
+    def first_process_(self) -> GaussianProcess:
+        """The process of the function of the first class, or of the second one of two."""
+        process = self.process_
+        assert isinstance(process, LatentGP)
+        return process.functions[0]
+
+    @property
+    def kernel_(self) -> Any:
+        """Fitted kernel, which all classes share."""
+        return self.first_process_.hyperparameters.kernel
+
+    def _explained(self) -> list[str]:
+        return [*super()._explained(), *explained_choice(self)]
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        return {**header, **stored_choice(self)}, arrays
+
+    @classmethod
+    def _held(cls, model: Self, process: GaussianProcess, header: Header) -> Self:
+        """A model around the process of a file."""
+        if not isinstance(process, LatentGP):
+            raise ModelFileError("process: expected one of classes, got another process")
+        results = {
+            **restored_results(header, cls._section, cls._stored),
+            **restored_choice(header),
+            "classes_": restored_classes(header, len(process.functions)),
+        }
+        return model.holding(FittedModel(process, min(len(process.functions), 2), results))
+
+
+@points_named("nodes", *CHANCES)
+@estimator
+class GraphGPClassifier(PlaceClassifier):
+    """Gaussian process classification of the nodes of a graph.
+
+    `P(y = 1) = sigmoid(f)`, `f ~ N(b, v K)` with an exact graph kernel K, of each class against all
+    others. Posteriors are normal laws by sites, of at most 4096 observations. The kernel has the
+    greatest evidence of at most 250 observations, and its range that of at most 600.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        `"auto"` (heat, regularised Laplacian, Matern), a name, whose range is searched for, or a
+        `coupledgp.kernels.GraphKernel`, which is kept as it is.
+    random_state
+        Seed of the observations of the search.
+
+    Attributes
+    ----------
+    kernel_
+        Fitted kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ring = Graph.from_edges(np.arange(30), (np.arange(30) + 1) % 30)
+    >>> y = np.where(np.arange(0, 30, 2) < 15, "east", "west")
+    >>> model = GraphGPClassifier(ring, "heat", random_state=0).fit(np.arange(0, 30, 2), y)
+    >>> model.predict([7, 23]).tolist()
+    ['east', 'west']
+    """
+
+    graph: Graph
+    kernel: GraphKernelLike = "auto"
+    random_state: Any = None
+
+    def fit(self, nodes: Any, y: ArrayLike) -> Self:
+        """Compare kernels by their evidence, and condition on the labels of nodes.
+
+        Parameters
+        ----------
+        nodes
+            Labels (n,) of the observed nodes; a node may be observed more than once.
+        y
+            Labels (n,) of two classes or more: numbers, texts or Booleans.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter or the data are invalid, or the fit takes longer by forecast than its
+            budget.
+        MemoryLimitError
+            Matrices do not fit into memory.
+        NumericalError
+            A matrix is not positive definite to working precision.
+        """
+        return self._assigned(lambda: self._fit(nodes, y))
+
+    def _located(self, X: Any) -> Points:
+        return check_nodes(check_graph(self.graph), X)
+
+    def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
+        names = AUTO_KERNELS if isinstance(self.kernel, str) and self.kernel == "auto" else None
+        families = [parse_graph_kernel(name) for name in names or (self.kernel,)]
+        is_free = not isinstance(self.kernel, GraphKernel)
+        settings = NodeSettings(seed=seed)
+        return KernelsOfNodes(ExactRecipe(self.graph), settings, families, is_free)
+
+    def points(self, nodes: Any = None) -> Points:
+        """Node numbers (p,) of labels, of all nodes if left out."""
+        process = self.first_process_
+        assert isinstance(process, NodeGP)
+        return check_nodes(process.graph, nodes)
+
+    def _plain(self, name: str, value: Any) -> Any:
+        return super()._plain(name, value) if name != "kernel" else plain_parameter(name, value)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file."""
+        process, graph = restored_on_graph(header, arrays)
+        parameters = restored_parameters(cls, header)
+        model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
+        return cls._held(model, process, header)
+
+
+@points_named("places", *CHANCES)
+@estimator
+class FieldGPClassifier(PlaceClassifier):
+    """Gaussian process classification of places on a surface or a network.
+
+    `P(y = 1) = sigmoid(b + m + f(place))` with a constant m and a field f, as in
+    `FieldGPRegressor`, of each class against all others. Posteriors are normal laws by sites: of up
+    to 2000 observations by their covariance, of up to 50 000 by a sparse precision.
+
+    Parameters
+    ----------
+    operator
+        A `coupledgp.LaplaceOperator` or a triangle mesh, as in `FieldGPRegressor`.
+    kernel
+        As in `FieldGPRegressor`; of kernels on its grids the one of greatest evidence is taken.
+    random_state
+        Seed of the observations of the search.
+    route
+        `"columns"`, `"precision"` (kernels along the surface alone) or `"auto"`, which takes the
+        latter from 2000 observations on.
+
+    Attributes
+    ----------
+    kernel_
+        Fitted kernel.
+    operator_
+        The operator.
+    """
+
+    operator: Any
+    kernel: KernelOfField = "auto"
+    random_state: Any = None
+    _: KW_ONLY
+    route: str = "auto"
+
+    _section: ClassVar[str] = "results"
+
+    def fit(self, places: Any, y: ArrayLike) -> Self:
+        """Compare kernels by their evidence, and condition on the labels of places.
+
+        Parameters
+        ----------
+        places
+            Places of n observations, as in `FieldGPRegressor.fit`.
+        y
+            Labels (n,) of two classes or more: numbers, texts or Booleans.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter, a place or a label is invalid, or the fit takes longer by forecast than its
+            budget.
+
+        Warns
+        -----
+        UserWarning
+            A position is far from the surface, or a part of it has no observation.
+        """
+        return self._assigned(lambda: self._fit(places, y))
+
+    def _located(self, X: Any) -> Points:
+        operator = as_operator(self.operator)
+        points = located(operator, X, "places")
+        warn_of_parts(operator, points)
+        return points
+
+    def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
+        operator = as_operator(self.operator)
+        families = parse_field_kernels(
+            self.kernel, operator.dimension, operator.positions is not None
+        )
+        route = check_choice(self.route, ROUTES, "route")
+        return KernelsOfFields.of(FieldCovariance(operator), families, route, len(points))
+
+    @property
+    def operator_(self) -> LaplaceOperator:
+        """The Laplace operator that the functions are defined on."""
+        return members_of(self.process_)[0].field_prior.operator
+
+    def points(self, places: Any = None) -> Points:
+        """Locations of places; of all given vertices if left out."""
+        points = located(self.operator_, places, "places")
+        warn_of_insides(self.operator_, points, [self.kernel_])
+        return points
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "kernel":
+            return value if isinstance(value, str) else asdict(as_field_kernel(value))
+        return super()._plain(name, value)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file."""
+        process = restored_process(header, arrays)
+        if not members_of(process):
+            raise ModelFileError("process: expected a field, got another process")
+        parameters = {**restored_parameters(cls, header)}
+        if isinstance(parameters.get("kernel"), dict):
+            parameters["kernel"] = kernel_from(parameters["kernel"])
+        operator = members_of(process)[0].field_prior.operator
+        return cls._held(cls(operator, **parameters), process, header)

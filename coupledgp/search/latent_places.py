@@ -1,0 +1,325 @@
+"""The search for the kernel of a function of places whose observations follow a likelihood.
+
+Places are nodes of a graph, or locations on a surface or network. A domain of places states kernels
+on a grid of ranges; of each the outputscale and the likelihood's parameters have the greatest
+posterior density, and the kernel of greatest evidence is refined by ranges between.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.protocol import Data, NormalizedProcess, Points
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.sites.objective import REACH, SiteObjective
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.priors import DenseSites
+from coupledgp.inference.sites.rules import rule_of
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Search, SearchResult
+
+# Mean and standard deviation of the prior of the logarithm of the variance of f, at a mean place,
+# over the square of its unit.
+LOG_VARIANCE, WIDTH = 1.0, 1.5
+# Observations of the search over all kernels, and of that for the last hyperparameters; iterations.
+SEARCHED_ROWS, LAST_ROWS = 250, 600
+ITERATIONS, LAST_ITERATIONS = 6, 25
+# Tolerance of the evidence an observation, nats.
+TOLERANCE = 1e-5
+# Factors on the range around the best kernel so far, and rounds of these.
+FINER, MOST_ROUNDS = (2**-0.5, 2**0.5), 4
+# Seconds of one core of a cubed row of an evaluation or a step, and evaluations of a kernel.
+CUBE_SECONDS, EVALUATIONS = 1.5e-9, 8
+# Seconds of an evaluation beside those of its matrices, and steps to a posterior.
+LEAST_SECONDS, STEPS = 0.02, 12
+LAPLACE = "laplace"
+
+
+class KernelsOfPlaces(ABC):
+    """Kernels of a domain of places, and processes that carry them."""
+
+    # Observations up to which posteriors are found.
+    most_rows: int
+
+    @abstractmethod
+    def kernels(self, points: Points) -> Sequence[Any]:
+        """Kernels on a grid, for observations at points."""
+
+    @abstractmethod
+    def joined(self, ranked: Sequence[Any]) -> Sequence[Any]:
+        """Further kernels made of those of a grid, best first, such as sums."""
+
+    @abstractmethod
+    def scaled(self, kernel: Any, factor: float) -> Any:
+        """The kernel with another range; itself where that is not free."""
+
+    @abstractmethod
+    def gram(self, kernel: Any, points: Points) -> FloatArray:
+        """Covariances (n, n) of a function of outputscale one."""
+
+    @abstractmethod
+    def gram_seconds(self, n_points: int) -> float:
+        """Forecast of the seconds of one core of such a matrix."""
+
+    @abstractmethod
+    def function(
+        self, kernel: Any, outputscale: float, unit: float, row: Data, units: Units
+    ) -> NormalizedProcess:
+        """A process given one row, which carries the prior of a function to a `LatentGP`."""
+
+    @property
+    def constant(self) -> float:
+        """Prior variance of a constant beside the function, over the square of its unit."""
+        return 0.0
+
+
+class PlaceEvidence(VectorObjective):
+    """Minus the log posterior of outputscale and likelihood's parameters, per observation.
+
+    Variables (1 + l,) are the logarithm of the variance of f over its unit, at a mean place, and
+    logarithms of the parameters.
+
+    Parameters
+    ----------
+    gram
+        Covariances (n, n) of outputscale one.
+    constant
+        Variance of a constant beside it.
+    observed
+        Observations over the unit of the function.
+    inference
+        The rule of the sites.
+    """
+
+    def __init__(
+        self, gram: FloatArray, constant: float, observed: Observed, inference: str
+    ) -> None:
+        self.level, self.size = float(gram.diagonal().mean()), float(observed.y.numel())
+        matrix = torch.as_tensor(gram / self.level)
+        self.sites = SiteObjective(
+            lambda v: DenseSites(v[0].exp() * matrix + constant), 1, observed, rule_of(inference)
+        )
+
+    def box(self, start: FloatArray) -> Box:
+        likelihood = self.sites.observed.likelihood
+        return [
+            (LOG_VARIANCE - REACH, LOG_VARIANCE + REACH), *likelihood.log_box(start[1:], REACH)
+        ]  # fmt: skip
+
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = self.sites.value_and_gradient(variables)
+        gap = (variables[0] - LOG_VARIANCE) / WIDTH
+        gradient[0] += gap / WIDTH
+        return (value + 0.5 * float(gap**2)) / self.size, gradient / self.size
+
+
+@dataclass(frozen=True)
+class FoundPlaces:
+    """The result of a search.
+
+    Attributes
+    ----------
+    process : LatentGP
+        The process given all observations.
+    kernel : Any
+        Its kernel.
+    tried : tuple of (str, float)
+        Kernels that were compared, with minus the log posterior of an observation, nats.
+    n_searched : int
+        Observations by which they were compared.
+    n_evaluations : int
+        Evaluations of the evidence.
+    converged : bool
+        Whether the last search converged.
+    """
+
+    process: LatentGP
+    kernel: Any
+    tried: tuple[tuple[str, float], ...]
+    n_searched: int
+    n_evaluations: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LatentPlaces:
+    """A function of places for each output, whose kernel is searched for.
+
+    Attributes
+    ----------
+    places : KernelsOfPlaces
+        The domain.
+    likelihood : Likelihood
+        Law of an observation, with the parameters where the search starts.
+    data : Data
+        Points and observations (n, k), which share the hyperparameters.
+    units : Units
+        Prior means of the functions, and their units, which are all the same.
+    inference : str
+        The rule of the sites.
+    seed : int
+        Seed of the observations of the search.
+    report : Progress
+        Called with a line of progress at each evaluation.
+    """
+
+    places: KernelsOfPlaces
+    likelihood: Likelihood
+    data: Data
+    units: Units
+    inference: str
+    seed: int
+    report: Progress
+
+    def check(self, budget: float) -> float:
+        """Seconds of one core that the fit takes by forecast.
+
+        Raises
+        ------
+        InvalidInputError
+            They exceed the budget, or there are too many observations.
+        """
+        n, k = self.data.targets.shape
+        most = self.places.most_rows
+        if n > most:
+            raise InvalidInputError(
+                f"y: expected at most {most} observations under a likelihood for this model, got "
+                f"{n}; fit on a sample of them"
+            )
+        few, last = min(n, SEARCHED_ROWS), min(n, LAST_ROWS)
+        kernels = len(self.places.kernels(self.data.points))
+        each = EVALUATIONS * self._seconds(few, k) + self.places.gram_seconds(few)
+        near = 1 + MOST_ROUNDS
+        end = near * (EVALUATIONS * self._seconds(last, k) + self.places.gram_seconds(last))
+        seconds = kernels * each + end + STEPS * self._seconds(n, k) + self.places.gram_seconds(n)
+        if seconds > budget:
+            raise InvalidInputError(
+                f"budget: a function of {n} observations under a likelihood and {kernels} kernels "
+                f"would take about {seconds:.0f} s of one core, more than the budget of "
+                f"{budget:g} s; raise the budget, name one kernel, or fit on a sample"
+            )
+        return seconds
+
+    @staticmethod
+    def _seconds(n_rows: int, n_outputs: int) -> float:
+        return LEAST_SECONDS + n_outputs * n_rows**3 * CUBE_SECONDS
+
+    @property
+    def unit(self) -> float:
+        """Unit of the functions."""
+        return float(self.units.scale[0])
+
+    def fit(self) -> FoundPlaces:
+        """Find the kernel, the outputscale and the likelihood's parameters, then the posterior.
+
+        Raises
+        ------
+        NumericalError
+            Sites converge for no kernel.
+        """
+        search, rows = Search(report=self.report), self._rows(SEARCHED_ROWS)
+        found: dict[Any, SearchResult[FloatArray]] = {}
+        self._compare(search, self.places.kernels(self.data.points), rows, found)
+        ranked = sorted(found, key=lambda kernel: found[kernel].value)
+        self._compare(search, self.places.joined(ranked), rows, found)
+        n_searched = len(rows)
+        best = min(found, key=lambda kernel: found[kernel].value)
+        tried = tuple((str(kernel), own.value) for kernel, own in found.items())
+        finer: dict[Any, SearchResult[FloatArray]] = {}
+        kernel, start = best, found[best].point
+        for _ in range(MOST_ROUNDS):
+            near = [kernel, *(self.places.scaled(kernel, factor) for factor in FINER)]
+            new = [own for own in near if own not in finer]
+            if not new:
+                break
+            self._compare(search, new, self._rows(LAST_ROWS), finer, start)
+            kernel = min(finer, key=lambda own: finer[own].value)
+            start = finer[kernel].point
+        self.report("posterior")
+        process = self._process(kernel, finer[kernel].point)
+        converged = finer[kernel].converged
+        return FoundPlaces(process, kernel, tried, n_searched, search.n_evaluations, converged)
+
+    def _rows(self, size: int) -> IntArray:
+        n = len(self.data)
+        if size >= n:
+            return np.arange(n)
+        return np.sort(np.random.default_rng([self.seed, size]).choice(n, size, replace=False))
+
+    def _compare(
+        self,
+        search: Search,
+        kernels: Sequence[Any],
+        rows: IntArray,
+        found: dict[Any, SearchResult[FloatArray]],
+        start: FloatArray | None = None,
+    ) -> None:
+        """Add searches of kernels by observations of some rows; each starts where one ended."""
+        data, failed = self.data.take(rows), None
+        law = self.likelihood.rescaled(1 / self.unit)
+        offset = self.units.offset / self.unit
+        observed = Observed.of(law, data.targets / self.unit, offset, data.weights)
+        first = np.array([LOG_VARIANCE, *np.log(list(law.parameters.values()))])
+        most = ITERATIONS if start is None else LAST_ITERATIONS
+        point = first if start is None else start
+        for kernel in dict.fromkeys(kernels):
+            gram = self.places.gram(kernel, data.points)
+            try:
+                own = self._searched(search, gram, observed, (point, first), most)
+            except NumericalError as error:
+                failed = error
+                continue
+            found[kernel], point = own, own.point
+        if not found:
+            raise failed or NumericalError("kernel: no kernel has an evidence")
+
+    def _searched(
+        self,
+        search: Search,
+        gram: FloatArray,
+        observed: Observed,
+        starts: tuple[FloatArray, FloatArray],
+        most: int,
+    ) -> SearchResult[FloatArray]:
+        for rule in dict.fromkeys((self.inference, LAPLACE)):
+            objective = PlaceEvidence(gram, self.places.constant, observed, rule)
+            for start in starts:
+                try:
+                    return search.improved(objective, start, Stopping(most, TOLERANCE))
+                except NumericalError as error:
+                    failed = error
+        raise failed
+
+    def _process(self, kernel: Any, point: FloatArray) -> LatentGP:
+        """The process given all observations, by Laplace's rule where the other does not settle."""
+        law = self.likelihood.with_parameters(
+            dict(zip(self.likelihood.parameters, np.exp(point[1:]).tolist(), strict=True))
+        ).rescaled(self.unit)
+        rows = self._rows(LAST_ROWS)
+        level = float(self.places.gram(kernel, self.data.points[rows]).diagonal().mean())
+        outputscale = float(np.exp(point[0])) * self.unit**2 / level
+        functions = [
+            self.places.function(
+                kernel, outputscale, self.unit,
+                Data.of(self.data.points[:1], np.full((1, 1), offset)),
+                Units(np.array([offset]), np.ones(1)),
+            )
+            for offset in self.units.offset
+        ]  # fmt: skip
+        try:
+            return LatentGP.given(functions, law, self.data, self.inference)
+        except NumericalError as error:
+            self.report(f"Laplace's rule, since {error}")
+            return LatentGP.given(functions, law, self.data, LAPLACE)

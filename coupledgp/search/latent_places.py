@@ -61,6 +61,10 @@ class KernelsOfPlaces(ABC):
     def joined(self, ranked: Sequence[Any]) -> Sequence[Any]:
         """Further kernels made of those of a grid, best first, such as sums."""
 
+    def is_asked(self, kernel: Any) -> bool:
+        """Whether a kernel of the grid may be the model's; others are parts of sums."""
+        return True
+
     @abstractmethod
     def scaled(self, kernel: Any, factor: float) -> Any:
         """The kernel with another range; itself where that is not free."""
@@ -72,6 +76,10 @@ class KernelsOfPlaces(ABC):
     @abstractmethod
     def gram_seconds(self, n_points: int) -> float:
         """Forecast of the seconds of one core of such a matrix."""
+
+    def posterior_seconds(self, n_rows: int) -> float:
+        """Forecast of the seconds of the sites of a function and its posterior, here dense."""
+        return STEPS * (LEAST_SECONDS + CUBE_SECONDS * n_rows**3) + self.gram_seconds(n_rows)
 
     @abstractmethod
     def function(
@@ -203,7 +211,7 @@ class LatentPlaces:
         each = EVALUATIONS * self._seconds(few, k) + self.places.gram_seconds(few)
         near = 1 + MOST_ROUNDS
         end = near * (EVALUATIONS * self._seconds(last, k) + self.places.gram_seconds(last))
-        seconds = kernels * each + end + STEPS * self._seconds(n, k) + self.places.gram_seconds(n)
+        seconds = kernels * each + end + k * self.places.posterior_seconds(n)
         if seconds > budget:
             raise InvalidInputError(
                 f"budget: a function of {n} observations under a likelihood and {kernels} kernels "
@@ -214,7 +222,7 @@ class LatentPlaces:
 
     @staticmethod
     def _seconds(n_rows: int, n_outputs: int) -> float:
-        return LEAST_SECONDS + n_outputs * n_rows**3 * CUBE_SECONDS
+        return LEAST_SECONDS + n_outputs * CUBE_SECONDS * n_rows**3
 
     @property
     def unit(self) -> float:
@@ -235,6 +243,7 @@ class LatentPlaces:
         ranked = sorted(found, key=lambda kernel: found[kernel].value)
         self._compare(search, self.places.joined(ranked), rows, found)
         n_searched = len(rows)
+        found = {kernel: own for kernel, own in found.items() if self.places.is_asked(kernel)}
         best = min(found, key=lambda kernel: found[kernel].value)
         tried = tuple((str(kernel), own.value) for kernel, own in found.items())
         finer: dict[Any, SearchResult[FloatArray]] = {}

@@ -19,14 +19,14 @@ from coupledgp.random import FloatArray
 from coupledgp.search.fields.grid import SHARES, FieldGrid
 from coupledgp.search.fields.precise import PRECISE_ALPHAS
 from coupledgp.search.fields.routes import precise_kernel
-from coupledgp.search.latent_places import KernelsOfPlaces
+from coupledgp.search.latent_places import STEPS, KernelsOfPlaces
 
 # Prior variance of the constant over the square of the unit of f, whose mean is that of the data.
 CONSTANT_VARIANCE = 4.0
 # Observations up to which posteriors have a dense factor; more need a sparse precision.
 DENSE_ROWS, PRECISE_ROWS = 2000, 50_000
-# Seconds of a factorisation, a vertex of the operator, and of an entry of columns.
-FACTOR_SECONDS, COLUMN_SECONDS = 2e-5, 1e-7
+# Seconds of a factorisation, a vertex of the operator, of an entry of columns, and of a row's site.
+FACTOR_SECONDS, COLUMN_SECONDS, ROW_SECONDS = 2e-5, 1e-7, 2e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +62,7 @@ class KernelsOfFields(KernelsOfPlaces):
             route == "auto" and n_rows > DENSE_ROWS and precise is not None
         )
         if not wanted or precise is None:
-            alone = [
-                part
-                for own in families
-                if own.family == "sum" and not _is_given(own)
-                for part in (FieldKernel(own.surface), FieldKernel(None, own.position))
-            ]
-            return cls(covariance, list(dict.fromkeys([*families, *alone])), False)
+            return cls(covariance, families, False)
         # Only kernels along the surface have a precision; features stand for those of position.
         assert precise.surface is not None
         range_, own = precise.surface.range_, precise.surface.alpha
@@ -86,11 +80,21 @@ class KernelsOfFields(KernelsOfPlaces):
     def kernels(self, points: Points) -> Sequence[FieldKernel]:
         grid = FieldGrid(self.covariance, points, np.zeros((len(points), 1)))
         alone = [family for family in self.families if family.family != "sum"]
+        for family in self._sums:
+            alone += [FieldKernel(family.surface), FieldKernel(None, family.position)]
         given = [f for f in self.families if f.family == "sum" and _is_given(f)]
-        return [*given, *(kernel for family in alone for kernel in grid.kernels(family))]
+        parts = dict.fromkeys(alone)
+        return [*given, *(kernel for family in parts for kernel in grid.kernels(family))]
+
+    @property
+    def _sums(self) -> list[FieldKernel]:
+        return [own for own in self.families if own.family == "sum" and not _is_given(own)]
+
+    def is_asked(self, kernel: FieldKernel) -> bool:
+        return kernel.family in {own.family for own in self.families}
 
     def joined(self, ranked: Sequence[FieldKernel]) -> Sequence[FieldKernel]:
-        sums = [f for f in self.families if f.family == "sum" and not _is_given(f)]
+        sums = self._sums
         surfaces = [k.surface for k in ranked if k.family == "surface"]
         positions = [k.position for k in ranked if k.family == "position"]
         if not (sums and surfaces and positions):
@@ -117,9 +121,12 @@ class KernelsOfFields(KernelsOfPlaces):
 
     def gram_seconds(self, n_points: int) -> float:
         n = self.covariance.operator.n_vertices
-        if self.is_precise and n_points > DENSE_ROWS:
-            return FACTOR_SECONDS * n
         return FACTOR_SECONDS * n + COLUMN_SECONDS * n * n_points / 100
+
+    def posterior_seconds(self, n_rows: int) -> float:
+        if not self.is_precise:
+            return super().posterior_seconds(n_rows)
+        return STEPS * (FACTOR_SECONDS * self.covariance.operator.n_vertices + ROW_SECONDS * n_rows)
 
     def function(
         self, kernel: FieldKernel, outputscale: float, unit: float, row: Data, units: Units

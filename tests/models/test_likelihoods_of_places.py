@@ -1,0 +1,307 @@
+"""Classifiers and likelihoods of nodes of graphs and of places on surfaces and networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import trimesh
+from sklearn.base import clone, is_classifier
+
+import coupledgp as cgp
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.precise_fields import PreciseFieldGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.priors import DenseSites
+from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.steps import find_sites
+from coupledgp.kernels import PositionKernel, WhittleMatern
+from coupledgp.kernels.graph.families import HeatKernel
+from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
+from coupledgp.search import latent_places
+from coupledgp.search.fields import latent as fields_latent
+from coupledgp.search.latent_places import LOG_VARIANCE, PlaceEvidence
+
+RNG = np.random.default_rng(2)
+N = 60
+RING = cgp.Graph.from_edges(np.arange(N), (np.arange(N) + 1) % N)
+F = 2 * np.sin(2 * np.pi * np.arange(N) / N)
+SEEN, REST = np.split(RNG.permutation(N), [40])
+SIDES = np.where(F + RNG.logistic(size=N) > 0, "up", "down")
+THREE = np.digitize(F + RNG.logistic(size=N), [-1.0, 1.0])
+HOURS = RNG.uniform(0.5, 3.0, N)
+COUNTS = RNG.poisson(HOURS * np.exp(F / 2)).astype(float)
+
+
+def square(size):
+    """An operator of a square of triangles, and positions of its vertices."""
+    side = np.linspace(0, 1, size)
+    x, y = (part.ravel() for part in np.meshgrid(side, side, indexing="ij"))
+    number = np.arange(size**2).reshape(size, size)
+    a, b, c, d = (
+        part.ravel()
+        for part in (number[:-1, :-1], number[1:, :-1], number[:-1, 1:], number[1:, 1:])
+    )
+    positions = np.column_stack([x, y, np.zeros_like(x)])
+    faces = np.concatenate([np.column_stack([a, b, c]), np.column_stack([b, d, c])])
+    return cgp.LaplaceOperator.from_trimesh(
+        trimesh.Trimesh(positions, faces, process=False)
+    ), positions
+
+
+OPERATOR, PLACES = square(7)
+HEIGHT = 2 * np.sin(4 * PLACES[:, 0])
+LABELS = np.where(HEIGHT + RNG.logistic(size=len(PLACES)) > 0, "wet", "dry")
+TREES = RNG.poisson(np.exp(HEIGHT / 2)).astype(float)
+
+
+@pytest.fixture(autouse=True)
+def _small_searches(monkeypatch):
+    monkeypatch.setattr(latent_places, "ITERATIONS", 3)
+    monkeypatch.setattr(latent_places, "LAST_ITERATIONS", 8)
+    monkeypatch.setattr(latent_places, "MOST_ROUNDS", 1)
+
+
+MODELS = {
+    "graph": (lambda: cgp.GraphGPClassifier(RING, "heat", random_state=0), SEEN, SIDES[SEEN], REST),
+    "graph, three": (
+        lambda: cgp.GraphGPClassifier(RING, "matern", random_state=0), SEEN, THREE[SEEN], REST,
+    ),
+    "surface": (
+        lambda: cgp.FieldGPClassifier(OPERATOR, WhittleMatern(alpha=2), random_state=0),
+        PLACES[:40], LABELS[:40], PLACES[40:],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MODELS)
+class TestEveryClassifier:
+    @pytest.fixture
+    def model(self, case):
+        make, points, y, _ = MODELS[case]
+        return make().fit(points, y)
+
+    def test_chances_are_those_of_its_functions(self, case, model):
+        _, _, y, wanted = MODELS[case]
+        chances = model.predict_proba(wanted)
+        np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(model.classes_, np.unique(y))
+        one = model.process_.law(model.points(wanted), "mean").mean
+        if one.shape[1] == 1:
+            np.testing.assert_allclose(chances[:, 1:], one, rtol=1e-9)
+        else:
+            np.testing.assert_allclose(chances, one / one.sum(axis=1, keepdims=True), rtol=1e-9)
+        picked = model.classes_[chances.argmax(axis=1)]
+        np.testing.assert_array_equal(model.predict(wanted), picked)
+        odds = model.decision_function(wanted)
+        assert odds.shape == ((len(wanted),) if one.shape[1] == 1 else chances.shape)
+
+    def test_it_beats_shares(self, case, model):
+        _, points, y, _ = MODELS[case]
+        assert is_classifier(model)
+        assert model.score(points, y) > np.unique(y, return_counts=True)[1].max() / len(y)
+
+    def test_files(self, case, model, tmp_path):
+        wanted = MODELS[case][3]
+        model.save(tmp_path / "model", include_data=True)
+        restored = cgp.load_model(tmp_path / "model")
+        assert type(restored) is type(model)
+        np.testing.assert_allclose(
+            restored.predict_proba(wanted), model.predict_proba(wanted), rtol=1e-9
+        )
+        assert restored.explain() == model.explain()
+        assert restored.choice_ == model.choice_
+        assert restored.forecast_ == model.forecast_
+
+    def test_more_labels_are_those_of_a_fit_to_all(self, case, model):
+        _, points, y, wanted = MODELS[case]
+        part = model.conditioned_on(points[:-5], y[:-5])
+        part.partial_fit(points[-5:], y[-5:], classes=model.classes_)
+        np.testing.assert_allclose(
+            part.predict_proba(wanted), model.predict_proba(wanted), rtol=1e-5
+        )
+        with pytest.raises(InvalidInputError, match="expected labels"):
+            part.partial_fit(points[:1], ["other"] if y.dtype.kind == "U" else [17])
+
+    def test_refusals(self, case):
+        make, points, y, _ = MODELS[case]
+        model = make()
+        for given, message in [
+            (y[:-1], "labels|lengths"), (np.full(len(y), y[0]), "two classes"), (None, "None"),
+        ]:  # fmt: skip
+            with pytest.raises(ValueError, match=message):
+                clone(model).fit(points, given)
+        with pytest.raises(InvalidInputError, match=r"budget: .* would take about"):
+            clone(model).set_params(budget=1e-4).fit(points, y)
+        with pytest.raises(InvalidInputError, match="inference"):
+            clone(model).set_params(inference="ep").fit(points, y)
+        with pytest.raises(InvalidInputError, match="missing"):
+            clone(model).set_params(missing="indicator").fit(points, y)
+
+
+def test_all_nodes_and_vertices_are_the_default():
+    graph = MODELS["graph"][0]().fit(SEEN, SIDES[SEEN])
+    np.testing.assert_array_equal(graph.predict_proba(), graph.predict_proba(np.arange(N)))
+    surface = MODELS["surface"][0]().fit(PLACES[:40], LABELS[:40])
+    np.testing.assert_allclose(surface.predict_proba(), surface.predict_proba(places=PLACES))
+
+
+def test_a_kernel_that_is_given_is_kept():
+    kernel = HeatKernel(time=7.0)
+    assert cgp.GraphGPClassifier(RING, kernel).fit(SEEN, SIDES[SEEN]).kernel_ == kernel
+    both = WhittleMatern(0.5, 2) + PositionKernel("gaussian", 0.3)
+    found = cgp.FieldGPClassifier(OPERATOR, both).fit(PLACES[:40], LABELS[:40]).kernel_
+    assert (found.surface, found.position) == (both.surface, both.position)
+    alone = cgp.FieldGPClassifier(OPERATOR, PositionKernel("gaussian", 0.3))
+    assert alone.fit(PLACES[:40], LABELS[:40]).kernel_.position.lengthscale == 0.3
+
+
+def test_sums_are_of_the_best_parts():
+    model = cgp.FieldGPClassifier(OPERATOR, random_state=0).fit(PLACES[:40], LABELS[:40])
+    names = [own.name for own in model.choice_.kernels]
+    sums = [name for name in names if " + " in name]
+    assert len(sums) == 3
+    parts = [own for own in model.choice_.kernels if " + " not in own.name]
+    best = min((own for own in parts if "position" in own.name), key=lambda own: own.log_loss)
+    assert all(best.name.split(",")[0] in name for name in sums)
+    losses = [own.log_loss for own in model.choice_.kernels if own.is_chosen]
+    assert losses == [min(own.log_loss for own in model.choice_.kernels)]
+
+
+def test_files_of_other_kinds_are_refused(tmp_path):
+    from coupledgp.gp import container
+    from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
+
+    model = MODELS["graph"][0]().fit(SEEN, SIDES[SEEN])
+    model.save(tmp_path / "model", include_data=True)
+    header, arrays = container.read(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="field"):
+        FieldGPClassifier.from_state(header, arrays)
+    gaussian = cgp.GraphGPRegressor(RING, "heat", optimizer=None).fit(SEEN, F[SEEN])
+    gaussian.save(tmp_path / "other", include_data=True)
+    header, arrays = container.read(tmp_path / "other")
+    with pytest.raises(ModelFileError, match="classes"):
+        GraphGPClassifier.from_state({**header, "parameters": {}}, arrays)
+
+
+def test_values_are_those_of_the_bound_and_the_prior():
+    distance = np.abs(np.subtract.outer(SEEN, SEEN)) / 9.0
+    gram = 3.0 * np.exp(-np.square(distance)) + 1e-8 * np.eye(len(SEEN))
+    y = (SIDES[SEEN] == "up").astype(float)[:, None]
+    observed = Observed.of(Bernoulli(), y, np.array([0.2]))
+    objective = PlaceEvidence(gram, 0.5, observed, "variational")
+    value, gradient = objective.value_and_gradient(np.array([0.7]))
+    prior = DenseSites(torch.as_tensor(np.exp(0.7) * gram / gram[0, 0] + 0.5))
+    bound = float(find_sites(prior, rule_of("variational"), observed).evidence[0])
+    gap = (0.7 - LOG_VARIANCE) / latent_places.WIDTH
+    assert value == pytest.approx((0.5 * gap**2 - bound) / len(y), abs=1e-9)
+    ends = [objective.value_and_gradient(np.array([0.7 + s]))[0] for s in (1e-5, -1e-5)]
+    assert gradient[0] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["walks", "exact", "surface"])
+class TestCounts:
+    @pytest.fixture
+    def model(self, kind):
+        options = {"likelihood": "poisson", "random_state": 0}
+        if kind == "surface":
+            model = cgp.FieldGPRegressor(OPERATOR, WhittleMatern(alpha=2), **options)
+            return model.fit(PLACES[:40], TREES[:40], exposure=np.full(40, 2.0))
+        made = cgp.GraphGPRegressor if kind == "walks" else cgp.ExactGraphGPRegressor
+        return made(RING, "heat", **options).fit(SEEN, COUNTS[SEEN], exposure=HOURS[SEEN])
+
+    @pytest.fixture
+    def points(self, kind):
+        return PLACES[40:] if kind == "surface" else REST
+
+    def test_laws_are_of_counts(self, model, points):
+        low, high = model.predict_interval(points, 0.9)
+        assert (low >= 0).all()
+        np.testing.assert_array_equal(np.concatenate([low, high]) % 1, 0)
+        mean = model.predict(points)
+        ten = model.predict(points, exposure=np.full(len(points), 10.0))
+        np.testing.assert_allclose(ten, 10 * mean, rtol=1e-9)
+        drawn = model.sample_y(points[:3], 4)
+        Poisson().check_targets(drawn)
+        assert "Poisson law" in model.explain()
+
+    def test_files(self, model, points, tmp_path):
+        model.save(tmp_path / "model", include_data=True)
+        restored = cgp.load_model(tmp_path / "model")
+        np.testing.assert_allclose(restored.predict(points), model.predict(points), rtol=1e-9)
+        assert restored.explain() == model.explain()
+        further = restored.partial_fit(points[:2], [3, 4], exposure=[1.0, 9.0])
+        np.testing.assert_array_equal(further.process_.data.weights.exposure[-2:], [1.0, 9.0])
+
+    def test_what_is_for_normal_laws_is_refused(self, model, points):
+        with pytest.raises(InvalidInputError, match="next_sensors"):
+            model.next_sensors(2)
+
+
+def test_hyperparameters_recover_a_dispersion_and_a_scale():
+    """The likelihood's parameters are searched for in units of y."""
+    rng = np.random.default_rng(0)
+    nodes = np.repeat(np.arange(N), 2)
+    y = 5000.0 + 1000 * F[nodes] + 100 * rng.standard_t(4, size=nodes.size)
+    model = cgp.ExactGraphGPRegressor(RING, "heat", likelihood="student-t", random_state=0)
+    law = model.fit(nodes, y).process_.likelihood
+    assert isinstance(law, StudentT)
+    assert 50 < law.scale < 180
+    r = 2.0
+    counts = rng.poisson(np.exp(F[nodes]) * rng.gamma(r, 1 / r, nodes.size))
+    model.set_params(likelihood="negative-binomial").fit(nodes, counts.astype(float))
+    law = model.process_.likelihood
+    assert isinstance(law, NegativeBinomial)
+    assert 0.2 < law.dispersion < 1.2
+
+
+def test_left_out_laws_of_a_field():
+    model = cgp.FieldGPRegressor(OPERATOR, WhittleMatern(alpha=2), likelihood="poisson")
+    model.fit(PLACES[:40], TREES[:40])
+    found = model.leave_one_out()
+    rest = model.conditioned_on(PLACES[1:40], TREES[1:40])
+    mean, std = rest.predict(PLACES[:1], return_std=True)
+    assert abs(found.mean[0] - mean[0]) < 0.1 * std[0]
+
+
+def test_many_places_have_a_precision(monkeypatch):
+    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 30)
+    model = cgp.FieldGPClassifier(OPERATOR, random_state=0).fit(PLACES[:40], LABELS[:40])
+    function = model.first_process_
+    assert isinstance(function, PreciseFieldGP)
+    dense = cgp.FieldGPClassifier(OPERATOR, model.kernel_, route="columns")
+    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 2000)
+    hyper = function.hyperparameters
+    prior = function.field_prior
+    row = Data.of(function.data.points[:1], np.full((1, 1), function.units.offset[0]))
+    one = prior.given(row, Units(function.units.offset, np.ones(1)), False)
+    other = LatentGP.given([one], Bernoulli(), model.process_.data)
+    found = model.process_.law(model.points(PLACES[40:]), "mean").mean
+    expected = other.law(model.points(PLACES[40:]), "mean").mean
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert hyper.kernel.position is None
+    assert dense.fit(PLACES[:40], LABELS[:40]).kernel_ == model.kernel_
+    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 30)
+    with pytest.raises(InvalidInputError, match="at most 30 observations"):
+        clone(dense).fit(PLACES[:40], LABELS[:40])
+
+
+REFUSED = [
+    ({}, {"exposure": -HOURS[SEEN]}, "exposure: expected positive"),
+    ({"likelihood": "gaussian"}, {"exposure": HOURS[SEEN]}, "exposure: expected none"),
+    ({"noise": 0.1}, {}, "noise: expected None beside likelihood='poisson'"),
+    ({"n_walks": "auto"}, {}, "coupling, n_walks: expected"),
+    ({}, {"checkpoint": "rounds.json"}, "checkpoint: expected None"),
+    ({"budget": "1ms"}, {}, "budget"),
+    ({"likelihood": "beta"}, {}, "y: expected"),
+]
+
+
+@pytest.mark.parametrize(("options", "rows", "message"), REFUSED)
+def test_what_graphs_refuse(options, rows, message):
+    model = cgp.GraphGPRegressor(RING, "heat", **{"likelihood": "poisson"} | options)
+    with pytest.raises(InvalidInputError, match=message):
+        model.fit(SEEN, COUNTS[SEEN], **rows)

@@ -45,6 +45,15 @@ class FitOptions(Options):
     noise_column: str | None = option(
         "Column of known noise variances, in units of the target squared. No input."
     )
+    likelihood: str = option(
+        "Law of the target: gaussian, student-t, poisson or negative-binomial (counts), gamma "
+        "(positive), beta (shares), ordinal (ranks 0, 1, ...). A target of texts is classes.",
+        default="gaussian",
+        panel=MODEL_PANEL,
+    )
+    exposure: str | None = option(
+        "Column of exposures of counts, such as hours or people. No input.", panel=MODEL_PANEL
+    )
     model: str | None = option(
         "auto: an exact GP on few rows, else a mixture of local models, by what predicts "
         "rows that were left out; or exact, additive, trees, local, hybrid (local and features), "

@@ -22,8 +22,10 @@ class PredictOptions(Options):
     prefix: str = option("Before the names of the added columns.", default="", shown=False)
     latent: bool = option("Leave the noise out of the standard deviation.", default=False)
     interval: float | None = option(
-        "Also add the ends of the central interval of this probability, such as 0.95."
+        "Also add the ends of the central interval of this probability, such as 0.95, which a "
+        "model under a likelihood does by itself. A classifier adds chances of its classes."
     )
+    exposure: str | None = option("Column of exposures of counts, as fit had one.")
     node_column: str | None = option(
         "Column of nodes, for a model of a graph or a field. \\[default: node]"
     )
@@ -68,6 +70,7 @@ def predict(options: PredictOptions) -> None:
                     temporary,
                     options.output,
                     report,
+                    options.exposure,
                 )
         else:
             table, added = with_predictions(
@@ -78,6 +81,7 @@ def predict(options: PredictOptions) -> None:
                 options.output,
                 options.interval,
                 options.node_column,
+                options.exposure,
             )
             n_rows = table.num_rows
             write_table(table, temporary, like=options.output)

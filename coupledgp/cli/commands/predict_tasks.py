@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.domains import SpatialDomain
@@ -19,34 +21,40 @@ from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.places import PlaceOptions, read_queries
-from coupledgp.cli.readers.tables import check_columns, is_parquet, read_table
+from coupledgp.cli.readers.tables import check_columns, is_parquet, numeric, read_table
 from coupledgp.cli.shared.evaluate import (
+    BATCH_ROWS,
     extrapolations_in_batches,
     intervals_in_batches,
     predict_in_batches,
 )
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.random import FloatArray
+
+# Chance of the interval that is written under a likelihood, where none is asked for.
+LEVEL_UNDER_LAW = 0.95
 
 
 def with_predictions(
     model: Path, data: Path, prefix: str, latent: bool, output: Path,
-    interval: float | None = None, node_column: str | None = None,
+    interval: float | None = None, node_column: str | None = None, exposure: str | None = None,
 ) -> tuple[pa.Table, list[str]]:  # fmt: skip
     """Return the table with means and standard deviations added, and the names of these columns.
 
     A row is a row of inputs, a node of a graph model (`node_column`, or a column called node), or a
     place of a field: node, vertex, face, edge and offset, or coordinates.
 
-    With `interval` also the ends of the central interval of that probability, noise included.
+    With `interval` also the ends of the central interval of that probability, noise included. A
+    classifier adds the class of greatest chance and the chances of all.
 
     Columns of a CSV file keep their text where `output` is such a file too.
     """
     fitted = read_model(model)
     table, inputs = _points(fitted, data, node_column)
     with about(data):
-        added, far = law_columns(fitted, inputs, prefix, latent, interval)
+        exposures = exposures_of(fitted, table, exposure, str(data))
+        added, far = law_columns(fitted, inputs, prefix, latent, interval, exposures)
     if far is not None:
         far.warn()
     if not is_parquet(data) and not is_parquet(output):
@@ -60,16 +68,66 @@ def with_predictions(
     return table, list(added)
 
 
+def exposures_of(model: Any, table: pa.Table, column: str | None, source: str) -> FloatArray | None:
+    """Exposures (p,) of the rows of a table; None where no column of them is named.
+
+    Raises
+    ------
+    InvalidInputError
+        The model takes none, or the table has no such column of numbers.
+    """
+    if column is None:
+        return None
+    check_columns(table, [column], f"--exposure: {source}")
+    likelihood = model.process_.noise
+    if not likelihood.takes_exposure:
+        raise InvalidInputError(
+            f"--exposure: expected none for a model with a {type(likelihood).__name__} law"
+        )
+    found: FloatArray = numeric(table, [column], source).column(0).to_numpy()
+    return found
+
+
 def law_columns(
-    model: Any, inputs: Any, prefix: str, latent: bool, interval: float | None
-) -> tuple[dict[str, FloatArray], Extrapolations | None]:
+    model: Any,
+    inputs: Any,
+    prefix: str,
+    latent: bool,
+    interval: float | None,
+    exposure: FloatArray | None = None,
+) -> tuple[dict[str, Any], Extrapolations | None]:
     """Columns (p,) of the law at inputs of p rows, by name, and which rows are extrapolations."""
-    mean, std = predict_in_batches(model, inputs, latent)
+    if hasattr(model, "classes_"):
+        return class_columns(model, inputs, prefix)
+    under_law = not model.process_.noise.is_gaussian
+    if under_law and interval is None and not latent:
+        interval = LEVEL_UNDER_LAW
+    mean, std = predict_in_batches(model, inputs, latent, exposure)
     law = {"mean": mean, "std": std}
     if interval is not None:
-        lower, upper = intervals_in_batches(model, inputs, interval)
+        lower, upper = intervals_in_batches(model, inputs, interval, exposure)
         law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
     columns, far = _columns(law, prefix), extrapolations_in_batches(model, inputs, mean)
+    if far is not None:
+        columns[f"{prefix}extrapolation"] = far.distance
+    return columns, far
+
+
+def class_columns(
+    model: Any, inputs: Any, prefix: str = ""
+) -> tuple[dict[str, Any], Extrapolations | None]:
+    """The class of greatest chance (p,) and the chances of all, by name; and extrapolations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        parts = [
+            model.predict_proba(inputs[start : start + BATCH_ROWS])
+            for start in range(0, len(inputs), BATCH_ROWS)
+        ]
+    chances = np.concatenate(parts) if parts else np.zeros((0, len(model.classes_)))
+    columns: dict[str, Any] = {f"{prefix}class": model.classes_[chances.argmax(axis=1)]}
+    names = [f"{prefix}chance_{label}" for label in model.classes_]
+    columns |= dict(zip(names, chances.T, strict=True))
+    far = extrapolations_in_batches(model, inputs, chances)
     if far is not None:
         columns[f"{prefix}extrapolation"] = far.distance
     return columns, far

@@ -15,7 +15,8 @@ import pyarrow.parquet
 from coupledgp.batches import TableBatch
 from coupledgp.batches.datasets import open_dataset, tables_of
 from coupledgp.cli.commands.fit_options import FitOptions
-from coupledgp.cli.commands.predict_tasks import law_columns, table_inputs
+from coupledgp.cli.commands.latent_tasks import is_gaussian
+from coupledgp.cli.commands.predict_tasks import exposures_of, law_columns, table_inputs
 from coupledgp.cli.commands.table_models import Model
 from coupledgp.cli.commands.table_run import TableDomain
 from coupledgp.cli.commands.table_tasks import describe_fit, spread_of
@@ -86,6 +87,11 @@ def refuse_options(options: FitOptions) -> None:
     InvalidInputError
         An option that needs all rows is set beside a file that is read in batches.
     """
+    if not is_gaussian(options.likelihood) or options.exposure is not None:
+        raise InvalidInputError(
+            "--likelihood, --exposure: expected none for a file read in batches, whose law is "
+            "gaussian; --in-memory reads the whole file"
+        )
     if options.model not in (None, "sparse-spectrum"):
         raise InvalidInputError(
             f"--model: expected sparse-spectrum for a file read in batches, got {options.model};"
@@ -132,7 +138,7 @@ def table_model(path: Path, node_column: str | None) -> Any:
 
 def predict_batches(
     model: Model, data: Path, prefix: str, latent: bool, interval: float | None,
-    path: Path, output: Path, report: Progress,
+    path: Path, output: Path, report: Progress, exposure: str | None = None,
 ) -> tuple[int, list[str]]:  # fmt: skip
     """Write a file with the law of each of its rows; memory does not grow with the rows.
 
@@ -155,7 +161,8 @@ def predict_batches(
     with _writer(path, output) as write:
         for table, shown in zip(tables_of(dataset, names), tables_of(as_text, names), strict=True):
             inputs = table_inputs(model, table, str(data))
-            law, more = law_columns(model, inputs, prefix, latent, interval)
+            exposures = exposures_of(model, table, exposure, str(data))
+            law, more = law_columns(model, inputs, prefix, latent, interval, exposures)
             far = far.followed_by(more) if far is not None and more is not None else None
             for name, values in law.items():
                 if name in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.latent_tasks import is_gaussian
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.options import number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
@@ -46,6 +47,11 @@ def chosen_name(options: FitOptions) -> str:
         if options.model not in (None, "auto", "exact"):
             refuse(options, ("kernel",), f"expected a plain one beside --model {options.model}")
         return "auto"
+    if not is_gaussian(options.likelihood):
+        if options.model not in (None, "auto"):
+            refuse(options, ("model",), f"expected auto beside --likelihood {options.likelihood}")
+        refuse(options, SPARSE, f"expected none beside --likelihood {options.likelihood}")
+        return "auto"
     if options.model is None:
         return "sparse-spectrum" if options.given & set(SPARSE) else "auto"
     check_choice(options.model, CHOICES, "--model")
@@ -71,6 +77,8 @@ def make_model(name: str, options: FitOptions) -> Model:
         **further_parameters(kind, options.further, options),
     }
     if name != "sparse-spectrum":
+        if not is_gaussian(options.likelihood):
+            shared |= {"likelihood": options.likelihood, "device": None}
         kernel = options.kernel if _is_expression(options) else None
         return GPRegressor(NAMES.get(name, name), options.budget, kernel=kernel, **shared)
     sparse = {key: getattr(options, key) for key in SPARSE}

@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.latent_tasks import (
+    check_options,
+    describe_latent,
+    is_gaussian,
+    latent_scores,
+    make_classifier,
+)
 from coupledgp.cli.commands.table_models import chosen_name, make_model
 from coupledgp.cli.commands.table_tasks import describe_fit, load, spread_of
 from coupledgp.cli.readers.kinds import forced_kinds
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
+from coupledgp.cli.show.latent import latent_report
 from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of
 from coupledgp.diagnostics.sections.report import Report
@@ -34,6 +42,7 @@ class TableDomain(Domain):
         if self.how == "auto" and self.name != "sparse-spectrum" and options.report is None:
             self.how = "none"  # predictions decide, and they were measured already
         self.comparison: ExactComparison | None = None
+        self.under_law = False
         self.overlap: Overlap | None = None
         check_choice(self.how, COMPARISONS, "--compare")
         if options.exact_rows is not None:
@@ -81,14 +90,22 @@ class TableDomain(Domain):
         """Columns of the arguments of a fit beside inputs and targets."""
         return {
             "sample_weight": self.options.weight_column, "sample_noise": self.options.noise_column,
+            "exposure": self.options.exposure,
         }  # fmt: skip
 
     def read(self) -> None:
         options = self.options
         self.train, self.held_out = load(
             options.data, options.target, options.test, self.share, options.drop or [],
-            options.seed, self.kinds, self.weights,
+            options.seed, self.kinds, self.weights, "likelihood" not in options.given,
         )  # fmt: skip
+        self.under_law = self.train.is_labelled or not is_gaussian(options.likelihood)
+        if self.under_law:
+            check_options(options, self.train.is_labelled)
+            if self.train.is_labelled:
+                self.model = make_classifier(options)
+            self.plan = None
+            return
         self.plan = plan_comparison(self.how, len(self.train), options.exact_rows)
         if self.plan is not None:
             self.plan.check_size()
@@ -97,7 +114,7 @@ class TableDomain(Domain):
         self.model.fit(self.train.X, self.train.y, **self.train.weights)
 
     def law(self, paths: Paths) -> dict[str, Any]:
-        result, n_test = self._described()
+        result, n_test = self._latent() if self.under_law else self._described()
         result["data"] |= {
             "path": str(self.options.data), "target": self.options.target,
             "test": texts({"test": self.options.test})["test"], "holdout": self.share,
@@ -126,13 +143,28 @@ class TableDomain(Domain):
         )
         return result, len(held_out)
 
+    def _latent(self) -> tuple[dict[str, Any], int]:
+        """Figures of a fit of classes or under a likelihood, and the number of test rows."""
+        scored = None
+        if len(self.held_out):
+            with self.clock("predict"), reporter("predict"), named_exhaustion("predict"):
+                scored = latent_scores(self.model, self.held_out)
+        result = describe_latent(
+            self.model, len(self.train), self.train.X.num_columns, scored, self.clock
+        )
+        return result, len(self.held_out)
+
     def write(self, result: dict[str, Any], paths: Paths) -> None:
         model_path, page = paths["output"], paths["report"]
         if model_path is not None:
             save_model(self.model, model_path, include_data=self.options.include_data)
+        if page is not None and self.under_law:
+            self.report(result).to_html(page)
         if page is not None and self.comparison is not None:
             fit_report(result, self.comparison).to_html(page)
 
     def report(self, result: dict[str, Any]) -> Report:
+        if self.under_law:
+            return latent_report(result)
         warnings = () if self.overlap is None else self.overlap.warnings
         return fit_report(result, self.comparison, warnings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
 from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
-from coupledgp.cli.readers.tables import check_columns, numeric
+from coupledgp.cli.readers.tables import check_columns, is_number, numeric
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import (
     ExactComparison,
@@ -20,7 +20,7 @@ from coupledgp.cli.shared.evaluate import (
     Stopwatch,
     split,
 )
-from coupledgp.columns.arrow import kind_of
+from coupledgp.columns.arrow import is_text, kind_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
 from coupledgp.ground.progress import reporter
@@ -36,23 +36,26 @@ def load(
     seed: int,
     forced: Mapping[str, str],
     weights: Mapping[str, str | None],
+    labels: bool = False,
 ) -> tuple[Rows, Rows]:
     """Read training and test rows, the latter from a file of their own or as a random share.
 
     Columns have the kinds of `forced` by name, or those of their values in the training file.
-    `weights` are the columns that hold arguments of a fit, `sample_weight` and `sample_noise`.
+    `weights` are the columns that hold arguments of a fit: `sample_weight`, `sample_noise` and
+    `exposure`. The target may be labels of classes, see `labels_or_numbers`.
     """
     given = {argument: name for argument, name in weights.items() if name is not None}
     if target in given.values():
         raise InvalidInputError(
-            f"--weight-column, --noise-column: expected columns besides the target, got {target!r}"
+            "--weight-column, --noise-column, --exposure: expected columns besides the target, got "
+            f"{target!r}"
         )
     with reporter("read"):
         table = read_inputs(data, forced)
         check_columns(table, [target], f"--target: {data}")
         check_columns(table, forced, f"--categorical, --numeric, --date: {data}")
         check_columns(table, drop, f"--drop: {data}")
-        check_columns(table, given.values(), f"--weight-column, --noise-column: {data}")
+        check_columns(table, given.values(), f"--weight-column, --noise-column, --exposure: {data}")
         if target in drop:
             raise InvalidInputError(f"--drop: expected columns besides the target, got {target!r}")
         others = {target, *drop, *given.values()}
@@ -66,14 +69,21 @@ def load(
             )
         if not table.num_rows:
             raise InvalidInputError(f"{data}: expected rows below the header, got none")
-        rows = _rows(table, names, target, str(data), forced)
+        read = labels_or_numbers if labels else _numbers
+        rows = _rows(table, names, target, str(data), forced, read)
         rows = replace(rows, weights={k: _numbers(table, v, str(data)) for k, v in given.items()})
         if test is None:
             return split(rows, share, seed)
         kinds = {name: kind_of(rows.X.column(name), name) for name in names}
         other = read_inputs(test, kinds)
-        check_columns(other, [*names, target], str(test))
-        return rows, _rows(other, names, target, str(test), kinds)
+        exposed = [name for argument, name in given.items() if argument == "exposure"]
+        check_columns(other, [*names, target, *exposed], str(test))
+        more = _rows(other, names, target, str(test), kinds, read)
+        if rows.is_labelled != more.is_labelled:
+            raise InvalidInputError(f"{test}: expected a column {target!r} of the kind of {data}")
+        if exposed:
+            more = replace(more, weights={"exposure": _numbers(other, exposed[0], str(test))})
+        return rows, more
 
 
 def describe_fit(
@@ -123,10 +133,37 @@ def spread_of(model: Model, points: FloatArray) -> list[float]:
 
 
 def _rows(
-    table: pa.Table, names: list[str], target: str, source: str, kinds: Mapping[str, str]
+    table: pa.Table,
+    names: list[str],
+    target: str,
+    source: str,
+    kinds: Mapping[str, str],
+    read: Callable[[pa.Table, str, str], Any],
 ) -> Rows:
     inputs = typed(table, names, kinds, source, missing=True, hint=HINT)
-    return Rows(inputs, _numbers(table, target, source))
+    return Rows(inputs, read(table, target, source))
+
+
+def labels_or_numbers(table: pa.Table, name: str, source: str) -> Any:
+    """Values (n,) of a column: texts where it has texts none of which is a number, else numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is missing, or some values are numbers and others are not.
+    """
+    column = table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    texts = column.to_pylist() if is_text(column.type) else []
+    if not texts or any(text is not None and is_number(text) for text in texts):
+        return _numbers(table, name, source)
+    if None in texts:
+        raise InvalidInputError(
+            f"{source}: column {name!r}, data row {texts.index(None) + 1}: expected a class, got "
+            "a missing value"
+        )
+    return np.array(texts)
 
 
 def _numbers(table: pa.Table, name: str, source: str) -> FloatArray:

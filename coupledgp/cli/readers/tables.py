@@ -199,13 +199,14 @@ def numbers(
 def _first_text(column: pa.ChunkedArray) -> str:
     """Text that names the first value of a column that is not a number, and its row."""
     for row, value in enumerate(column, start=1):
-        if value.is_valid and not _is_number(value.as_py()):
+        if value.is_valid and not is_number(value.as_py()):
             shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)
             return f", data row {row}: expected a number, got {shown:.60}"
     return f": expected numbers, got the type {column.type}"
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value, such as a text, is a number."""
     try:
         float(value)
     except (TypeError, ValueError):

@@ -25,6 +25,7 @@ from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.errors import ExtrapolationWarning
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.ground.validation import check_choice
@@ -49,7 +50,7 @@ class Rows:
     X : pyarrow.Table
         Inputs, n rows of d columns: float64, Booleans, text and timestamps.
     y : FloatArray (n,)
-        Targets.
+        Targets, or texts of classes.
     weights : Mapping of str to FloatArray (n,)
         Weights or noise variances of the rows, if any, by the name of the argument of a fit.
     """
@@ -60,6 +61,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether targets are classes."""
+        return self.y.dtype.kind == "U"
 
     def take(self, indices: FloatArray) -> Rows:
         """The rows at indices (m,)."""
@@ -195,7 +201,9 @@ def split(rows: Rows, share: float, seed: int) -> tuple[Rows, Rows]:
     return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))
 
 
-def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatArray, FloatArray]:
+def predict_in_batches(
+    model: Any, X: Any, latent: bool = False, exposure: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation (p,) or (p, k) at p rows, a few thousand at a time.
 
     It warns of no extrapolation: who asks for the law of a whole table does so once.
@@ -203,13 +211,23 @@ def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatA
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
         parts = [
-            model.predict(X[start : start + BATCH_ROWS], return_std=True, latent=latent)
+            model.predict(
+                X[start : start + BATCH_ROWS],
+                return_std=True,
+                latent=latent,
+                **at_exposure(exposure, start),
+            )
             for start in range(0, len(X), BATCH_ROWS)
         ]
     if not parts:
         return np.zeros(0), np.zeros(0)
     means, stds = zip(*parts, strict=True)
     return np.concatenate(means), np.concatenate(stds)
+
+
+def at_exposure(exposure: FloatArray | None, start: int) -> dict[str, FloatArray]:
+    """The argument `exposure` of predictions of a batch; none where there are no exposures."""
+    return {} if exposure is None else {"exposure": exposure[start : start + BATCH_ROWS]}
 
 
 def extrapolations_in_batches(model: Any, X: Any, mean: FloatArray) -> Extrapolations | None:
@@ -226,12 +244,16 @@ def extrapolations_in_batches(model: Any, X: Any, mean: FloatArray) -> Extrapola
     return found
 
 
-def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, FloatArray]:
+def intervals_in_batches(
+    model: Any, X: Any, level: float, exposure: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Ends (p,) or (p, k) of the central interval at p rows, as `predict_in_batches`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
         parts = [
-            model.predict_interval(X[start : start + BATCH_ROWS], level)
+            model.predict_interval(
+                X[start : start + BATCH_ROWS], level, **at_exposure(exposure, start)
+            )
             for start in range(0, len(X), BATCH_ROWS)
         ]
     if not parts:
@@ -252,7 +274,11 @@ def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str
 
 
 def scores(
-    process: GaussianProcess, points: Points, y: FloatArray, kind: str = "test"
+    process: GaussianProcess,
+    points: Points,
+    y: FloatArray,
+    kind: str = "test",
+    exposure: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Scores of a process at all points (p, ...) with targets (p,); None without any.
 
@@ -265,20 +291,32 @@ def scores(
     kind
         `"test"`: rows of a table, of which a few thousand are predicted at once. `"hidden"`: nodes
         or places, which share solves and are predicted together.
+    exposure
+        Exposures (p,) of the targets, for a process of counts.
     """
     if not len(points):
         return None
     at_once = BATCH_ROWS if kind == "test" else len(points)
     starts = range(0, len(points), at_once)
-    parts = [_scored(process, points[k : k + at_once], y[k : k + at_once]) for k in starts]
+    rows = [slice(k, k + at_once) for k in starts]
+    parts = [_scored(_at(process, exposure, own), points[own], y[own]) for own in rows]
     mean, std, densities, lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
     found = {f"n_{kind}": len(y), **figures(y, mean, std), "density": "gaussian"}
     if not process.is_gaussian:
         inside = ((lower <= y[:, None]) & (y[:, None] <= upper)).mean(axis=0)
         found["density"] = "transformed" if isinstance(process, TransformedGP) else "mixture"
+        if isinstance(process, LatentGP):
+            found["density"] = "likelihood"
         found["nlpd"] = -float(np.mean(densities))
         found["coverage"] = dict(zip(LEVELS, inside.tolist(), strict=True))
     return found
+
+
+def _at(process: GaussianProcess, exposure: FloatArray | None, rows: slice) -> GaussianProcess:
+    """The process at the exposures of some rows, if it has any."""
+    if exposure is None or not isinstance(process, LatentGP):
+        return process
+    return process.at_exposure(exposure[rows])
 
 
 def _scored(process: GaussianProcess, points: Points, y: FloatArray) -> tuple[FloatArray, ...]:

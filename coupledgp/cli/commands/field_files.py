@@ -28,6 +28,8 @@ from coupledgp.random import FloatArray
 SURFACE_PLACES = ("vertices", "faces", "refined")
 NETWORK_PLACES = ("nodes", "edges")
 Law = tuple[FloatArray, FloatArray]
+# Values of places by name: numbers, and in tables texts.
+Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +138,21 @@ def law_at(model: FieldGPRegressor, domain: SpatialDomain, at: str, latent: bool
     return mean, std
 
 
-def write_query(places: ReadPlaces, law: Law, path: Path, like: Path) -> None:
-    """Write the rows of a table of places with columns mean and std."""
+def named(law: Law) -> Fields:
+    """Mean and standard deviation by name."""
+    return dict(zip(("mean", "std"), law, strict=True))
+
+
+def write_query(places: ReadPlaces, fields: Fields, path: Path, like: Path) -> None:
+    """Write the rows of a table of places with columns of fields."""
     table = places.table
-    for name, values in zip(("mean", "std"), law, strict=True):
+    for name, values in fields.items():
         table = table.append_column(name, pa.array(values))
     write_table(table, path, like)
 
 
-def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Path) -> None:
-    """Write a law on a mesh as a table or a mesh."""
-    fields = dict(zip(("mean", "std"), law, strict=True))
+def write_surface(domain: SpatialDomain, at: str, fields: Fields, path: Path, like: Path) -> None:
+    """Write fields on a mesh as a table or a mesh."""
     kind = like.suffix.lower()
     if kind in WRITERS:
         mesh = _OperatorMesh(domain.operator) if at == "refined" else domain.mesh
@@ -158,7 +164,8 @@ def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Pa
     else:
         positions = domain.mesh.triangles_center if at == "faces" else domain.mesh.vertices
     name = "face" if at == "faces" else "vertex"
-    columns = {name: np.arange(len(law[0])), **_columns("xyz", np.asarray(positions)), **fields}
+    size = len(next(iter(fields.values())))
+    columns = {name: np.arange(size), **_columns("xyz", np.asarray(positions)), **fields}
     write_table(_table(columns), path, like)
 
 
@@ -177,9 +184,8 @@ class _OperatorMesh:
         return self.operator.elements
 
 
-def write_nodes(domain: SpatialDomain, law: Law, path: Path, like: Path) -> None:
-    """Write the law at the nodes of a network as a table, or as points."""
-    fields = dict(zip(("mean", "std"), law, strict=True))
+def write_nodes(domain: SpatialDomain, fields: Fields, path: Path, like: Path) -> None:
+    """Write fields at the nodes of a network as a table, or as points."""
     kind = like.suffix.lower()
     if kind in DRIVERS:
         assert domain.roads is not None
@@ -194,7 +200,7 @@ def write_nodes(domain: SpatialDomain, law: Law, path: Path, like: Path) -> None
 
 def write_edges(domain: SpatialDomain, found: Piecewise, path: Path, like: Path) -> None:
     """Write the law along roads as lines, or as a table of the pieces' middles."""
-    fields = dict(zip(("mean", "std"), found.law, strict=True))
+    fields = named(found.law)
     kind = like.suffix.lower()
     if kind in DRIVERS:
         save_roads(path, kind, road_layers(kind, found.pieces, "edges", fields))

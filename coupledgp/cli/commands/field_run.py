@@ -9,6 +9,7 @@ from coupledgp.cli.commands.field_files import (
     Piecewise,
     chosen_place,
     law_at,
+    named,
     piecewise,
     refined_places,
     write_edges,
@@ -149,15 +150,15 @@ class FieldDomain(Domain):
         options, like = self.options, self.options.output
         if self.queries is not None:
             law = self.model.predict(self.queries.locations, return_std=True, latent=options.latent)
-            write_query(self.queries, law, path, like)
+            write_query(self.queries, named(law), path, like)
         elif self.at == "edges":
             write_edges(self.domain, self.piecewise(), path, like)
         else:
             law = law_at(self.model, self.domain, self.at, options.latent)
             if self.domain.is_surface:
-                write_surface(self.domain, self.at, law, path, like)
+                write_surface(self.domain, self.at, named(law), path, like)
             else:
-                write_nodes(self.domain, law, path, like)
+                write_nodes(self.domain, named(law), path, like)
 
     def piecewise(self) -> Piecewise:
         """The law along the roads, computed once."""

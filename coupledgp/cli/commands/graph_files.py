@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +16,12 @@ from coupledgp.formats.meshes import WRITERS, checked_fields, save_mesh
 from coupledgp.random import FloatArray, IntArray
 
 
-def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:
-    """Write nodes, mean and std (n_nodes,) as a table, or with the mesh."""
-    mean, std = law
+def write_law(network: Network, fields: dict[str, Any], path: Path, like: Path) -> None:
+    """Write nodes and fields (n_nodes,) of them as a table, or with the mesh."""
     if like.suffix.lower() not in WRITERS:
         labels = label_column([network.graph.label(k) for k in range(network.graph.n_nodes)])
-        write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
+        write_table(pa.table({"node": labels, **fields}), path, like)
         return
-    fields = {"mean": mean, "std": std}
     save_mesh(path, like.suffix.lower(), checked_fields(network.mesh, network.nodes, fields))
 
 
@@ -32,7 +31,8 @@ def observations(
 ) -> tuple[IntArray, FloatArray]:  # fmt: skip
     """Observed nodes (n,) and their values (n,), from a table or from the geometry of the mesh."""
     if values is not None:
-        return read_values(values, network, node_column, value_column)
+        nodes, found, _ = read_values(values, network, node_column, value_column)
+        return nodes, found
     if network.mesh is None:
         raise InvalidInputError(f"--signal: {signal} needs a mesh, got {str(graph)!r}")
     return np.arange(network.graph.n_nodes), network.normal_z()

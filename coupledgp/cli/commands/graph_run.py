@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from coupledgp.cli.commands.field_files import named
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
 from coupledgp.cli.commands.graph_tasks import (
     announce_law,
@@ -156,7 +157,7 @@ class GraphDomain(Domain):
     def write(self, result: dict[str, Any], paths: Paths) -> None:
         output, page = paths["output"], paths["report"]
         assert output is not None
-        write_law(self.network, self.predicted, output, self.options.output)
+        write_law(self.network, named(self.predicted), output, self.options.output)
         if page is not None and self.comparison is not None:
             self.report(result).to_html(page)
 

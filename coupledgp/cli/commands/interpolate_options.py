@@ -86,6 +86,12 @@ class InterpolateOptions(Options):
         default="auto",
         panel=MODEL_PANEL,
     )
+    likelihood: str = option(
+        "Law of the values: gaussian, student-t, poisson or negative-binomial (counts), gamma "
+        "(positive), beta (shares), ordinal. Values that are texts are classes.",
+        default="gaussian",
+        panel=MODEL_PANEL,
+    )
     max_edge: str = option(
         "Longest edge of the field's elements, in the unit of the file (roads: metres); "
         "auto or none.",

@@ -6,11 +6,15 @@ from coupledgp.cli.commands.field_files import check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.latent_tasks import is_gaussian
+from coupledgp.cli.commands.law_run import FieldUnderLaw, NodesUnderLaw
 from coupledgp.cli.commands.series_options import check_together, domain_options
 from coupledgp.cli.readers.domains import SpatialDomain, is_mesh, read_domain
-from coupledgp.cli.readers.tables import check_table_path
+from coupledgp.cli.readers.node_values import labels_or_numbers
+from coupledgp.cli.readers.tables import check_table_path, read_table
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.domain import Domain, noted
+from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
@@ -39,13 +43,37 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
         be read.
     """
     if check_together(options):
+        if not is_gaussian(options.likelihood):
+            raise InvalidInputError(
+                "--likelihood: expected gaussian beside --time-column; transforms of the values "
+                "(--set target_transform=log) keep those over time positive"
+            )
         from coupledgp.cli.commands.series_run import SeriesDomain  # xarray is slow
 
         return SeriesDomain(options)
     _ = options.one_value_column
     remarks: list[str] = []
     found = surface_or_roads(options, remarks)
+    if options.values is not None and is_under_law(options):
+        if found is None:
+            return NodesUnderLaw(options, remarks)
+        return FieldUnderLaw(found, options, remarks)
     return GraphDomain(options, remarks) if found is None else FieldDomain(found, options, remarks)
+
+
+def is_under_law(options: InterpolateOptions) -> bool:
+    """Whether values follow another law than a Gaussian one, or are texts of classes."""
+    assert options.values is not None
+    if not is_gaussian(options.likelihood):
+        return True
+    table = read_table(options.values)
+    name = options.one_value_column or "value"
+    if name not in table.column_names:
+        others = [own for own in table.column_names if own != (options.node_column or "node")]
+        name = others[0] if len(others) == 1 else name
+    if name not in table.column_names or not is_text(table.column(name).type):
+        return False
+    return bool(labels_or_numbers(table.column(name), str(options.values)).dtype.kind == "U")
 
 
 def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> SpatialDomain | None:

@@ -48,7 +48,7 @@ def test_data(
     """
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
-        nodes, values = read_values(data, network, node_column, target)
+        nodes, values, _ = read_values(data, network, node_column, target)
         labels = label_array(model.graph.label_all(nodes))
         if mesh is not None:
             return labels, values, _mesh(mesh, model.graph.n_nodes)

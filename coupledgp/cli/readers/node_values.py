@@ -2,39 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.networks import POSITIONS, Network, node_texts
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.readers.tables import check_columns, is_number, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
+# How values of a column (n,) are read, given the place that errors name.
+ReadValues: TypeAlias = Callable[[pa.ChunkedArray, str], Any]
 # Texts that stand in a table for a missing value.
 BLANK = ("", "-", "NA", "N/A", "nan", "NaN", "null")
 
 
 def read_values(
-    path: Path, network: Network, node_column: str, value_column: str | None
-) -> tuple[IntArray, FloatArray]:
-    """Observed nodes (n,) and their values (n,); rows without a value are left out."""
+    path: Path,
+    network: Network,
+    node_column: str,
+    value_column: str | None,
+    as_values: ReadValues | None = None,
+) -> tuple[IntArray, Any, IntArray]:
+    """Observed nodes (n,), their values (n,), and numbers of their rows; others have no value."""
     table = read_table(path)
     check_columns(table, [node_column], f"--node-column: {path}")
     names = [name for name in table.column_names if name != node_column]
     if value_column is None:
         value_column = names[0] if len(names) == 1 else "value"
     check_columns(table, [value_column], f"--value-column: {path}")
-    values = numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
-    nodes = find_nodes(path, network, node_column)
-    observed = ~np.isnan(values)
-    if not observed.any():
-        raise InvalidInputError(
-            f"{path}: expected a number in column {value_column!r} somewhere, got none"
-        )
-    return nodes[observed], values[observed]
+    values, observed = observed_values(table.column(value_column), path, value_column, as_values)
+    return find_nodes(path, network, node_column)[observed], values, observed
+
+
+def observed_values(
+    column: pa.ChunkedArray, path: Path, name: str, as_values: ReadValues | None = None
+) -> tuple[Any, IntArray]:
+    """Values (m,) of a column that are there, and the numbers (m,) of their rows.
+
+    Parameters
+    ----------
+    column, path, name
+        The column, with the file and the name for messages.
+    as_values
+        Reads values; None: `numbers_or_nan`.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none, or one cannot be read.
+    """
+    values = (as_values or numbers_or_nan)(column, f"{path}: column {name!r}")
+    there = values != "" if values.dtype.kind == "U" else ~np.isnan(values)
+    observed = np.flatnonzero(there)
+    if not observed.size:
+        raise InvalidInputError(f"{path}: expected a number in column {name!r} somewhere, got none")
+    return values[observed], observed
+
+
+def labels_or_numbers(column: pa.ChunkedArray, where: str) -> Any:
+    """Texts (n,) of classes, empty where one is missing, or numbers if some value is a number."""
+    values = ["" if v is None or str(v).strip() in BLANK else v for v in column.to_pylist()]
+    if any(value != "" and is_number(value) for value in values):
+        return numbers_or_nan(column, where)
+    return np.array([str(value).strip() for value in values])
 
 
 def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:

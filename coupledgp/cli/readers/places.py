@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import node_texts
-from coupledgp.cli.readers.node_values import numbers_or_nan
+from coupledgp.cli.readers.node_values import ReadValues, numbers_or_nan, observed_values
 from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
@@ -83,20 +84,19 @@ class ReadPlaces:
 
 
 def read_sensors(
-    path: Path, domain: SpatialDomain, options: PlaceOptions, value_column: str | None
-) -> tuple[ReadPlaces, FloatArray]:
+    path: Path,
+    domain: SpatialDomain,
+    options: PlaceOptions,
+    value_column: str | None,
+    as_values: ReadValues | None = None,
+) -> tuple[ReadPlaces, Any]:
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
     value_column = _value_column(table.column_names, columns, value_column)
     check_columns(table, [value_column], f"--value-column: {path}")
-    values = numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
-    observed = np.flatnonzero(~np.isnan(values))
-    if not observed.size:
-        raise InvalidInputError(
-            f"{path}: expected a number in column {value_column!r} somewhere, got none"
-        )
-    return _places(path, table, kind, columns, domain, observed), values[observed]
+    values, observed = observed_values(table.column(value_column), path, value_column, as_values)
+    return _places(path, table, kind, columns, domain, observed), values
 
 
 def read_queries(

@@ -74,3 +74,20 @@ def latent_closing(result: dict[str, Any]) -> list[str]:
         where = output["path"] if isinstance(output, dict) else output
         lines.append(f"Written to {Path(where)}.")
     return lines
+
+
+def place_report(result: dict[str, Any]) -> Report:
+    """The report of `coupledgp interpolate` for classes or another likelihood."""
+    data = result["data"]
+    hidden = f", {data['n_hidden']} hidden for scoring" if data["n_hidden"] else ""
+    lead = [
+        f"{Path(data['path']).name}: values of {Path(data['values']).name}: "
+        f"{data['n_observed']} observed{hidden}",
+        law_line(result),
+    ]
+    found = [law_section(result), latent_score_section(result)]
+    sections = [section for section in found if section is not None]
+    title = f"Interpolation on {Path(data['path']).name}"
+    return Report(
+        title, lead, latent_closing(result), warnings=result["warnings"], sections=sections
+    )

@@ -17,7 +17,8 @@ RNG = np.random.default_rng(1)
 HOURS = RNG.uniform(0.5, 3.0, N)
 COUNTS = RNG.poisson(HOURS * np.exp(np.sin(2 * A)))
 SIDES = np.where(np.sin(2 * A) + 0.3 * RNG.normal(size=N) > 0, "left", "right")
-TABLE = columns(price=None, fixed=None, hours=HOURS, count=COUNTS, side=SIDES)
+MIXED = [*range(N - 1), "red"]
+TABLE = columns(price=None, fixed=None, hours=HOURS, count=COUNTS, side=SIDES, mixed=MIXED)
 RING = {"source": list(range(40)), "target": [(k + 1) % 40 for k in range(40)]}
 SEEN = list(range(0, 40, 2))
 
@@ -40,7 +41,8 @@ def numbers(values):
 
 def test_counts_have_an_exposure_and_quantiles(table, tmp_path, call):
     model, out = tmp_path / "model", tmp_path / "out.csv"
-    options = ["-t", "count", "--likelihood", "poisson", "--exposure", "hours", "--drop", "side"]
+    options = ["-t", "count", "--likelihood", "poisson", "--exposure", "hours"]
+    options += ["--drop", "side", "--drop", "mixed"]
     result = json.loads(call("fit", table, *options, "-o", model, "--json"))
     assert result["model"]["likelihood"] == "Poisson"
     assert result["scores"]["density"] == "likelihood"
@@ -55,7 +57,7 @@ def test_counts_have_an_exposure_and_quantiles(table, tmp_path, call):
 
 def test_texts_are_classes(table, tmp_path, call):
     model, out = tmp_path / "model", tmp_path / "out.csv"
-    drop = ["--drop", "count", "--drop", "hours"]
+    drop = ["--drop", "count", "--drop", "hours", "--drop", "mixed"]
     shown = call("fit", table, "-t", "side", *drop, "-o", model, "--report", tmp_path / "page.html")
     assert "log loss, nats" in shown
     assert "2 classes: left, right" in (tmp_path / "page.html").read_text()
@@ -83,6 +85,7 @@ def test_texts_are_classes(table, tmp_path, call):
         ("count", ["--exposure", "hours"], "exposure: expected none for a Gaussian law"),
         ("count", ["--likelihood", "poisson", "--exposure", "nope"], "'nope'"),
         ("a", ["--likelihood", "poisson"], "y: expected counts"),
+        ("mixed", [], "column 'mixed', data row 60: expected a number, got 'red'"),
     ],
 )
 def test_what_is_refused(table, target, options, message, capsys):

@@ -71,6 +71,7 @@ class KernelsOfFields(KernelsOfPlaces):
 
     @property
     def most_rows(self) -> int:  # type: ignore[override]
+        """Observations up to which posteriors are found, by the route."""
         return PRECISE_ROWS if self.is_precise else DENSE_ROWS
 
     @property

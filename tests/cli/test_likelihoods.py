@@ -84,7 +84,7 @@ def test_texts_are_classes(table, tmp_path, call):
         ("count", ["--likelihood", "poisson", "--stream"], "--likelihood, --exposure: expected"),
         ("count", ["--exposure", "hours"], "exposure: expected none for a Gaussian law"),
         ("count", ["--likelihood", "poisson", "--exposure", "nope"], "'nope'"),
-        ("a", ["--likelihood", "poisson"], "y: expected counts"),
+        ("a", ["--likelihood", "poisson", "--drop", "mixed"], "y: expected counts"),
         ("mixed", [], "column 'mixed', data row 60: expected a number, got 'red'"),
     ],
 )

@@ -36,8 +36,10 @@ from coupledgp.spectra import Spectrum
 
 # Prior variance of the coefficients of standardised trend columns, in units of the variance of y.
 TREND_VARIANCE = 10.0
-# Relative residuals of solves while hyperparameters are searched.
-SEARCH_TOLERANCE = 1e-3
+# Relative residuals of solves for probes and for the average information.
+PROBE_TOLERANCE = 1e-3
+# Error of the gradient by the solve for the mean, in units of its statistical deviation.
+GRADIENT_ERROR = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +166,13 @@ def information_step(
     k, s, n_weights = system.n_outputs, system.noise, system.n_weights
     right = system.right_hand_side
     signs = np.empty((n_weights, 0)) if system.is_dense else probes
-    solved = system.solve(np.hstack([right, signs]), SEARCH_TOLERANCE, report)
+    tolerance = np.full(k + signs.shape[1], PROBE_TOLERANCE)
+    tolerance[:k] = mean_tolerance(system)
+    solved = system.solve(np.hstack([right, signs]), tolerance, report)
     alpha, answers = solved[:, :k], solved[:, k:]
     slopes = prior.slopes(shared)
     moved = (2 * slopes[:, :, None] * alpha).transpose(1, 0, 2).reshape(n_weights, -1)
-    further = system.solve(np.hstack([alpha, moved]), SEARCH_TOLERANCE, report)
+    further = system.solve(np.hstack([alpha, moved]), PROBE_TOLERANCE, report)
     beside, of_moved = further[:, :k], further[:, k:]
 
     weighed = np.vstack([slopes, np.ones(n_weights)])
@@ -226,6 +230,17 @@ class _Totals:
         square = np.square(alpha).sum(axis=0)
         third = ((first - square) / s - (alpha * beside).sum(axis=0)) / s
         return cls(float(first.sum()), float(square.sum()), float(third.sum()))
+
+
+def mean_tolerance(system: LatticeSystem) -> FloatArray:
+    """Relative residuals (k,) of the mean that a gradient needs.
+
+    A residual of share r leaves an error e of alpha with `s |e|^2 <= e'Ae = r^2 alpha'A alpha`, at
+    most `r^2 yy`. It moves sums of squares of alpha, whose deviation is about `|alpha|`, by
+    `2 |alpha| |e|`.
+    """
+    squares = np.maximum(squares_of(system.sums, system.n_outputs), system.noise)
+    return np.minimum(GRADIENT_ERROR * np.sqrt(system.noise / squares), PROBE_TOLERANCE)
 
 
 def squares_of(sums: LatticeSums, n_outputs: int) -> FloatArray:

@@ -29,9 +29,11 @@ from coupledgp.spectra import Spectrum
 Complex = NDArray[np.complex128]
 # Most columns that can be places: the number of waves is that of one axis to their power.
 MOST_AXES = 3
-# The box is widened to both sides by so many lengthscales that the kernel over twice the distance
-# is at most this: answers in the box do not see its repetition.
+# The reach of a kernel is the distance at which it falls to this.
 LEAST_KERNEL = 1e-3
+# The period exceeds the box by so many reaches: answers up to half a reach beyond the box do not see
+# the repetition of the rows.
+PADDING = 1.5
 # Waves whose signal in all rows together is below this share of the noise are left out.
 LEAST_SIGNAL = 0.1
 ROOT2 = float(np.sqrt(2.0))
@@ -119,7 +121,7 @@ class Lattice:
         """
         dim = len(lengthscale)
         sides = np.maximum(box.sides, 1e-9 * lengthscale)
-        period = sides + 2 * kernel_reach(spectrum) * lengthscale
+        period = sides + PADDING * kernel_reach(spectrum) * lengthscale
         # Largest frequency norm, in lengthscales, whose signal in all rows exceeds the noise's share.
         level = LEAST_SIGNAL * float(np.prod(sides / lengthscale)) / (n_rows * signal)
         reach = _band(spectrum, dim, level)
@@ -192,7 +194,7 @@ class Lattice:
 
     def vectors(self, coefficients: Complex) -> FloatArray:
         """Products (M, k) with the waves, from sums (k, *shape) of `exp(-2 pi i h j.(x - c))`."""
-        flat = coefficients.reshape(len(coefficients), -1)
+        flat = coefficients.reshape(len(coefficients), int(np.prod(self._shape)))
         own = flat[:, self._places].T * ROOT2
         middle = self._mirrored[2]
         return np.vstack([flat[:, middle].real[None], own.real, -own.imag])

@@ -183,9 +183,9 @@ class LatticeSystem:
         return found
 
     def solve(
-        self, vectors: FloatArray, tolerance: float, report: Progress = silent
+        self, vectors: FloatArray, tolerance: float | FloatArray, report: Progress = silent
     ) -> FloatArray:
-        """`A^-1 V` (M + p, c) to a relative residual.
+        """`A^-1 V` (M + p, c) to a relative residual, one or one a column, in the norm of `P^-1`.
 
         Raises
         ------
@@ -195,8 +195,9 @@ class LatticeSystem:
         if self.is_dense:
             return self.precondition(vectors)
         return solve_columns(
-            self.product, self.precondition, vectors, tolerance, MOST_STEPS, report
-        )
+            self.product, self.precondition, vectors, tolerance, MOST_STEPS, report,
+            in_norm_of_preconditioner=True,
+        )  # fmt: skip
 
     @cached_property
     def block_inverse(self) -> FloatArray:

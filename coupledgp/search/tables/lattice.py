@@ -1,0 +1,350 @@
+"""Hyperparameters of features on a lattice of frequencies, by average information.
+
+A start comes from a variogram of few rows; a search on some thousand rows follows, then one on all
+rows. Every pass over the rows gives the sums of a lattice, and all steps on it cost the same for
+any number of rows. A lattice that has become too coarse or too narrow for the lengthscales is made
+anew, with one further pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
+from coupledgp.inference.lattice.lattice import Box, Lattice, kernel_reach
+from coupledgp.inference.lattice.sums import LatticeSums
+from coupledgp.inference.lattice.system import LatticeSystem
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+
+# Rows of the first search, those whose pairs make the variogram, and neighbours of each in it.
+FIRST_ROWS, VARIOGRAM_ROWS, VARIOGRAM_NEIGHBOURS = 4000, 1000, 8
+# Lengthscales of the variogram's start, in units of the longest side of the box.
+STARTS = np.geomspace(0.005, 2.0, 24)
+# Most steps on the rows of a search, and most change of a logarithm in one.
+MOST_STEPS, MOST_CHANGE = 25, 0.7
+# Rise of the log evidence, by the gradient and a step, below which a search has converged.
+CONVERGED = 0.02
+# Probes of traces.
+N_PROBES = 8
+# Least and greatest noise, in units of the variance of y, and of the outputscale.
+LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-7, 1e4, 1e-6
+# Longest lengthscale in sides of the box, beyond which a kernel is a constant and a trend.
+LONGEST = 4.0
+# Share of the band, or of the period, by which lengthscales may outgrow a lattice.
+SLACK = 0.5
+# Most waves of a lattice.
+MOST_WAVES = 2_000_000
+PROBES_FOR_EVIDENCE = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in memory: places (n, d), normalised targets (n, k), trend columns (n, p), weights."""
+
+    points: FloatArray
+    targets: FloatArray
+    trend: FloatArray
+    weights: RowWeights | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def take(self, n_rows: int, rng: np.random.Generator) -> Rows:
+        """A random part of at most so many rows."""
+        if len(self) <= n_rows:
+            return self
+        chosen = np.sort(rng.choice(len(self), n_rows, replace=False))
+        weights = None if self.weights is None else self.weights.take(chosen)
+        return Rows(self.points[chosen], self.targets[chosen], self.trend[chosen], weights)
+
+
+class LatticeRows(ABC):
+    """A table whose sums on any lattice can be asked for.
+
+    Attributes
+    ----------
+    box : Box
+        The box of the rows.
+    n_counted : float
+        Number of rows, each as often as it counts.
+    n_outputs, n_trend : int
+        Numbers of targets and of trend columns.
+    """
+
+    box: Box
+    n_counted: float
+    n_outputs: int
+    n_trend: int
+
+    @abstractmethod
+    def sums(self, lattice: Lattice) -> LatticeSums:
+        """Sums over all rows, targets in normalised units."""
+
+    @abstractmethod
+    def some(self, n_rows: int, rng: np.random.Generator) -> Rows:
+        """At most so many random rows."""
+
+
+class RowsInMemory(LatticeRows):
+    """Rows in memory."""
+
+    def __init__(self, rows: Rows, box: Box | None = None) -> None:
+        self.rows = rows
+        self.box = Box.of(rows.points) if box is None else box
+        weights = rows.weights
+        self.n_counted = float(len(rows)) if weights is None else weights.n_counted
+        self.n_outputs, self.n_trend = rows.targets.shape[1], rows.trend.shape[1]
+
+    def sums(self, lattice: Lattice) -> LatticeSums:
+        own = self.rows
+        return LatticeSums.of(lattice, own.points, own.targets, own.trend, own.weights)
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> Rows:
+        return self.rows.take(n_rows, rng)
+
+
+class LatticeSearch(NamedTuple):
+    """What a search found.
+
+    Attributes
+    ----------
+    prior : LatticePrior
+        The prior with the fitted hyperparameters.
+    system : LatticeSystem
+        Its equations given all rows.
+    n_steps : int
+        Steps, each with about twelve solves.
+    converged : bool
+        Whether the last step would raise the log evidence by less than `CONVERGED`.
+    probe_error : float
+        Largest error of a hyperparameter by the probes, over its statistical standard deviation.
+    """
+
+    prior: LatticePrior
+    system: LatticeSystem
+    n_steps: int
+    converged: bool
+    probe_error: float
+
+    def log_evidence(self, seed: int) -> tuple[float, float]:
+        """Log evidence of normalised targets, nats, and its standard error."""
+        alpha = self.system.solve(self.system.right_hand_side, 1e-6)
+        rng = np.random.default_rng(seed)
+        return log_evidence(self.system, alpha, PROBES_FOR_EVIDENCE, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeFitter:
+    """Searches for the hyperparameters of one kernel.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        Gaussian or Matern kernel.
+    shared : bool
+        Whether all columns have one lengthscale.
+    known_noise : float or None
+        Noise that is kept, normalised units.
+    seed : int
+        Of random rows and probes.
+    report : Progress
+        Called with a line of progress at each step.
+    """
+
+    spectrum: Spectrum
+    shared: bool
+    known_noise: float | None
+    seed: int
+    report: Progress = silent
+
+    def fit(self, rows: LatticeRows, start: Hyperparameters | None = None) -> LatticeSearch:
+        """Search on a part of the rows, if there is no start, and then on all.
+
+        Raises
+        ------
+        InvalidInputError
+            The lattice has more than `MOST_WAVES` waves.
+        NumericalError
+            The equations are not solved to working precision.
+        """
+        rng = np.random.default_rng(self.seed)
+        few = rows.some(FIRST_ROWS, rng)
+        n_steps = 0
+        if start is None:
+            start = self._start(few, rows.box)
+            if len(few) < rows.n_counted:
+                first = self._search(RowsInMemory(few, rows.box), start)
+                start, n_steps = first.prior.hyperparameters, first.n_steps
+        found = self._search(rows, start)
+        return found._replace(n_steps=found.n_steps + n_steps)
+
+    def given(self, rows: LatticeRows, hyperparameters: Hyperparameters) -> LatticeSearch:
+        """The prior with given hyperparameters, and its equations."""
+        prior = self._prior(rows, hyperparameters)
+        system = prior.system(rows.sums(prior.lattice), rows.n_outputs)
+        return LatticeSearch(prior, system, 0, True, 0.0)
+
+    def _prior(self, rows: LatticeRows, hyper: Hyperparameters) -> LatticePrior:
+        signal = hyper.outputscale / hyper.noise
+        lattice = Lattice.for_kernel(
+            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted
+        )
+        if lattice.n_waves > MOST_WAVES:
+            raise InvalidInputError(
+                f"kernel: {self.spectrum} with lengthscales "
+                f"{np.array2string(hyper.lengthscale, precision=2)} takes {lattice.n_waves} waves, "
+                f"more than {MOST_WAVES}; take a smoother kernel, or LocalGPRegressor"
+            )
+        return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
+
+    def _search(self, rows: LatticeRows, start: Hyperparameters) -> LatticeSearch:
+        prior = self._prior(rows, start)
+        sums = rows.sums(prior.lattice)
+        multiplier = prior.lattice.multiplier(sums.waves)
+        error, converged = 0.0, False
+        probes = self._probes(prior)
+        for step in range(MOST_STEPS):
+            system = prior.system(sums, rows.n_outputs, multiplier)
+            found = information_step(prior, system, self.shared, probes)
+            error = float(found.spread.max())
+            free = self._free(prior, rows.box, found.gradient)
+            change = found.newton(free, MOST_CHANGE)
+            rise = float(found.gradient @ change)
+            self._say(step, prior, rise)
+            if rise < CONVERGED:
+                converged = True
+                break
+            hyper = self._moved(prior.hyperparameters, change, rows.box)
+            prior = replace(prior, hyperparameters=hyper)
+            wanted = self._prior(rows, hyper)
+            if _outgrown(prior.lattice, wanted.lattice):
+                prior, sums = wanted, rows.sums(wanted.lattice)
+                multiplier = prior.lattice.multiplier(sums.waves)
+                probes = self._probes(prior)
+        system = prior.system(sums, rows.n_outputs, multiplier)
+        return LatticeSearch(prior, system, step + 1, converged, error)
+
+    def _probes(self, prior: LatticePrior) -> FloatArray:
+        rng = np.random.default_rng([self.seed, 1])
+        size = (N_PROBES, prior.lattice.n_waves + prior.n_trend)
+        return np.ascontiguousarray(rng.choice([-1.0, 1.0], size=size).T)
+
+    def _free(self, prior: LatticePrior, box: Box, gradient: FloatArray) -> FloatArray:
+        """Which of (log v, log l, log s) move: not those that are known, or pushed beyond a limit."""
+        hyper = prior.hyperparameters
+        free = np.ones(len(gradient), dtype=bool)
+        scale = _shared(hyper.lengthscale / _sides(box), self.shared)
+        free[1:-1] = (scale < LONGEST) | (gradient[1:-1] < 0)
+        free[0] = hyper.outputscale > LEAST_SCALE or gradient[0] > 0
+        free[-1] = self.known_noise is None and (hyper.noise > LEAST_NOISE or gradient[-1] > 0)
+        return free
+
+    def _moved(self, hyper: Hyperparameters, change: FloatArray, box: Box) -> Hyperparameters:
+        most = LONGEST * _sides(box)
+        moved = hyper.lengthscale * np.exp(np.broadcast_to(change[1:-1], hyper.lengthscale.shape))
+        shrink = float(np.min(most / np.maximum(moved, most))) if self.shared else 1.0
+        noise = hyper.noise * float(np.exp(change[-1]))
+        return Hyperparameters(
+            np.minimum(moved * shrink, most),
+            float(np.clip(hyper.outputscale * np.exp(change[0]), LEAST_SCALE, GREATEST_SCALE)),
+            hyper.noise if self.known_noise is not None else max(noise, LEAST_NOISE),
+        )
+
+    def _say(self, step: int, prior: LatticePrior, rise: float) -> None:
+        hyper = prior.hyperparameters
+        self.report(
+            f"{self.spectrum}, step {step + 1}: {prior.lattice.n_waves} waves, lengthscale "
+            f"{np.array2string(hyper.lengthscale, precision=3)}, outputscale "
+            f"{hyper.outputscale:.3g}, noise {hyper.noise:.3g}, {rise:.2g} nats to gain"
+        )
+
+    def _start(self, rows: Rows, box: Box) -> Hyperparameters:
+        """Least squares of a variogram of few rows: sill, nugget and lengthscale, all axes alike.
+
+        Distances are in sides of the box where columns have a lengthscale each, otherwise in units
+        of the longest side.
+        """
+        sides = _sides(box)
+        scale = np.full(len(sides), sides.max()) if self.shared else sides
+        distances, squares = variogram_pairs(
+            rows.points / scale, rows.targets, np.random.default_rng([self.seed, 2])
+        )
+        order = np.argsort(distances)
+        # Means over bins of equal numbers of pairs.
+        bins = np.array_split(order, min(60, len(order)))
+        where = np.array([distances[part].mean() for part in bins])
+        values = np.array([squares[part].mean() for part in bins])
+        best = (np.inf, 0.1, 1.0, 0.1)
+        for length in STARTS:
+            design = np.column_stack([1 - self.spectrum.kernel(where / length), np.ones(len(bins))])
+            (sill, nugget), residual = nnls(design, values)
+            if residual < best[0]:
+                best = (residual, float(length), float(sill), float(nugget))
+        _, length, sill, nugget = best
+        whole = max(sill + nugget, 1e-3)
+        noise = self.known_noise
+        if noise is None:
+            noise = float(np.clip(nugget, 1e-3 * whole, whole))
+        return Hyperparameters(scale * length, max(sill, 0.05 * whole), noise)
+
+
+def variogram_pairs(
+    points: FloatArray, targets: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Distances of pairs of rows, near ones and ones of any distance, and half their squared gaps.
+
+    Parameters
+    ----------
+    points
+        Rows (n, d) in units of distance.
+    targets
+        Targets (n, k); the halves of squared gaps are means over them.
+    rng
+        Source of the rows.
+    """
+    chosen = rng.permutation(len(points))[:VARIOGRAM_ROWS]
+    distances = pdist(points[chosen])
+    squares = 0.5 * pdist(targets[chosen], "sqeuclidean") / targets.shape[1]
+    neighbours = min(VARIOGRAM_NEIGHBOURS, len(points) - 1)
+    if neighbours:
+        near, places = cKDTree(points).query(points[chosen], neighbours + 1)
+        gaps = targets[places[:, 1:]] - targets[chosen][:, None]
+        distances = np.concatenate([distances, near[:, 1:].ravel()])
+        squares = np.concatenate([squares, 0.5 * np.square(gaps).mean(axis=2).ravel()])
+    return distances, squares
+
+
+def _sides(box: Box) -> FloatArray:
+    sides = box.sides
+    return np.where(sides > 0, sides, max(float(sides.max()), 1e-300))
+
+
+def _shared(values: FloatArray, shared: bool) -> FloatArray:
+    return values.max(keepdims=True) if shared else values
+
+
+def _outgrown(own: Lattice, wanted: Lattice) -> bool:
+    """Whether the period or the band of a lattice is too small for what is wanted."""
+    band, needed = own.halves * own.steps, wanted.halves * wanted.steps
+    narrow = (needed > (1 + SLACK) * band).any()
+    # A shorter period repeats the kernel within the box.
+    short = (own.steps > 1.02 * wanted.steps).any()
+    wasteful = own.n_waves > 3 * wanted.n_waves
+    return bool(narrow or short or wasteful)
+
+
+def reach_of(prior: LatticePrior) -> FloatArray:
+    """Distance (d,) beyond the box, in units of the columns, up to which answers are the posterior's."""
+    return kernel_reach(prior.spectrum) * prior.hyperparameters.lengthscale

@@ -67,9 +67,9 @@ class Box:
         """Its sides (d,)."""
         return self.high - self.low
 
-    def contains(self, other: Box) -> bool:
-        """Whether another box lies in it."""
-        return bool((self.low <= other.low).all() and (other.high <= self.high).all())
+    def joined(self, other: Box) -> Box:
+        """The smallest box that holds both."""
+        return Box(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +251,13 @@ class Lattice:
         """Cells of discrete transforms on which products with a Toeplitz matrix do not wrap."""
         return tuple(fft.next_fast_len(4 * int(n) + 1, real=True) for n in self.halves)
 
-    def features(self, points: FloatArray, waves: NDArray[np.int64] | None = None) -> FloatArray:
-        """Features (n, M) at rows (n, d): 1, then `sqrt 2 cos` and `sqrt 2 sin` of each pair."""
-        pairs = self.pairs if waves is None else self.pairs[waves]
-        phase = 2 * np.pi * self.relative(points) @ pairs.T
-        return np.hstack([np.ones((len(points), 1)), ROOT2 * np.cos(phase), ROOT2 * np.sin(phase)])
+    def features(self, relative: FloatArray) -> FloatArray:
+        """Features (n, M) at rows (n, d) in units of the period, from the centre.
+
+        They are one, then `sqrt 2 cos` and `sqrt 2 sin` of each pair.
+        """
+        phase = 2 * np.pi * relative @ self.pairs.T
+        return np.hstack([np.ones((len(relative), 1)), ROOT2 * np.cos(phase), ROOT2 * np.sin(phase)])
 
 
 def _smoothness(spectrum: Spectrum) -> float:

@@ -85,7 +85,7 @@ class LatticePosterior:
         """
         mean = system.solve(system.right_hand_side, MEAN_TOLERANCE, report)
         if system.is_dense:
-            return cls(mean, *_exact_moments(system), np.empty((system.n_weights, 0)))
+            return cls(mean, *_exact_moments(system, system.loadings), np.empty((system.n_weights, 0)))
         s, loadings = system.noise, system.loadings[:, None]
         weights = rng.standard_normal((system.n_weights, n_draws))
         right = s * weights + np.sqrt(s) * loadings * noise_sums(n_draws)
@@ -97,6 +97,14 @@ class LatticePosterior:
         """Standard error of a standard deviation of f, relative; zero where it is exact."""
         n_draws = self.draws.shape[1]
         return 1 / np.sqrt(2 * n_draws) if n_draws else 0.0
+
+    def loaded(self, system: LatticeSystem, loadings: FloatArray) -> LatticePosterior:
+        """The same posterior of the weights with other amplitudes (M + p,) of the features."""
+        if system.is_dense:
+            moments = _exact_moments(system, loadings)
+        else:
+            moments = _sampled_moments(system.lattice, loadings[:, None] * self.draws)
+        return LatticePosterior(self.mean, *moments, self.draws)
 
     def means(
         self, lattice: Lattice, loadings: FloatArray, points: FloatArray, trend: FloatArray
@@ -123,12 +131,14 @@ def values_at(
     return found + trend @ weights[n:]
 
 
-def _exact_moments(system: LatticeSystem) -> tuple[Complex, Complex, FloatArray]:
-    """Coefficients of the variance and of covariances with the trend, and those of the trend."""
+def _exact_moments(
+    system: LatticeSystem, loadings: FloatArray
+) -> tuple[Complex, Complex, FloatArray]:
+    """Coefficients of the variance and of covariances with the trend, and the trend's covariance."""
     lattice, n = system.lattice, system.lattice.n_waves
     order = np.argsort(system.block_places)
     own = system.noise * system.block_inverse[np.ix_(order, order)]
-    own *= system.loadings[:, None] * system.loadings
+    own *= loadings[:, None] * loadings
     cross = lattice.coefficients(own[:n, n:]) if own.shape[0] > n else _no_cross(lattice)
     return _autocorrelation(lattice, own[:n, :n]), cross, own[n:, n:]
 

@@ -35,8 +35,6 @@ class LatticeSums:
         b of the k targets, and of the p trend columns.
     products : FloatArray (k + p, k + p)
         Weighted products of targets and trend columns.
-    totals : FloatArray (k,)
-        Weighted sums of the targets.
     n_counted, log_noise : float
         `sum c` and `sum c log r`.
     """
@@ -109,6 +107,15 @@ class LatticeSums:
         return LatticeSums(
             self.waves, cross, products * np.outer(scale, scale), self.n_counted, self.log_noise
         )
+
+    def moments(self, n_targets: int) -> tuple[FloatArray, FloatArray]:
+        """Weighted means and standard deviations (k,) of the targets, less their offset."""
+        ones = self._ones
+        middle = tuple(n // 2 for n in ones.shape[:-1])
+        count = float(ones[(*middle, 0)].real)
+        mean = self.cross[(slice(n_targets), *middle, 0)].real / count
+        square = np.diag(self.products)[:n_targets] / count - np.square(mean)
+        return mean, np.sqrt(np.maximum(square, 0.0))
 
     @property
     def _ones(self) -> Complex:

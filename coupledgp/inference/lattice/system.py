@@ -168,12 +168,16 @@ class LatticeSystem:
         found = self.sums.waves[tuple(np.moveaxis(t, -1, 0))]
         return np.asarray(np.where(negative, np.conj(found), found))
 
+    @property
+    def count(self) -> float:
+        """Sum of the weights of all rows."""
+        middle = tuple(2 * self.lattice.halves[:-1].astype(int))
+        return float(self.sums.waves[(*middle, 0)].real)
+
     @cached_property
     def _others(self) -> FloatArray:
         """Diagonal of A (M + p,), that stands for A outside of the block."""
-        middle = tuple(2 * self.lattice.halves[:-1].astype(int))
-        count = float(self.sums.waves[(*middle, 0)].real)
-        return np.square(self.loadings) * count + self.noise
+        return np.square(self.loadings) * self.count + self.noise
 
     def precondition(self, vectors: FloatArray) -> FloatArray:
         """`P^-1 V` (M + p, c)."""

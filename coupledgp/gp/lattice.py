@@ -145,10 +145,26 @@ class LatticeGP(NormalizedProcess):
         *,
         seed: int = 0,
         n_draws: int = N_DRAWS,
-        lattice: Lattice | None = None,
+        made: tuple[Lattice, LatticeSums] | None = None,
         report: Progress = silent,
     ) -> LatticeGP:
-        """Condition on data, on a lattice that they can use or on a given one.
+        """Condition on data.
+
+        Parameters
+        ----------
+        spectrum, hyperparameters
+            Kernel, lengthscales (d,) of the places, and variances in normalised units.
+        trend
+            Places and trend columns.
+        data, units, normalize
+            Observations, their units, and whether units follow further data.
+        seed, n_draws
+            Of the draws by which variances are known where waves are many.
+        made
+            A lattice and sums on it of targets less the offset of the units, units of y. None: they
+            are made.
+        report
+            Called with a line of progress.
 
         Raises
         ------
@@ -157,17 +173,21 @@ class LatticeGP(NormalizedProcess):
         """
         points = data.points[:, trend.places]
         box = Box.of(points)
-        if lattice is None:
+        offset = units.offset
+        if made is None:
             counted = len(data) if data.weights is None else data.weights.n_counted
             signal = hyperparameters.outputscale / hyperparameters.noise
             lattice = Lattice.for_kernel(
                 spectrum, hyperparameters.lengthscale, signal, box, float(counted)
             )
+            made = (
+                lattice,
+                LatticeSums.of(
+                    lattice, points, data.targets - offset, trend.of(data.points), data.weights
+                ),
+            )
+        lattice, sums = made
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
-        offset = units.offset
-        sums = LatticeSums.of(
-            lattice, points, data.targets - offset, trend.of(data.points), data.weights
-        )
         return cls.of(
             prior, trend, box, units, normalize, offset, sums, seed, n_draws, data, report=report
         )
@@ -251,7 +271,7 @@ class LatticeGP(NormalizedProcess):
 
     @property
     def left_out_share(self) -> float:
-        """Share of the prior variance in waves beyond the lattice, which is taken for white noise."""
+        """Share of the prior variance in waves beyond the lattice, taken for white noise."""
         own = self.lattice_prior
         return own.left_out_variance / own.hyperparameters.outputscale
 
@@ -343,9 +363,7 @@ class LatticeGP(NormalizedProcess):
         waves = values_at(self.lattice, weights[: self.n_waves], own, none)
         return kept[:, None] * waves + trend @ weights[self.n_waves :]
 
-    def _loaded_features(
-        self, own: FloatArray, trend: FloatArray, kept: FloatArray
-    ) -> FloatArray:
+    def _loaded_features(self, own: FloatArray, trend: FloatArray, kept: FloatArray) -> FloatArray:
         """Features times prior deviations (M + p, p) at places.
 
         Raises
@@ -399,9 +417,7 @@ class LatticeGP(NormalizedProcess):
         mean = np.repeat(self.posterior.mean, n_samples, axis=1)
         return self._loadings * (mean + deviations)
 
-    def block_law(
-        self, centres: Points, sides: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def block_law(self, centres: Points, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means (p, k) and variances (p, k) of averages of f over boxes, units of y.
 
         Each wave has the mean `prod_a sinc(h_a j_a e_a)` of itself over a box of sides e, so that
@@ -424,7 +440,7 @@ class LatticeGP(NormalizedProcess):
         return self.units.mean(mean), self.units.spread(variance)
 
     def _averaged(self, sides: FloatArray) -> LatticeGP:
-        """The process with waves averaged over boxes: a prior of smaller amplitudes, same posterior."""
+        """The process with waves averaged over boxes: the same posterior of smaller amplitudes."""
         lattice, n = self.lattice, self.n_waves
         steps = sides * lattice.steps
         at_pairs = np.prod(np.sinc(lattice.pairs * steps), axis=1)
@@ -435,9 +451,7 @@ class LatticeGP(NormalizedProcess):
         own = self.lattice_prior.hyperparameters
         # The average's own prior variance; waves beyond the lattice average out.
         held = float(np.square(loadings[:n]).sum())
-        prior = replace(
-            self.lattice_prior, hyperparameters=replace(own, outputscale=held)
-        )
+        prior = replace(self.lattice_prior, hyperparameters=replace(own, outputscale=held))
         prior.__dict__["loadings"] = loadings
         return replace(self, lattice_prior=prior, posterior=posterior)
 
@@ -445,8 +459,14 @@ class LatticeGP(NormalizedProcess):
         return self._dense_prior().covariance(points, points)
 
     def inverse_covariance(self) -> LatticeInverse:
-        """Inverse covariance of the observations: one transform, and a solve for each in a group."""
+        """Inverse covariance of the observations: a transform, and a solve for each in a group."""
         return LatticeInverse(self)
+
+    def left_out_density(self, rows: IntArray) -> float:
+        """Mean log density, nats, of observations (m,), each given all others."""
+        law = self.left_out(np.arange(len(self.data)), rows)
+        gaps = np.square(self.data.targets[rows] - law.mean) / law.variance
+        return float(-0.5 * (gaps + np.log(2 * np.pi * law.variance)).sum(axis=1).mean())
 
     def _dense_prior(self) -> DensePrior:
         """The prior by covariances: the kernel itself, and the trend's."""

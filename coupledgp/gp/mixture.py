@@ -18,6 +18,7 @@ from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparamet
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.kernel_prior import KernelGP
+from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
@@ -81,7 +82,7 @@ def as_member(kind: type[Process]) -> type[Process]:
 
 
 # Kinds of processes that are no members of mixtures.
-ALONE: dict[str, type[GaussianProcess]] = {GraphTimeGP.__name__: GraphTimeGP}
+ALONE: dict[str, type[GaussianProcess]] = {kind.__name__: kind for kind in (GraphTimeGP, LatticeGP)}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 PURPOSES = ("prediction", "hyperparameters")
 

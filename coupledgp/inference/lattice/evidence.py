@@ -90,7 +90,7 @@ class LatticePrior:
         )
 
     def slopes(self, shared: bool) -> FloatArray:
-        """`d log D / d theta` (q, M + p), theta = (log v, log l), one l for all columns if shared."""
+        """`d log D / d theta` (q, M + p), theta = (log v, log l), with one l if it is shared."""
         each = self.lattice.log_slopes(self.spectrum, self.hyperparameters.lengthscale)
         each = each.sum(axis=0, keepdims=True) if shared else each
         found = np.zeros((1 + len(each), len(self.loadings)))
@@ -117,14 +117,36 @@ class InformationStep:
     gradient_error: FloatArray
     information: FloatArray
 
+    def with_prior(self, gaps: FloatArray, precisions: FloatArray) -> InformationStep:
+        """With a normal prior of theta, from whose mean it departs by gaps (q,)."""
+        return InformationStep(
+            self.gradient - precisions * gaps,
+            self.gradient_error,
+            self.information + np.diag(precisions),
+        )
+
+    def with_secant(self, step: FloatArray, fall: FloatArray) -> InformationStep:
+        """With the curvature along the last step (q,), over which the gradient fell by `fall` (q,).
+
+        `I - I s s'I / (s'I s) + y y' / (y's)` (Broyden, Fletcher, Goldfarb, Shanno): where the
+        model is wrong the average information is not the curvature, and steps may swing.
+        """
+        curvature, moved = float(step @ fall), self.information @ step
+        own = float(step @ moved)
+        if curvature <= 1e-3 * own or own <= 0:
+            return self
+        information = self.information - np.outer(moved, moved) / own
+        information += np.outer(fall, fall) / curvature
+        return InformationStep(self.gradient, self.gradient_error, information)
+
     def newton(self, free: FloatArray, most: float) -> FloatArray:
         """The step `I^-1 gradient` (q,) of free parameters, at most `most` long in each."""
         step = np.zeros(len(self.gradient))
         if not free.any():
             return step
         information = self.information[np.ix_(free, free)]
-        # A direction that the data say nothing of has the curvature of a normal prior of sd 3.
-        information[np.diag_indices_from(information)] += 1 / 9
+        # A direction that the data say nothing of has the curvature of a normal law of sd 30.
+        information[np.diag_indices_from(information)] += 1e-3
         step[free] = np.linalg.solve(information, self.gradient[free])
         largest = np.abs(step).max()
         return step * min(1.0, most / largest) if largest > 0 else step
@@ -132,7 +154,7 @@ class InformationStep:
     @property
     def spread(self) -> FloatArray:
         """Errors (q,) of the maximum by the probes, over its statistical standard deviations."""
-        information = self.information + np.eye(len(self.gradient)) / 9
+        information = self.information + 1e-3 * np.eye(len(self.gradient))
         inverse = np.linalg.inv(information)
         moved = np.sqrt(np.square(inverse) @ np.square(self.gradient_error))
         return np.asarray(moved / np.sqrt(np.maximum(np.diag(inverse), 1e-300)))
@@ -191,9 +213,9 @@ def information_step(
     )  # fmt: skip
     q = len(slopes)
     information = np.zeros((q + 1, q + 1))
-    moved, of_moved = moved.reshape(n_weights, q, k), of_moved.reshape(n_weights, q, k)
-    information[:q, :q] = 0.5 * np.einsum("jak,jbk->ab", moved, moved - s * of_moved)
-    information[:q, q] = information[q, :q] = 0.5 * np.einsum("jak,jk->a", moved, beside)
+    each, pulled = (part.reshape(n_weights, q, k) for part in (moved, of_moved))
+    information[:q, :q] = 0.5 * np.einsum("jak,jbk->ab", each, each - s * pulled)
+    information[:q, q] = information[q, :q] = 0.5 * np.einsum("jak,jk->a", each, beside)
     information[q, q] = 0.5 * totals.third
 
     # What the lattice leaves out of the kernel is noise, which moves with its hyperparameters.

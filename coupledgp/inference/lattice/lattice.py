@@ -1,8 +1,8 @@
 """Frequencies on a lattice, and the weights of their waves as real vectors.
 
-With steps `h_a` and half-widths `m_a` the lattice has the M whole vectors j with `|j_a| <= m_a`, and
+With steps `h_a` and half-widths `m_a` the lattice has the M whole vectors j with `|j_a| <= m_a`:
 
-    f(x) = sum_j D_j w_j exp(2 pi i h j.(x - c)) ,    w_-j = conj(w_j) ,    D_j^2 = v S(h j) prod h_a ,
+    f(x) = sum_j D_j w_j exp(2 pi i h j.(x - c)) ,  w_-j = conj(w_j) ,  D_j^2 = v S(h j) prod h_a ,
 
 S the spectral density of the kernel of variance one for ordinary frequencies. With `w_j = (a_j - i
 b_j) / sqrt 2` for one j of each pair (j, -j) this is f = D_0 w_0 + sum_j D_j sqrt 2 (a_j cos + b_j
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ Complex = NDArray[np.complex128]
 MOST_AXES = 3
 # The reach of a kernel is the distance at which it falls to this.
 LEAST_KERNEL = 1e-3
-# The period exceeds the box by so many reaches: answers up to half a reach beyond the box do not see
-# the repetition of the rows.
+# The period exceeds the box by so many reaches: answers up to half a reach beyond the box do not
+# see the repetition of the rows.
 PADDING = 1.5
 # Waves whose signal in all rows together is below this share of the noise are left out.
 LEAST_SIGNAL = 0.1
@@ -122,7 +122,7 @@ class Lattice:
         dim = len(lengthscale)
         sides = np.maximum(box.sides, 1e-9 * lengthscale)
         period = sides + PADDING * kernel_reach(spectrum) * lengthscale
-        # Largest frequency norm, in lengthscales, whose signal in all rows exceeds the noise's share.
+        # Largest norm of a frequency whose signal in all rows exceeds a share of the noise.
         level = LEAST_SIGNAL * float(np.prod(sides / lengthscale)) / (n_rows * signal)
         reach = _band(spectrum, dim, level)
         halves = np.maximum(np.ceil(reach / lengthscale * period), 1).astype(np.int64)
@@ -223,7 +223,7 @@ class Lattice:
         return np.stack([self.of_pairs(slope, np.array(0.5)) for slope in slopes.T])
 
     def multiplier(self, sums: Complex) -> FloatArray:
-        """Values (N_1, ..., N_d) by which the product with the Toeplitz matrix multiplies functions.
+        """Values (N_1, ..., N_d) by which the product with the Toeplitz matrix multiplies.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Lattice:
     def convolved(self, multiplier: FloatArray, vectors: FloatArray) -> FloatArray:
         """Products (M, k) of the Toeplitz matrix of a `multiplier` with vectors (M, k)."""
         k = vectors.shape[1]
-        places = (slice(None), *np.ix_(*wave_places(self.halves, self._grid)))
+        places: Any = (slice(None), *np.ix_(*wave_places(self.halves, self._grid)))
         whole = np.zeros((k, *self._grid[:-1], self._grid[-1] // 2 + 1), dtype=complex)
         whole[places] = self.coefficients(vectors)
         axes = range(1, whole.ndim)
@@ -257,7 +257,9 @@ class Lattice:
         They are one, then `sqrt 2 cos` and `sqrt 2 sin` of each pair.
         """
         phase = 2 * np.pi * relative @ self.pairs.T
-        return np.hstack([np.ones((len(relative), 1)), ROOT2 * np.cos(phase), ROOT2 * np.sin(phase)])
+        return np.hstack(
+            [np.ones((len(relative), 1)), ROOT2 * np.cos(phase), ROOT2 * np.sin(phase)]
+        )
 
 
 def _smoothness(spectrum: Spectrum) -> float:
@@ -270,7 +272,7 @@ def _smoothness(spectrum: Spectrum) -> float:
 
 
 def log_spectral_density(spectrum: Spectrum, squares: FloatArray, dim: int) -> FloatArray:
-    """Log spectral density for ordinary frequencies, lengthscale one, at `q = (2 pi f)^2`, any shape.
+    """Log spectral density for ordinary frequencies f, lengthscale one, at `q = (2 pi f)^2`.
 
     Gaussian: `d/2 log 2 pi - q / 2`. Matern: `log Gamma(nu + d/2) - log Gamma(nu) + d/2 log(2 pi /
     nu) - (nu + d/2) log(1 + q / (2 nu))`. Its integral over all frequencies is one.
@@ -293,8 +295,5 @@ def _band(spectrum: Spectrum, dim: int, level: float) -> float:
     excess = float(log_spectral_density(spectrum, np.zeros(()), dim) - np.log(level))
     if excess <= 0:
         return 0.0
-    if np.isinf(nu):
-        square = 2 * excess
-    else:
-        square = 2 * nu * np.expm1(excess / (nu + dim / 2))
+    square = 2 * excess if np.isinf(nu) else 2 * nu * np.expm1(excess / (nu + dim / 2))
     return float(np.sqrt(square) / (2 * np.pi))

@@ -60,7 +60,11 @@ class LatticePosterior:
 
     @classmethod
     def of(
-        cls, system: LatticeSystem, noise_sums: NoiseSums, n_draws: int, rng: np.random.Generator,
+        cls,
+        system: LatticeSystem,
+        noise_sums: NoiseSums,
+        n_draws: int,
+        rng: np.random.Generator,
         report: Progress = silent,
     ) -> Self:
         """Solve for the mean and the variances.
@@ -85,7 +89,9 @@ class LatticePosterior:
         """
         mean = system.solve(system.right_hand_side, MEAN_TOLERANCE, report)
         if system.is_dense:
-            return cls(mean, *_exact_moments(system, system.loadings), np.empty((system.n_weights, 0)))
+            return cls(
+                mean, *_exact_moments(system, system.loadings), np.empty((system.n_weights, 0))
+            )
         s, loadings = system.noise, system.loadings[:, None]
         weights = rng.standard_normal((system.n_weights, n_draws))
         right = s * weights + np.sqrt(s) * loadings * noise_sums(n_draws)
@@ -134,7 +140,7 @@ def values_at(
 def _exact_moments(
     system: LatticeSystem, loadings: FloatArray
 ) -> tuple[Complex, Complex, FloatArray]:
-    """Coefficients of the variance and of covariances with the trend, and the trend's covariance."""
+    """Coefficients of the variance and of covariances with the trend; the trend's covariance."""
     lattice, n = system.lattice, system.lattice.n_waves
     order = np.argsort(system.block_places)
     own = system.noise * system.block_inverse[np.ix_(order, order)]
@@ -165,7 +171,10 @@ def _autocorrelation(lattice: Lattice, own: FloatArray) -> Complex:
     found = np.zeros(size, dtype=complex)
     # 2 cos cos = cos less + cos more, 2 sin sin = cos less - cos more, and, twice for both orders,
     # 2 cos_j sin_k = sin(j + k) - sin(j - k), whose coefficients are imaginary.
-    for sign, real, imaginary in ((-1, cosines + sines, -2 * mixed), (1, cosines - sines, 2 * mixed)):
+    for sign, real, imaginary in (
+        (-1, cosines + sines, -2 * mixed),
+        (1, cosines - sines, 2 * mixed),
+    ):
         at = middle + places[:, None] + sign * places
         values = np.bincount(at.ravel(), real.ravel(), size) + 0j
         values -= 1j * np.bincount(at.ravel(), imaginary.ravel(), size)

@@ -132,9 +132,7 @@ def half_shape(halves: NDArray[np.int64]) -> tuple[int, ...]:
     return (*(2 * int(n) + 1 for n in halves[:-1]), int(halves[-1]) + 1)
 
 
-def wave_places(
-    halves: NDArray[np.int64], grid: tuple[int, ...]
-) -> tuple[NDArray[np.int64], ...]:
+def wave_places(halves: NDArray[np.int64], grid: tuple[int, ...]) -> tuple[NDArray[np.int64], ...]:
     """Places of the frequencies along each axis of a discrete transform of real values."""
     last = len(grid) - 1
     return tuple(

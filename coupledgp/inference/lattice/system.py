@@ -136,8 +136,8 @@ class LatticeSystem:
         factor, fault = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if fault:
             raise NumericalError(
-                f"noise: {self.noise:.1g} of the variance of y is lost in the rounding of sums over "
-                "the rows; raise the noise, or use LocalGPRegressor"
+                f"noise: {self.noise:.1g} of the variance of y is lost in the rounding of sums "
+                "over the rows; raise the noise, or use LocalGPRegressor"
             )
         return places, factor
 

@@ -21,21 +21,27 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
-from coupledgp.inference.lattice.lattice import Box, Lattice, kernel_reach
+from coupledgp.inference.lattice.evidence import LatticePrior, information_step
+from coupledgp.inference.lattice.lattice import Box, Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
-# Rows of the first search, those whose pairs make the variogram, and neighbours of each in it.
-FIRST_ROWS, VARIOGRAM_ROWS, VARIOGRAM_NEIGHBOURS = 4000, 1000, 8
+# Rows of the first search, those whose pairs make the variogram, neighbours of each in it, and bins
+# of its near pairs and of all others.
+FIRST_ROWS, VARIOGRAM_ROWS, VARIOGRAM_NEIGHBOURS, BINS = 4000, 1000, 8, (16, 40)
+# Least noise of the start, as a share of the variogram's least value.
+NUGGET_SHARE = 0.3
 # Lengthscales of the variogram's start, in units of the longest side of the box.
 STARTS = np.geomspace(0.005, 2.0, 24)
 # Most steps on the rows of a search, and most change of a logarithm in one.
 MOST_STEPS, MOST_CHANGE = 25, 0.7
-# Rise of the log evidence, by the gradient and a step, below which a search has converged.
-CONVERGED = 0.02
+# Rise of the log evidence, by the gradient and a step, below which a search has converged, on all
+# rows and on the first ones.
+CONVERGED, NEAR = 0.02, 0.3
+# Normal priors of log v about zero, and of the log of l over a quarter of the box.
+PRIOR_SD, PRIOR_SHARE = 1.5, 0.25
 # Probes of traces.
 N_PROBES = 8
 # Least and greatest noise, in units of the variance of y, and of the outputscale.
@@ -46,7 +52,6 @@ LONGEST = 4.0
 SLACK = 0.5
 # Most waves of a lattice.
 MOST_WAVES = 2_000_000
-PROBES_FOR_EVIDENCE = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +143,9 @@ class LatticeSearch(NamedTuple):
     converged: bool
     probe_error: float
 
-    def log_evidence(self, seed: int) -> tuple[float, float]:
-        """Log evidence of normalised targets, nats, and its standard error."""
-        alpha = self.system.solve(self.system.right_hand_side, 1e-6)
-        rng = np.random.default_rng(seed)
-        return log_evidence(self.system, alpha, PROBES_FOR_EVIDENCE, rng)
+    def sums_in(self, scale: FloatArray) -> LatticeSums:
+        """Sums of targets in other units: normalised targets times scales (k,)."""
+        return self.system.sums.shifted(np.zeros(len(scale)), scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,16 +182,19 @@ class LatticeFitter:
         NumericalError
             The equations are not solved to working precision.
         """
-        rng = np.random.default_rng(self.seed)
-        few = rows.some(FIRST_ROWS, rng)
         n_steps = 0
         if start is None:
-            start = self._start(few, rows.box)
-            if len(few) < rows.n_counted:
-                first = self._search(RowsInMemory(few, rows.box), start)
-                start, n_steps = first.prior.hyperparameters, first.n_steps
-        found = self._search(rows, start)
+            few = rows.some(FIRST_ROWS, np.random.default_rng(self.seed))
+            first = self.first(RowsInMemory(few, rows.box))
+            if len(few) == rows.n_counted:
+                return first
+            start, n_steps = first.prior.hyperparameters, first.n_steps
+        found = self._search(rows, start, CONVERGED)
         return found._replace(n_steps=found.n_steps + n_steps)
+
+    def first(self, rows: RowsInMemory) -> LatticeSearch:
+        """Search on few rows, from a variogram's start."""
+        return self._search(rows, self._start(rows.rows, rows.box), NEAR)
 
     def given(self, rows: LatticeRows, hyperparameters: Hyperparameters) -> LatticeSearch:
         """The prior with given hyperparameters, and its equations."""
@@ -209,24 +215,29 @@ class LatticeFitter:
             )
         return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
 
-    def _search(self, rows: LatticeRows, start: Hyperparameters) -> LatticeSearch:
+    def _search(self, rows: LatticeRows, start: Hyperparameters, tolerance: float) -> LatticeSearch:
         prior = self._prior(rows, start)
         sums = rows.sums(prior.lattice)
         multiplier = prior.lattice.multiplier(sums.waves)
         error, converged = 0.0, False
         probes = self._probes(prior)
+        secant = None
         for step in range(MOST_STEPS):
             system = prior.system(sums, rows.n_outputs, multiplier)
             found = information_step(prior, system, self.shared, probes)
             error = float(found.spread.max())
+            found = found.with_prior(*self._departure(prior.hyperparameters, rows.box))
+            if secant is not None:
+                found = found.with_secant(secant[0], secant[1] - found.gradient)
             free = self._free(prior, rows.box, found.gradient)
             change = found.newton(free, MOST_CHANGE)
             rise = float(found.gradient @ change)
             self._say(step, prior, rise)
-            if rise < CONVERGED:
+            if rise < tolerance:
                 converged = True
                 break
             hyper = self._moved(prior.hyperparameters, change, rows.box)
+            secant = change, found.gradient
             prior = replace(prior, hyperparameters=hyper)
             wanted = self._prior(rows, hyper)
             if _outgrown(prior.lattice, wanted.lattice):
@@ -236,13 +247,23 @@ class LatticeFitter:
         system = prior.system(sums, rows.n_outputs, multiplier)
         return LatticeSearch(prior, system, step + 1, converged, error)
 
+    def _departure(self, hyper: Hyperparameters, box: Box) -> tuple[FloatArray, FloatArray]:
+        """Departures of (log v, log l, log s) from the prior's means, and its precisions."""
+        lengths = np.log(hyper.lengthscale / (PRIOR_SHARE * _sides(box)))
+        if self.shared:
+            lengths = lengths.mean(keepdims=True)
+        gaps = np.concatenate([[np.log(hyper.outputscale)], lengths, [0.0]])
+        precisions = np.full(len(gaps), PRIOR_SD**-2)
+        precisions[-1] = 0.0
+        return gaps, precisions
+
     def _probes(self, prior: LatticePrior) -> FloatArray:
         rng = np.random.default_rng([self.seed, 1])
         size = (N_PROBES, prior.lattice.n_waves + prior.n_trend)
         return np.ascontiguousarray(rng.choice([-1.0, 1.0], size=size).T)
 
     def _free(self, prior: LatticePrior, box: Box, gradient: FloatArray) -> FloatArray:
-        """Which of (log v, log l, log s) move: not those that are known, or pushed beyond a limit."""
+        """Which of (log v, log l, log s) move: not known ones, or ones pushed beyond a limit."""
         hyper = prior.hyperparameters
         free = np.ones(len(gradient), dtype=bool)
         scale = _shared(hyper.lengthscale / _sides(box), self.shared)
@@ -278,17 +299,14 @@ class LatticeFitter:
         """
         sides = _sides(box)
         scale = np.full(len(sides), sides.max()) if self.shared else sides
-        distances, squares = variogram_pairs(
+        where, values = variogram_bins(
             rows.points / scale, rows.targets, np.random.default_rng([self.seed, 2])
         )
-        order = np.argsort(distances)
-        # Means over bins of equal numbers of pairs.
-        bins = np.array_split(order, min(60, len(order)))
-        where = np.array([distances[part].mean() for part in bins])
-        values = np.array([squares[part].mean() for part in bins])
         best = (np.inf, 0.1, 1.0, 0.1)
         for length in STARTS:
-            design = np.column_stack([1 - self.spectrum.kernel(where / length), np.ones(len(bins))])
+            design = np.column_stack(
+                [1 - self.spectrum.kernel(where / length), np.ones(len(where))]
+            )
             (sill, nugget), residual = nnls(design, values)
             if residual < best[0]:
                 best = (residual, float(length), float(sill), float(nugget))
@@ -296,34 +314,40 @@ class LatticeFitter:
         whole = max(sill + nugget, 1e-3)
         noise = self.known_noise
         if noise is None:
-            noise = float(np.clip(nugget, 1e-3 * whole, whole))
+            # Near pairs differ by noise and some of f: a nugget of zero is none to start from.
+            noise = float(np.clip(nugget, NUGGET_SHARE * max(values.min(), 1e-3 * whole), whole))
         return Hyperparameters(scale * length, max(sill, 0.05 * whole), noise)
 
 
-def variogram_pairs(
+def variogram_bins(
     points: FloatArray, targets: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Distances of pairs of rows, near ones and ones of any distance, and half their squared gaps.
+    """A variogram of few rows: distances (b,), and half the mean squared gaps (b,) of targets.
+
+    Bins have equal numbers of pairs; pairs of a row and its nearest rows have bins of their own.
 
     Parameters
     ----------
     points
         Rows (n, d) in units of distance.
     targets
-        Targets (n, k); the halves of squared gaps are means over them.
+        Targets (n, k); squared gaps are means over them.
     rng
         Source of the rows.
     """
     chosen = rng.permutation(len(points))[:VARIOGRAM_ROWS]
-    distances = pdist(points[chosen])
-    squares = 0.5 * pdist(targets[chosen], "sqeuclidean") / targets.shape[1]
+    parts = [(pdist(points[chosen]), pdist(targets[chosen], "sqeuclidean") / targets.shape[1])]
     neighbours = min(VARIOGRAM_NEIGHBOURS, len(points) - 1)
     if neighbours:
         near, places = cKDTree(points).query(points[chosen], neighbours + 1)
         gaps = targets[places[:, 1:]] - targets[chosen][:, None]
-        distances = np.concatenate([distances, near[:, 1:].ravel()])
-        squares = np.concatenate([squares, 0.5 * np.square(gaps).mean(axis=2).ravel()])
-    return distances, squares
+        parts.insert(0, (near[:, 1:].ravel(), np.square(gaps).mean(axis=2).ravel()))
+    where, values = [], []
+    for (distances, squares), n_bins in zip(parts, BINS, strict=False):
+        for bin_ in np.array_split(np.argsort(distances), min(n_bins, len(distances))):
+            where.append(distances[bin_].mean())
+            values.append(0.5 * squares[bin_].mean())
+    return np.array(where), np.array(values)
 
 
 def _sides(box: Box) -> FloatArray:
@@ -343,8 +367,3 @@ def _outgrown(own: Lattice, wanted: Lattice) -> bool:
     short = (own.steps > 1.02 * wanted.steps).any()
     wasteful = own.n_waves > 3 * wanted.n_waves
     return bool(narrow or short or wasteful)
-
-
-def reach_of(prior: LatticePrior) -> FloatArray:
-    """Distance (d,) beyond the box, in units of the columns, up to which answers are the posterior's."""
-    return kernel_reach(prior.spectrum) * prior.hyperparameters.lengthscale

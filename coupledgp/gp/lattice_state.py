@@ -44,7 +44,7 @@ def lattice_state(process: LatticeGP) -> tuple[Header, Arrays]:
         "offset": process.offset,
         "lattice.center": lattice.center, "lattice.steps": lattice.steps,
         "lattice.halves": lattice.halves,
-        "box.low": process.box.low, "box.high": process.box.high,
+        "box.low": process.box.low, "box.high": process.box.high, "box.core": process.box.core,
         "trend.places": trend.places, "trend.center": trend.center, "trend.scale": trend.scale,
         "products": sums.products, "mean": posterior.mean, "draws": posterior.draws,
         "trend_covariance": posterior.trend_covariance,
@@ -84,7 +84,7 @@ def lattice_from_state(header: Header, arrays: Arrays, trend_class: type[Any]) -
         entries.scales("lattice.steps", "d").numpy(),
         entries.integers("lattice.halves", "d", low=1, high=MOST_HALF).numpy().astype(np.int64),
     )
-    box = Box(entries.floats("box.low", "d").numpy(), entries.floats("box.high", "d").numpy())
+    box = Box(*(entries.floats(f"box.{name}", "d").numpy() for name in ("low", "high", "core")))
     center = entries.floats("trend.center", "D").numpy()
     places = entries.integers("trend.places", "d", low=0, high=len(center) - 1).numpy()
     if len(np.unique(places)) != dim:

@@ -58,13 +58,14 @@ SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
 Process = TypeVar("Process", bound=GaussianProcess)
-Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP | NodeGP
+Member: TypeAlias = WeightSpaceGP | ExactGP | LatticeGP | LocalGP | PreciseFieldGP | NodeGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
     kind.__name__: kind
     for kind in (
         WeightSpaceGP,
         ExactGP,
+        LatticeGP,
         LocalGP,
         ExactAdditiveGP,
         KernelGP,
@@ -82,7 +83,7 @@ def as_member(kind: type[Process]) -> type[Process]:
 
 
 # Kinds of processes that are no members of mixtures.
-ALONE: dict[str, type[GaussianProcess]] = {kind.__name__: kind for kind in (GraphTimeGP, LatticeGP)}
+ALONE: dict[str, type[GaussianProcess]] = {GraphTimeGP.__name__: GraphTimeGP}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 PURPOSES = ("prediction", "hyperparameters")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.progress import Progress, reporter, silent
+from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -28,7 +28,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
 )
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.lattice.lattice import MOST_AXES, Box
+from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.grids import Grid
 from coupledgp.models.options import estimator
@@ -36,132 +36,12 @@ from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.random import IntArray
-from coupledgp.search.tables.lattice import (
-    FIRST_ROWS,
-    LatticeFitter,
-    LatticeSearch,
-    Rows,
-    RowsInMemory,
-)
+from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 TRENDS = ("constant", "linear")
-# Kernels that are compared, the smoothest first, and rows by whose left-out laws.
-KERNELS, SCORED_ROWS = ("gaussian", "matern-5/2", "matern-3/2"), 20_000
-# Nats a row by which the density of left-out rows on few rows must be worse for a kernel to go.
-NEAR_DENSITY = 0.003
 # Share of the noise in waves beyond the lattice above which a kernel is called too rough.
 MOST_LEFT_OUT = 0.5
-
-
-@dataclass(frozen=True)
-class LatticeChoice:
-    """A kernel that was tried, and what came of it.
-
-    Attributes
-    ----------
-    kernel : str
-        Its name.
-    log_density : float
-        Mean log density of rows that are left out, nats; NaN where it was the only one.
-    n_waves : int
-        Waves of its lattice.
-    left_out_share : float
-        Share of the prior variance beyond the lattice.
-    """
-
-    kernel: str
-    log_density: float
-    n_waves: int
-    left_out_share: float
-
-    def __str__(self) -> str:
-        score = "" if np.isnan(self.log_density) else f", log density {self.log_density:.4f} nats"
-        return (
-            f"{self.kernel}: {self.n_waves} waves, {self.left_out_share:.1e} of the variance "
-            f"beyond them{score}"
-        )
-
-
-@dataclass
-class _Tried:
-    """A kernel on the way of a fit: what was found on few rows, and then on all."""
-
-    fitter: LatticeFitter
-    density: float = np.nan
-    first: LatticeSearch | None = None
-    search: LatticeSearch | None = None
-    process: LatticeGP | None = None
-
-    @property
-    def start(self) -> Hyperparameters | None:
-        return None if self.first is None else self.first.prior.hyperparameters
-
-    @property
-    def n_steps(self) -> int:
-        return sum(each.n_steps for each in (self.first, self.search) if each is not None)
-
-    @property
-    def choice(self) -> LatticeChoice:
-        found = self.search or self.first
-        assert found is not None
-        own = found.prior
-        share = own.left_out_variance / own.hyperparameters.outputscale
-        return LatticeChoice(str(own.spectrum), self.density, own.lattice.n_waves, share)
-
-
-def _closest(tried: Sequence[_Tried]) -> list[_Tried]:
-    """Kernels whose log density is near the best one's, the best first."""
-    order = sorted(tried, key=lambda each: -each.density)
-    return [each for each in order if not each.density < order[0].density - NEAR_DENSITY]
-
-
-@dataclass(frozen=True)
-class _Contest:
-    """Comparison of kernels by rows that are left out, first of few rows and then of all."""
-
-    model: LatticeGPRegressor
-    data: Data
-    units: Units
-    trend: TrendColumns
-    box: Box
-
-    def tried(self, fitters: Sequence[LatticeFitter]) -> list[_Tried]:
-        """Each kernel searched on few rows, with the density of these when they are left out."""
-        rng = np.random.default_rng([fitters[0].seed, 5])
-        chosen = np.sort(rng.permutation(len(self.data))[:FIRST_ROWS])
-        few = self.data.take(chosen)
-        table = RowsInMemory(self.rows(few), self.box)
-        found = []
-        for fitter in fitters:
-            first = fitter.first(table)
-            process = self.process(first, few, silent)
-            found.append(_Tried(fitter, self.density(process), first))
-            if found[-1] not in _closest(found):
-                break  # rougher ones are worse yet
-        return found
-
-    def rows(self, data: Data) -> Rows:
-        """Rows as searches take them."""
-        places, trend = data.points[:, self.trend.places], self.trend.of(data.points)
-        return Rows(places, self.units.normalized(data.targets), trend, data.weights)
-
-    def process(self, search: LatticeSearch, data: Data, report: Progress) -> LatticeGP:
-        """The process of a search given the data that it was made on."""
-        own, model = search.prior, self.model
-        made = own.lattice, search.sums_in(self.units.scale)
-        seed = int(model._rng().integers(2**31))
-        return LatticeGP.given(
-            own.spectrum, own.hyperparameters, self.trend, data, self.units, model.normalize_y,
-            seed=seed, n_draws=model.n_draws, made=made, report=report,
-        )  # fmt: skip
-
-    def density(self, process: LatticeGP | None) -> float:
-        """Mean log density, nats, of rows that are left out."""
-        assert process is not None
-        rng = np.random.default_rng([process.seed, 6])
-        chosen = np.sort(rng.permutation(len(process.data))[:SCORED_ROWS])
-        return process.left_out_density(chosen)
 
 
 @estimator
@@ -289,25 +169,22 @@ class LatticeGPRegressor(TableRegressor):
         units = Units.of(data.targets, self.normalize_y, data.counts)
         trend = self._trend(data, columns)
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
-        contest = _Contest(self, data, units, trend, Box.of(data.points[:, trend.places]))
-        table = RowsInMemory(contest.rows(data), contest.box)
         seed = int(self._rng().integers(2**31))
         with reporter("fit", self.progress) as report:
-            fitters = [LatticeFitter(s, not self.ard, known, seed, report) for s in kernels]
-            tried = contest.tried(fitters) if len(fitters) > 1 else [_Tried(fitters[0])]
-            best = _closest(tried)
-            for each in best:
-                each.search = self._search(each, table, data, known)
-                each.process = contest.process(each.search, data, report)
-            if len(best) > 1:
-                for each in best:
-                    each.density = contest.density(each.process)
-                best = _closest(best)
-        process, search = best[0].process, best[0].search
-        assert isinstance(process, LatticeGP)
+            problem = LatticeProblem(
+                data, units, trend, self.normalize_y, not self.ard, known, seed, self.n_draws,
+                report=report,
+            )  # fmt: skip
+            if self.optimizer is None or are_constant(data.targets):
+                best = self._given(problem, kernels[0])
+                tried: tuple[Tried, ...] = (best,)
+            else:
+                best, tried = problem.best(kernels)
+        process, search = best.process, best.search
+        assert process is not None
         assert search is not None
         results = {
-            "choice_": tuple(each.choice for each in sorted(tried, key=lambda t: t is not best[0])),
+            "choice_": tuple(each.choice for each in tried),
             "probe_error_": search.probe_error,
             "n_evaluations_": sum(each.n_steps for each in tried),
             "converged_": search.converged,
@@ -382,20 +259,19 @@ class LatticeGPRegressor(TableRegressor):
             raise InvalidInputError(f"places: expected different columns, got {self.places!r}")
         return np.array(found)
 
-    def _search(
-        self, tried: _Tried, table: RowsInMemory, data: Data, known: float | None
-    ) -> LatticeSearch:
-        if self.optimizer is not None and not are_constant(data.targets):
-            return tried.fitter.fit(table, tried.start)
+    def _given(self, problem: LatticeProblem, spectrum: Spectrum) -> Tried:
+        """The process with the hyperparameters that were given, or with their defaults."""
+        table, known = problem.table(), problem.known_noise
         given = self.lengthscale if self.lengthscale is not None else table.box.sides / 4
-        lengthscale = check_lengthscale(given, len(table.box.sides))
-        outputscale = 1.0 if self.outputscale is None else self.outputscale
         noise = 0.1 if self.noise is None else self.noise
         hyper = Hyperparameters(
-            lengthscale, check_positive(outputscale, "outputscale"),
+            check_lengthscale(given, len(table.box.sides)),
+            check_positive(1.0 if self.outputscale is None else self.outputscale, "outputscale"),
             check_positive(noise, "noise") if known is None else known,
-        )  # fmt: skip
-        return tried.fitter.given(table, hyper)
+        )
+        fitter = problem.fitter(spectrum)
+        search = fitter.given(table, hyper)
+        return Tried(fitter, search=search, process=problem.process(search))
 
     def _warn_if_rough(self, process: LatticeGP) -> None:
         own = process.lattice_prior

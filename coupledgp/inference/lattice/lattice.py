@@ -11,6 +11,7 @@ sin), whose coefficients (w_0, a, b) are M independent standard normal numbers: 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -39,6 +40,16 @@ LEAST_SIGNAL = 0.1
 ROOT2 = float(np.sqrt(2.0))
 
 
+# Share of the rows beyond the core of a box, on either end of a column.
+CORE = 0.02
+# Most waves of a lattice.
+MOST_WAVES = 2_000_000
+
+
+class TooManyWavesError(InvalidInputError):
+    """A kernel takes a lattice of more waves than are allowed."""
+
+
 @dataclass(frozen=True, eq=False)
 class Box:
     """The box that holds the rows.
@@ -47,15 +58,19 @@ class Box:
     ----------
     low, high : FloatArray (d,)
         Its ends, units of the columns.
+    core : FloatArray (d,)
+        Sides of a box with the density that most rows have: few rows far off do not thin it.
     """
 
     low: FloatArray
     high: FloatArray
+    core: FloatArray
 
     @classmethod
     def of(cls, points: FloatArray) -> Self:
         """The smallest box of rows (n, d)."""
-        return cls(points.min(axis=0), points.max(axis=0))
+        low, first, last, high = np.quantile(points, [0.0, CORE, 1 - CORE, 1.0], axis=0)
+        return cls(low, high, np.minimum((last - first) / (1 - 2 * CORE), high - low))
 
     @property
     def center(self) -> FloatArray:
@@ -69,7 +84,10 @@ class Box:
 
     def joined(self, other: Box) -> Box:
         """The smallest box that holds both."""
-        return Box(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        return Box(
+            np.minimum(self.low, other.low), np.maximum(self.high, other.high),
+            np.maximum(self.core, other.core),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +116,7 @@ class Lattice:
         signal: float,
         box: Box,
         n_rows: float,
+        most_waves: int = MOST_WAVES,
     ) -> Self:
         """The lattice that n rows in a box can use.
 
@@ -113,25 +132,38 @@ class Lattice:
             The box of the rows.
         n_rows
             Number of rows, each as often as it counts.
+        most_waves
+            Most waves of the lattice.
 
         Raises
         ------
         InvalidInputError
             The spectral density of the kernel is not known in closed form.
+        TooManyWavesError
+            The lattice has more than `most_waves` waves.
         """
         dim = len(lengthscale)
         sides = np.maximum(box.sides, 1e-9 * lengthscale)
         period = sides + PADDING * kernel_reach(spectrum) * lengthscale
         # Largest norm of a frequency whose signal in all rows exceeds a share of the noise.
-        level = LEAST_SIGNAL * float(np.prod(sides / lengthscale)) / (n_rows * signal)
+        core = np.maximum(box.core, 1e-9 * lengthscale)
+        level = LEAST_SIGNAL * float(np.prod(core / lengthscale)) / (n_rows * signal)
         reach = _band(spectrum, dim, level)
         halves = np.maximum(np.ceil(reach / lengthscale * period), 1).astype(np.int64)
-        return cls(box.center, 1 / period, halves)
+        found = cls(box.center, 1 / period, halves)
+        if found.n_waves > most_waves:
+            raise TooManyWavesError(
+                f"kernel: {spectrum} with lengthscales {np.array2string(lengthscale, precision=3)} "
+                f"in a box of sides {np.array2string(sides, precision=3)} takes {found.n_waves} "
+                f"waves, more than {most_waves}; take a smoother kernel, leave out rows that are "
+                "far from all others, or use LocalGPRegressor"
+            )
+        return found
 
     @property
     def n_waves(self) -> int:
         """Number M of frequencies, that of a vector's entries."""
-        return int(np.prod(2 * self.halves + 1))
+        return math.prod(2 * int(half) + 1 for half in self.halves)
 
     @property
     def dim(self) -> int:

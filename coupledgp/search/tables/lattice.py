@@ -17,12 +17,11 @@ from scipy.optimize import nnls
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step
-from coupledgp.inference.lattice.lattice import Box, Lattice
+from coupledgp.inference.lattice.lattice import MOST_WAVES, Box, Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray
@@ -50,8 +49,6 @@ LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-7, 1e4, 1e-6
 LONGEST = 4.0
 # Share of the band, or of the period, by which lengthscales may outgrow a lattice.
 SLACK = 0.5
-# Most waves of a lattice.
-MOST_WAVES = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +161,8 @@ class LatticeFitter:
         Of random rows and probes.
     report : Progress
         Called with a line of progress at each step.
+    most_waves : int
+        Most waves of a lattice.
     """
 
     spectrum: Spectrum
@@ -171,14 +170,15 @@ class LatticeFitter:
     known_noise: float | None
     seed: int
     report: Progress = silent
+    most_waves: int = MOST_WAVES
 
     def fit(self, rows: LatticeRows, start: Hyperparameters | None = None) -> LatticeSearch:
         """Search on a part of the rows, if there is no start, and then on all.
 
         Raises
         ------
-        InvalidInputError
-            The lattice has more than `MOST_WAVES` waves.
+        TooManyWavesError
+            The lattice has more than `most_waves` waves.
         NumericalError
             The equations are not solved to working precision.
         """
@@ -205,14 +205,8 @@ class LatticeFitter:
     def _prior(self, rows: LatticeRows, hyper: Hyperparameters) -> LatticePrior:
         signal = hyper.outputscale / hyper.noise
         lattice = Lattice.for_kernel(
-            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted
+            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted, self.most_waves
         )
-        if lattice.n_waves > MOST_WAVES:
-            raise InvalidInputError(
-                f"kernel: {self.spectrum} with lengthscales "
-                f"{np.array2string(hyper.lengthscale, precision=2)} takes {lattice.n_waves} waves, "
-                f"more than {MOST_WAVES}; take a smoother kernel, or LocalGPRegressor"
-            )
         return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
 
     def _search(self, rows: LatticeRows, start: Hyperparameters, tolerance: float) -> LatticeSearch:

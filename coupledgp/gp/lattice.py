@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
@@ -26,12 +25,13 @@ from coupledgp.gp.protocol import (
     Want,
     training_data,
 )
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior, log_evidence
-from coupledgp.inference.lattice.lattice import Box, Lattice, kernel_reach
+from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, kernel_reach
 from coupledgp.inference.lattice.posterior import (
     DRAW_TOLERANCE,
     MEAN_TOLERANCE,
@@ -59,38 +59,6 @@ FADING, FADED = 0.25, 0.5
 PROBES_FOR_EVIDENCE = 12
 
 
-@dataclass(frozen=True, eq=False)
-class TrendColumns:
-    """Which columns are places, and which enter by a linear trend.
-
-    Attributes
-    ----------
-    places : NDArray[np.int64] (d,)
-        Numbers of the columns that are places.
-    is_linear : bool
-        Whether places have a linear trend, too.
-    center, scale : FloatArray (D,)
-        Means and standard deviations of all columns.
-    """
-
-    places: NDArray[np.int64]
-    is_linear: bool
-    center: FloatArray
-    scale: FloatArray
-
-    @property
-    def columns(self) -> NDArray[np.int64]:
-        """Numbers (p,) of the columns with a linear trend."""
-        every = np.arange(len(self.center))
-        return every if self.is_linear else np.setdiff1d(every, self.places)
-
-    def of(self, points: Points) -> FloatArray:
-        """Standardised trend columns (n, p) of rows (n, D)."""
-        own = self.columns
-        found: FloatArray = (points[:, own] - self.center[own]) / self.scale[own]
-        return found
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LatticeGP(NormalizedProcess):
     """A stationary kernel of one to three columns on a lattice, with a linear trend, given data.
@@ -104,7 +72,7 @@ class LatticeGP(NormalizedProcess):
         Kernel, hyperparameters and lattice; lengthscales are those of the places.
     trend : TrendColumns
         Places and trend columns among the columns of a row.
-    box : Box
+    box : PlaceBox
         The box of the rows' places.
     units : Units
         Units of y.
@@ -124,7 +92,7 @@ class LatticeGP(NormalizedProcess):
 
     lattice_prior: LatticePrior
     trend: TrendColumns
-    box: Box
+    box: PlaceBox
     units: Units
     normalize: bool
     offset: FloatArray
@@ -172,7 +140,7 @@ class LatticeGP(NormalizedProcess):
             The equations of the weights are not solved to working precision.
         """
         points = data.points[:, trend.places]
-        box = Box.of(points)
+        box = PlaceBox.of(points)
         offset = units.offset
         if made is None:
             counted = len(data) if data.weights is None else data.weights.n_counted
@@ -183,7 +151,11 @@ class LatticeGP(NormalizedProcess):
             made = (
                 lattice,
                 LatticeSums.of(
-                    lattice, points, data.targets - offset, trend.of(data.points), data.weights
+                    lattice,
+                    points,
+                    data.targets - offset,
+                    trend.standardised(data.points),
+                    data.weights,
                 ),
             )
         lattice, sums = made
@@ -197,7 +169,7 @@ class LatticeGP(NormalizedProcess):
         cls,
         prior: LatticePrior,
         trend: TrendColumns,
-        box: Box,
+        box: PlaceBox,
         units: Units,
         normalize: bool,
         offset: FloatArray,
@@ -353,7 +325,7 @@ class LatticeGP(NormalizedProcess):
         kept[far >= 1] = 0.0
         # Where nothing is kept any place serves; far ones would lose their digits.
         own = np.where(kept[:, None] > 0, places, self.box.center)
-        return self.lattice.relative(own), self.trend.of(points), kept
+        return self.lattice.relative(own), self.trend.standardised(points), kept
 
     def _faded(
         self, weights: FloatArray, own: FloatArray, trend: FloatArray, kept: FloatArray
@@ -509,7 +481,7 @@ class LatticeGP(NormalizedProcess):
             The places lie too far beyond the box of the others, whose rows were not kept.
         """
         places = data.points[:, self.trend.places]
-        box = self.box.joined(Box.of(places))
+        box = self.box.joined(PlaceBox.of(places))
         both = None if self.rows is None else self.rows.followed_by(data)
         own = self.lattice_prior
         reach = kernel_reach(own.spectrum) * own.hyperparameters.lengthscale
@@ -521,12 +493,7 @@ class LatticeGP(NormalizedProcess):
                     f"{box.high}; fit again with all rows"
                 )
             return self.conditioned(both, renormalize=self.normalize)
-        sums = self.sums.merge(
-            LatticeSums.of(
-                self.lattice, places, data.targets - self.offset, self.trend.of(data.points),
-                data.weights,
-            )
-        )  # fmt: skip
+        sums = self.sums.merge(_sums(self.lattice, self.trend, data, self.offset))
         units = self._units_of(sums) if self.normalize else self.units
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
         if both is None and not self.system.is_dense:
@@ -563,7 +530,7 @@ class LatticeGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> LatticeGP:
         """Put the process of `state` together again."""
-        return cls(**lattice_from_state(header, arrays, TrendColumns))
+        return cls(**lattice_from_state(header, arrays))
 
 
 def _system(
@@ -573,12 +540,18 @@ def _system(
     return prior.system(normalised, units.n_outputs)
 
 
+def _sums(lattice: Lattice, trend: TrendColumns, data: Data, offset: FloatArray) -> LatticeSums:
+    """Sums over rows of targets less an offset (k,)."""
+    places, columns = data.points[:, trend.places], trend.standardised(data.points)
+    return LatticeSums.of(lattice, places, data.targets - offset, columns, data.weights)
+
+
 def sums_of_noise(
     lattice: Lattice, trend: TrendColumns, rows: Data, n_draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """Sums (M + p, P) of waves and trend columns over rows of noise of variance `c / r`."""
     points = lattice.relative(rows.points[:, trend.places])
-    columns = trend.of(rows.points)
+    columns = trend.standardised(rows.points)
     weights = rows.weights
     root = None if weights is None else np.sqrt(weights.counts / weights.noise)[:, None]
     parts = []

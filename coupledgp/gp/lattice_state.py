@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +18,13 @@ from coupledgp.gp.state import (
     text_of,
     units_from,
 )
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.lattice.evidence import LatticePrior
-from coupledgp.inference.lattice.lattice import MOST_AXES, Box, Complex, Lattice
+from coupledgp.inference.lattice.lattice import MOST_AXES, Complex, Lattice, PlaceBox
 from coupledgp.inference.lattice.posterior import LatticePosterior
 from coupledgp.inference.lattice.spreading import half_shape
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.spectra import parse_spectrum
-
-if TYPE_CHECKING:
-    from coupledgp.gp.lattice import LatticeGP
 
 # Largest half-width of a lattice in a file.
 MOST_HALF = 2**24
@@ -34,7 +32,7 @@ MOST_HALF = 2**24
 COMPLEX = ("waves", "cross", "spread", "trend_cross")
 
 
-def lattice_state(process: LatticeGP) -> tuple[Header, Arrays]:
+def lattice_state(process: Any) -> tuple[Header, Arrays]:
     """Header and arrays of a process, its rows included where it keeps them."""
     own, trend, lattice = process.lattice_prior, process.trend, process.lattice
     header, arrays = hyperparameters_state(own.hyperparameters)
@@ -66,7 +64,7 @@ def lattice_state(process: LatticeGP) -> tuple[Header, Arrays]:
     return header, arrays
 
 
-def lattice_from_state(header: Header, arrays: Arrays, trend_class: type[Any]) -> dict[str, Any]:
+def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
     """Fields of the process that `lattice_state` wrote.
 
     Raises
@@ -84,12 +82,14 @@ def lattice_from_state(header: Header, arrays: Arrays, trend_class: type[Any]) -
         entries.scales("lattice.steps", "d").numpy(),
         entries.integers("lattice.halves", "d", low=1, high=MOST_HALF).numpy().astype(np.int64),
     )
-    box = Box(*(entries.floats(f"box.{name}", "d").numpy() for name in ("low", "high", "core")))
+    box = PlaceBox(
+        *(entries.floats(f"box.{name}", "d").numpy() for name in ("low", "high", "core"))
+    )
     center = entries.floats("trend.center", "D").numpy()
     places = entries.integers("trend.places", "d", low=0, high=len(center) - 1).numpy()
     if len(np.unique(places)) != dim:
         raise ModelFileError(f"trend.places: expected {dim} different columns, got {places}")
-    trend = trend_class(
+    trend = TrendColumns(
         places.astype(np.int64), entries.flag("trend_is_linear"), center,
         entries.scales("trend.scale", "D").numpy(),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class PlaceGrid:
     """Coordinates of places, and values of the other columns.
 
     Attributes

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.columns import column_moments
-from coupledgp.gp.lattice import N_DRAWS, LatticeGP, TrendColumns
+from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import reporter
@@ -30,7 +30,7 @@ from coupledgp.ground.validation import (
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.linalg.rounding import levels_to_caller
-from coupledgp.models.grids import Grid
+from coupledgp.models.grids import PlaceGrid
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
@@ -219,9 +219,7 @@ class LatticeGPRegressor(TableRegressor):
             There are more than three places, one is no column of numbers, or comes twice.
         """
         places = self._place_columns(columns, data.points.shape[1])
-        mean, variance = column_moments(data.points, data.counts)
-        scale = np.sqrt(variance)
-        return TrendColumns(places, self.trend == "linear", mean, np.where(scale > 0, scale, 1.0))
+        return TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
 
     def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
         encoding = columns.encoding
@@ -318,7 +316,7 @@ class LatticeGPRegressor(TableRegressor):
             A coordinate is none of the places, one is missing, or a column has no value.
         """
         check_is_fitted(self)
-        grid = Grid.of(coordinates, others, self._columns, self._lattice.trend.places)
+        grid = PlaceGrid.of(coordinates, others, self._columns, self._lattice.trend.places)
         answer = self.predict(grid.rows(self._columns), return_std=return_std, latent=latent)
         mean, std = answer if return_std else (answer, None)
         return grid.filled({"mean": mean} if std is None else {"mean": mean, "std": std})

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.gp.columns import column_moments
-from coupledgp.gp.lattice import LatticeGP, TrendColumns
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.lattice import LatticeGP
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem
@@ -91,8 +90,12 @@ class LatticeMembers(MemberKind):
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         own = task.train
         most_waves = max(int(MOST_SHARE * len(own.data)), FEW_WAVES)
+        points = own.data.points
+        trend = TrendColumns.of(
+            np.arange(points.shape[1]), task.trend == "linear", points, own.data.counts
+        )
         problem = LatticeProblem(
-            own.data, own.units, trend_of(own.data, task.trend == "linear"), task.normalize,
+            own.data, own.units, trend, task.normalize,
             plan.shared, own.known_noise, own.seed, most_waves=most_waves, report=task.report,
         )  # fmt: skip
         try:
@@ -105,10 +108,3 @@ class LatticeMembers(MemberKind):
         name = f"lattice, {prior.spectrum}, {prior.lattice.n_waves} waves"
         n_steps = sum(each.n_steps for each in tried)
         return [FittedMember.scored(task, name, (model,), np.ones(1), n_steps)]
-
-
-def trend_of(data: Data, is_linear: bool) -> TrendColumns:
-    """All columns as places, with a linear trend or without."""
-    mean, variance = column_moments(data.points, data.counts)
-    scale = np.sqrt(variance)
-    return TrendColumns(np.arange(len(mean)), is_linear, mean, np.where(scale > 0, scale, 1.0))

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.lattice import LatticeGP, TrendColumns, sums_of_noise
+from coupledgp.gp.lattice import LatticeGP, sums_of_noise
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
@@ -38,7 +39,7 @@ def fine(monkeypatch):
 def process(places, is_linear, weights=None, length=0.6, columns=3, seed=0):
     points = X[:, :columns]
     data = Data.of(points, Y, weights=weights)
-    trend = TrendColumns(np.array(places), is_linear, points.mean(axis=0), points.std(axis=0))
+    trend = TrendColumns.of(np.array(places), is_linear, points)
     hyper = Hyperparameters(np.full(len(places), length), 1.3, 0.1)
     units = Units.of(data.targets, True, data.counts)
     return LatticeGP.given(parse_spectrum("gaussian"), hyper, trend, data, units, True, seed=seed)

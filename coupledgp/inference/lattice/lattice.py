@@ -22,7 +22,7 @@ from scipy import fft, special
 from scipy.optimize import brentq
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.lattice.spreading import Waves, half_shape, wave_places
+from coupledgp.inference.lattice.spreading import PlaneWaves, half_shape, wave_places
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
@@ -51,7 +51,7 @@ class TooManyWavesError(InvalidInputError):
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class PlaceBox:
     """The box that holds the rows.
 
     Attributes
@@ -82,9 +82,9 @@ class Box:
         """Its sides (d,)."""
         return self.high - self.low
 
-    def joined(self, other: Box) -> Box:
+    def joined(self, other: PlaceBox) -> PlaceBox:
         """The smallest box that holds both."""
-        return Box(
+        return PlaceBox(
             np.minimum(self.low, other.low), np.maximum(self.high, other.high),
             np.maximum(self.core, other.core),
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Lattice:
         spectrum: Spectrum,
         lengthscale: FloatArray,
         signal: float,
-        box: Box,
+        box: PlaceBox,
         n_rows: float,
         most_waves: int = MOST_WAVES,
     ) -> Self:
@@ -175,14 +175,14 @@ class Lattice:
         return (points - self.center) * self.steps
 
     @cached_property
-    def waves(self) -> Waves:
+    def waves(self) -> PlaneWaves:
         """Transforms between rows and coefficients of the lattice's own frequencies."""
-        return Waves(self.halves)
+        return PlaneWaves(self.halves)
 
     @cached_property
-    def differences(self) -> Waves:
+    def differences(self) -> PlaneWaves:
         """Transforms between rows and coefficients of differences of two frequencies."""
-        return Waves(2 * self.halves)
+        return PlaneWaves(2 * self.halves)
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:

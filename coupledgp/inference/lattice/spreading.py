@@ -39,7 +39,7 @@ BLOCK_CELLS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class PlaneWaves:
     """Waves of whole frequencies, and the fine grid of their sums.
 
     Attributes

@@ -21,7 +21,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step
-from coupledgp.inference.lattice.lattice import MOST_WAVES, Box, Lattice
+from coupledgp.inference.lattice.lattice import MOST_WAVES, Lattice, PlaceBox
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray
@@ -52,7 +52,7 @@ SLACK = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PlacedRows:
     """Rows in memory: places (n, d), normalised targets (n, k), trend columns (n, p), weights."""
 
     points: FloatArray
@@ -63,13 +63,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.points)
 
-    def take(self, n_rows: int, rng: np.random.Generator) -> Rows:
+    def take(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
         """A random part of at most so many rows."""
         if len(self) <= n_rows:
             return self
         chosen = np.sort(rng.choice(len(self), n_rows, replace=False))
         weights = None if self.weights is None else self.weights.take(chosen)
-        return Rows(self.points[chosen], self.targets[chosen], self.trend[chosen], weights)
+        return PlacedRows(self.points[chosen], self.targets[chosen], self.trend[chosen], weights)
 
 
 class LatticeRows(ABC):
@@ -77,7 +77,7 @@ class LatticeRows(ABC):
 
     Attributes
     ----------
-    box : Box
+    box : PlaceBox
         The box of the rows.
     n_counted : float
         Number of rows, each as often as it counts.
@@ -85,7 +85,7 @@ class LatticeRows(ABC):
         Numbers of targets and of trend columns.
     """
 
-    box: Box
+    box: PlaceBox
     n_counted: float
     n_outputs: int
     n_trend: int
@@ -95,16 +95,16 @@ class LatticeRows(ABC):
         """Sums over all rows, targets in normalised units."""
 
     @abstractmethod
-    def some(self, n_rows: int, rng: np.random.Generator) -> Rows:
+    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
         """At most so many random rows."""
 
 
 class RowsInMemory(LatticeRows):
     """Rows in memory."""
 
-    def __init__(self, rows: Rows, box: Box | None = None) -> None:
+    def __init__(self, rows: PlacedRows, box: PlaceBox | None = None) -> None:
         self.rows = rows
-        self.box = Box.of(rows.points) if box is None else box
+        self.box = PlaceBox.of(rows.points) if box is None else box
         weights = rows.weights
         self.n_counted = float(len(rows)) if weights is None else weights.n_counted
         self.n_outputs, self.n_trend = rows.targets.shape[1], rows.trend.shape[1]
@@ -113,7 +113,7 @@ class RowsInMemory(LatticeRows):
         own = self.rows
         return LatticeSums.of(lattice, own.points, own.targets, own.trend, own.weights)
 
-    def some(self, n_rows: int, rng: np.random.Generator) -> Rows:
+    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
         return self.rows.take(n_rows, rng)
 
 
@@ -241,7 +241,7 @@ class LatticeFitter:
         system = prior.system(sums, rows.n_outputs, multiplier)
         return LatticeSearch(prior, system, step + 1, converged, error)
 
-    def _departure(self, hyper: Hyperparameters, box: Box) -> tuple[FloatArray, FloatArray]:
+    def _departure(self, hyper: Hyperparameters, box: PlaceBox) -> tuple[FloatArray, FloatArray]:
         """Departures of (log v, log l, log s) from the prior's means, and its precisions."""
         lengths = np.log(hyper.lengthscale / (PRIOR_SHARE * _sides(box)))
         if self.shared:
@@ -256,7 +256,7 @@ class LatticeFitter:
         size = (N_PROBES, prior.lattice.n_waves + prior.n_trend)
         return np.ascontiguousarray(rng.choice([-1.0, 1.0], size=size).T)
 
-    def _free(self, prior: LatticePrior, box: Box, gradient: FloatArray) -> FloatArray:
+    def _free(self, prior: LatticePrior, box: PlaceBox, gradient: FloatArray) -> FloatArray:
         """Which of (log v, log l, log s) move: not known ones, or ones pushed beyond a limit."""
         hyper = prior.hyperparameters
         free = np.ones(len(gradient), dtype=bool)
@@ -266,7 +266,7 @@ class LatticeFitter:
         free[-1] = self.known_noise is None and (hyper.noise > LEAST_NOISE or gradient[-1] > 0)
         return free
 
-    def _moved(self, hyper: Hyperparameters, change: FloatArray, box: Box) -> Hyperparameters:
+    def _moved(self, hyper: Hyperparameters, change: FloatArray, box: PlaceBox) -> Hyperparameters:
         most = LONGEST * _sides(box)
         moved = hyper.lengthscale * np.exp(np.broadcast_to(change[1:-1], hyper.lengthscale.shape))
         shrink = float(np.min(most / np.maximum(moved, most))) if self.shared else 1.0
@@ -285,7 +285,7 @@ class LatticeFitter:
             f"{hyper.outputscale:.3g}, noise {hyper.noise:.3g}, {rise:.2g} nats to gain"
         )
 
-    def _start(self, rows: Rows, box: Box) -> Hyperparameters:
+    def _start(self, rows: PlacedRows, box: PlaceBox) -> Hyperparameters:
         """Least squares of a variogram of few rows: sill, nugget and lengthscale, all axes alike.
 
         Distances are in sides of the box where columns have a lengthscale each, otherwise in units
@@ -323,7 +323,7 @@ def variogram_bins(
     Parameters
     ----------
     points
-        Rows (n, d) in units of distance.
+        PlacedRows (n, d) in units of distance.
     targets
         Targets (n, k); squared gaps are means over them.
     rng
@@ -344,7 +344,7 @@ def variogram_bins(
     return np.array(where), np.array(values)
 
 
-def _sides(box: Box) -> FloatArray:
+def _sides(box: PlaceBox) -> FloatArray:
     sides = box.sides
     return np.where(sides > 0, sides, max(float(sides.max()), 1e-300))
 

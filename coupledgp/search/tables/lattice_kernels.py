@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.gp.lattice import N_DRAWS, LatticeGP, TrendColumns
+from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.lattice.lattice import MOST_WAVES, Box, TooManyWavesError
+from coupledgp.inference.lattice.lattice import MOST_WAVES, PlaceBox, TooManyWavesError
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
     LatticeFitter,
     LatticeSearch,
-    Rows,
+    PlacedRows,
     RowsInMemory,
 )
 from coupledgp.spectra import Spectrum
@@ -129,9 +130,9 @@ class LatticeProblem:
     def table(self, data: Data | None = None) -> RowsInMemory:
         """The rows, or some of them in the same box, as searches take them."""
         own = self.data if data is None else data
-        places, trend = own.points[:, self.trend.places], self.trend.of(own.points)
-        rows = Rows(places, self.units.normalized(own.targets), trend, own.weights)
-        return RowsInMemory(rows, Box.of(self.data.points[:, self.trend.places]))
+        places, trend = own.points[:, self.trend.places], self.trend.standardised(own.points)
+        rows = PlacedRows(places, self.units.normalized(own.targets), trend, own.weights)
+        return RowsInMemory(rows, PlaceBox.of(self.data.points[:, self.trend.places]))
 
     def process(self, search: LatticeSearch, data: Data | None = None) -> LatticeGP:
         """The process of a search, given the data that it was made on."""

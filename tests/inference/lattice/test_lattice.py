@@ -12,9 +12,9 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice import evidence, lattice
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
-from coupledgp.inference.lattice.lattice import Box, Lattice, log_spectral_density
+from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, log_spectral_density
 from coupledgp.inference.lattice.posterior import LatticePosterior, boxed
-from coupledgp.inference.lattice.spreading import Waves
+from coupledgp.inference.lattice.spreading import PlaneWaves
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.spectra import parse_spectrum
@@ -34,7 +34,7 @@ class Case:
         self.spectrum, self.dim = parse_spectrum(kernel), dim
         lengths = length * np.linspace(1.0, 1.2, dim)
         self.theta = np.log(np.concatenate([[1.3], lengths, [0.1]]))
-        box = Box.of(self.points)
+        box = PlaceBox.of(self.points)
         self.lattice = Lattice.for_kernel(self.spectrum, lengths, 13.0, box, N)
         self.sums = LatticeSums.of(
             self.lattice, self.points, self.targets, self.trend, self.weights
@@ -74,7 +74,7 @@ CASES = [(1, "matern-3/2", 0.1), (2, "gaussian", 0.4), (3, "gaussian", 1.2)]
 
 @pytest.mark.parametrize("halves", [[9], [5, 3], [2, 3, 4], [0, 3], [4, 0]])
 def test_transforms_equal_sums(halves):
-    waves, rng = Waves(np.array(halves)), np.random.default_rng(0)
+    waves, rng = PlaneWaves(np.array(halves)), np.random.default_rng(0)
     points, values = rng.uniform(-0.5, 0.5, (60, len(halves))), rng.normal(size=(60, 2))
     axes = [np.arange(-n, n + 1) for n in halves]
     every = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(halves))
@@ -90,7 +90,7 @@ def test_transforms_equal_sums(halves):
 
 def test_sorted_rows_give_the_same_sums():
     """Rows are sorted by blocks on large grids only: an order changes no more than rounding."""
-    waves, rng = Waves(np.array([40, 40])), np.random.default_rng(0)
+    waves, rng = PlaneWaves(np.array([40, 40])), np.random.default_rng(0)
     assert np.prod(waves.grid) > 32**2
     points, values = rng.uniform(-0.5, 0.5, (300, 2)), rng.normal(size=(300, 1))
     order = rng.permutation(300)
@@ -119,7 +119,7 @@ def test_a_wide_lattice_has_the_kernel(dim, monkeypatch):
     monkeypatch.setattr(lattice, "LEAST_KERNEL", 1e-10)
     spectrum, rng = parse_spectrum("matern-5/2"), np.random.default_rng(0)
     points, length = rng.uniform(0, 1, (20, dim)), np.full(dim, 0.3)
-    own = Lattice.for_kernel(spectrum, length, 1e8, Box.of(points), 1000)
+    own = Lattice.for_kernel(spectrum, length, 1e8, PlaceBox.of(points), 1000)
     loaded = own.features(own.relative(points)) * own.amplitudes(spectrum, length)
     distances = np.linalg.norm(points[:, None] - points, axis=2) / 0.3
     np.testing.assert_allclose(loaded @ loaded.T, spectrum.kernel(distances), atol=2e-3)

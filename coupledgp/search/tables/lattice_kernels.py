@@ -13,6 +13,7 @@ from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import MOST_WAVES, PlaceBox, TooManyWavesError
+from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
     LatticeFitter,
@@ -24,8 +25,9 @@ from coupledgp.spectra import Spectrum
 
 # Kernels that are compared, the smoothest first, and rows by whose left-out laws.
 KERNELS, SCORED_ROWS = ("gaussian", "matern-5/2", "matern-3/2"), 20_000
-# Nats a row by which the density of left-out rows on few rows must be worse for a kernel to go.
-NEAR_DENSITY = 0.003
+# Standard errors of the difference by which rows that are left out must be less dense for a kernel
+# to go.
+NEAR_ERRORS = 2.5
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Tried:
     """A kernel on its way: its search on few rows, and on all, with the process given all."""
 
     fitter: LatticeFitter
-    density: float = np.nan
+    densities: FloatArray | None = None
     first: LatticeSearch | None = None
     search: LatticeSearch | None = None
     process: LatticeGP | None = None
@@ -79,7 +81,8 @@ class Tried:
         assert found is not None
         own = found.prior
         share = own.left_out_variance / own.hyperparameters.outputscale
-        return LatticeChoice(str(own.spectrum), self.density, own.lattice.n_waves, share)
+        density = np.nan if self.densities is None else float(self.densities.mean())
+        return LatticeChoice(str(own.spectrum), density, own.lattice.n_waves, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,7 @@ class LatticeProblem:
         self._check_some(left)
         if len(left) > 1:
             for each in left:
-                each.density = self._density(each.process)
+                each.densities = self._densities(each.process)
             left = _closest(left)
         return left[0], tuple(sorted(tried, key=lambda each: each is not left[0]))
 
@@ -185,7 +188,7 @@ class LatticeProblem:
             except TooManyWavesError as error:
                 self.report(str(error))
                 continue
-            found.append(Tried(fitter, self._density(self.process(first, few)), first))
+            found.append(Tried(fitter, self._densities(self.process(first, few)), first))
             if found[-1] not in _closest(found):
                 break  # rougher ones are worse yet
         self._check_some(found)
@@ -198,15 +201,23 @@ class LatticeProblem:
                 f"{len(self.data)} rows, but none does; use LocalGPRegressor"
             )
 
-    def _density(self, process: LatticeGP | None) -> float:
-        """Mean log density, nats, of rows that are left out."""
+    def _densities(self, process: LatticeGP | None) -> FloatArray:
+        """Log densities (m,), nats, of the same rows for each kernel, when they are left out."""
         assert process is not None
         rng = np.random.default_rng([self.seed, 6])
         chosen = np.sort(rng.permutation(len(process.data))[:SCORED_ROWS])
-        return process.left_out_density(chosen)
+        return process.left_out_densities(chosen)
 
 
 def _closest(tried: Sequence[Tried]) -> list[Tried]:
-    """Kernels whose log density is near the best one's, the best first."""
-    order = sorted(tried, key=lambda each: -each.density)
-    return [each for each in order if not each.density < order[0].density - NEAR_DENSITY]
+    """Kernels that are not clearly worse than the best, by paired densities, the best first."""
+    if len(tried) == 1:
+        return list(tried)
+    every = [np.asarray(each.densities) for each in tried]
+    best = max(every, key=lambda own: float(own.mean()))
+    kept = [
+        (float(own.mean()), each)
+        for own, each in zip(every, tried, strict=True)
+        if (best - own).mean() <= NEAR_ERRORS * (best - own).std() / np.sqrt(len(own))
+    ]
+    return [each for _, each in sorted(kept, key=lambda pair: -pair[0])]

@@ -36,6 +36,7 @@ from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.random import IntArray
+from coupledgp.search.tables.lattice import scales_of
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
@@ -260,7 +261,7 @@ class LatticeGPRegressor(TableRegressor):
     def _given(self, problem: LatticeProblem, spectrum: Spectrum) -> Tried:
         """The process with the hyperparameters that were given, or with their defaults."""
         table, known = problem.table(), problem.known_noise
-        given = self.lengthscale if self.lengthscale is not None else table.box.sides / 4
+        given = self.lengthscale if self.lengthscale is not None else scales_of(table.box) / 4
         noise = 0.1 if self.noise is None else self.noise
         hyper = Hyperparameters(
             check_lengthscale(given, len(table.box.sides)),

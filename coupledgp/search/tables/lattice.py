@@ -44,7 +44,7 @@ PRIOR_SD, PRIOR_SHARE = 1.5, 0.25
 # Probes of traces.
 N_PROBES = 8
 # Least and greatest noise, in units of the variance of y, and of the outputscale.
-LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-7, 1e4, 1e-6
+LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-6, 1e4, 1e-6
 # Longest lengthscale in sides of the box, beyond which a kernel is a constant and a trend.
 LONGEST = 4.0
 # Share of the band, or of the period, by which lengthscales may outgrow a lattice.
@@ -243,7 +243,7 @@ class LatticeFitter:
 
     def _departure(self, hyper: Hyperparameters, box: PlaceBox) -> tuple[FloatArray, FloatArray]:
         """Departures of (log v, log l, log s) from the prior's means, and its precisions."""
-        lengths = np.log(hyper.lengthscale / (PRIOR_SHARE * _sides(box)))
+        lengths = np.log(hyper.lengthscale / (PRIOR_SHARE * scales_of(box)))
         if self.shared:
             lengths = lengths.mean(keepdims=True)
         gaps = np.concatenate([[np.log(hyper.outputscale)], lengths, [0.0]])
@@ -260,14 +260,14 @@ class LatticeFitter:
         """Which of (log v, log l, log s) move: not known ones, or ones pushed beyond a limit."""
         hyper = prior.hyperparameters
         free = np.ones(len(gradient), dtype=bool)
-        scale = _shared(hyper.lengthscale / _sides(box), self.shared)
+        scale = _shared(hyper.lengthscale / scales_of(box), self.shared)
         free[1:-1] = (scale < LONGEST) | (gradient[1:-1] < 0)
         free[0] = hyper.outputscale > LEAST_SCALE or gradient[0] > 0
         free[-1] = self.known_noise is None and (hyper.noise > LEAST_NOISE or gradient[-1] > 0)
         return free
 
     def _moved(self, hyper: Hyperparameters, change: FloatArray, box: PlaceBox) -> Hyperparameters:
-        most = LONGEST * _sides(box)
+        most = LONGEST * scales_of(box)
         moved = hyper.lengthscale * np.exp(np.broadcast_to(change[1:-1], hyper.lengthscale.shape))
         shrink = float(np.min(most / np.maximum(moved, most))) if self.shared else 1.0
         noise = hyper.noise * float(np.exp(change[-1]))
@@ -291,7 +291,7 @@ class LatticeFitter:
         Distances are in sides of the box where columns have a lengthscale each, otherwise in units
         of the longest side.
         """
-        sides = _sides(box)
+        sides = scales_of(box)
         scale = np.full(len(sides), sides.max()) if self.shared else sides
         where, values = variogram_bins(
             rows.points / scale, rows.targets, np.random.default_rng([self.seed, 2])
@@ -344,9 +344,11 @@ def variogram_bins(
     return np.array(where), np.array(values)
 
 
-def _sides(box: PlaceBox) -> FloatArray:
+def scales_of(box: PlaceBox) -> FloatArray:
+    """Sides (d,) of a box; of a column that is constant, the longest one, or one."""
     sides = box.sides
-    return np.where(sides > 0, sides, max(float(sides.max()), 1e-300))
+    longest = float(sides.max())
+    return np.where(sides > 0, sides, longest if longest > 0 else 1.0)
 
 
 def _shared(values: FloatArray, shared: bool) -> FloatArray:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
+    from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder

@@ -33,6 +33,7 @@ FLOORS = [
         "inference/dense",
         "inference/neighbours",
         "inference/nodes",
+        "inference/lattice",
         "inference/fields",
         "inference/sites",
     ],

@@ -18,6 +18,7 @@ from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.krige import KrigeOptions, krige
 from coupledgp.cli.commands.predict import PredictOptions, predict
 from coupledgp.cli.commands.report import ReportOptions, report
 from coupledgp.cli.readers.files import pipes_kept
@@ -97,6 +98,20 @@ Examples:
   coupledgp interpolate roads.csv --values speeds.parquet --time-column t --value-column mph -o
 law.parquet --forecast 1h --leave-one-sensor-out loso.csv --report traffic.html
 """
+KRIGE_HELP = """Krige values at places on a grid, with all rows.
+
+--places names one to three columns of numbers. The kernel, its lengthscales and the noise come from
+the rows: a million of them in two columns take about a minute. The grid covers the box of the rows.
+
+OUT is NetCDF (.nc) or a table of the places with mean and std. --model keeps the model, to predict
+other places and to report on it.
+
+Examples:
+
+  coupledgp krige wells.csv -t depth --places east,north --grid 500x300 -o depth.nc
+
+  coupledgp krige soil.parquet -t ph --places x,y --trend linear -o ph.csv --model ph.model
+"""
 REPORT_HELP = """Write one page on how good a saved model's posterior is.
 
 MODEL must hold its training rows (fit --include-data). DATA are test rows with the target, or nodes
@@ -171,6 +186,7 @@ app.command("predict", help=_paragraphs(PREDICT_HELP))(command(predict, PredictO
 app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(
     command(interpolate, InterpolateOptions)
 )
+app.command("krige", help=_paragraphs(KRIGE_HELP))(command(krige, KrigeOptions))
 app.command("report", help=_paragraphs(REPORT_HELP))(command(report, ReportOptions))
 app.command("audit", help=_paragraphs(AUDIT_HELP))(command(audit, AuditOptions))
 app.command("demo", help=_paragraphs(DEMO_HELP))(command(demo, DemoOptions))

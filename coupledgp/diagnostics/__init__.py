@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
+    from coupledgp.diagnostics.variograms import Variogram as Variogram
+    from coupledgp.diagnostics.variograms import variogram as variogram
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.neighbour_residuals import (
         ResidualCorrelation as ResidualCorrelation,

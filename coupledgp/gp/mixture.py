@@ -18,6 +18,7 @@ from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparamet
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.kernel_prior import KernelGP
+from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
@@ -57,13 +58,14 @@ SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
 Process = TypeVar("Process", bound=GaussianProcess)
-Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP | NodeGP
+Member: TypeAlias = WeightSpaceGP | ExactGP | LatticeGP | LocalGP | PreciseFieldGP | NodeGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
     kind.__name__: kind
     for kind in (
         WeightSpaceGP,
         ExactGP,
+        LatticeGP,
         LocalGP,
         ExactAdditiveGP,
         KernelGP,

@@ -144,6 +144,8 @@ def solve_columns(
     tolerance: float | FloatArray = 1e-6,
     max_iterations: int = 5000,
     report: Progress = silent,
+    *,
+    in_norm_of_preconditioner: bool = False,
 ) -> FloatArray:
     """Solve `A X = B` to a relative residual of the recurrence, in double precision.
 
@@ -176,7 +178,7 @@ def solve_columns(
         torch.as_tensor(np.ascontiguousarray(B / scale)),
         torch.tensor(tolerances),
         max_iterations,
-        in_norm_of_preconditioner=False,
+        in_norm_of_preconditioner=in_norm_of_preconditioner,
         inner=ordered_inner,
         report=report,
     )

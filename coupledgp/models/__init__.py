@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coupledgp.models.kernel_regression import (
         KernelRegressionRegressor as KernelRegressionRegressor,
     )
+    from coupledgp.models.lattice import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor

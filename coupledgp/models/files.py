@@ -21,6 +21,7 @@ from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
+from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
@@ -31,7 +32,8 @@ from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
     kind.__name__: kind
     for kind in (
-        GPClassifier, GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
+        GPClassifier, GPRegressor, LatticeGPRegressor, LocalGPRegressor,
+        SparseSpectrumGPRegressor, ExactGPRegressor,
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
         GraphGPClassifier, FieldGPClassifier,
     )

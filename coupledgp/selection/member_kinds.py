@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
 from coupledgp.ground.progress import Progress
@@ -67,6 +68,15 @@ class LeftOutScores(NamedTuple):
         means = np.einsum("qb,qbk->bk", parts, np.array([one.means for one in scores]))
         variances = (parts * np.array([one.variances for one in scores])).sum(axis=0)
         return cls(mixed, means, variances)
+
+    @classmethod
+    def of_law(cls, law: LeftOut, task: MemberTask) -> LeftOutScores:
+        """Scores of all rows of a task by their law, each given all others, in units of y."""
+        units = task.train.units
+        variance = law.variances[0, :, :1] / units.scale[0] ** 2
+        means = units.normalized(law.means[0])
+        densities = gaussian_log_density(task.targets, means, variance)
+        return cls(densities, means, variance[:, 0])
 
     @classmethod
     def held_out(cls, process: NormalizedProcess, task: MemberTask, noise: float) -> LeftOutScores:

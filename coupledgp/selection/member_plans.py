@@ -9,6 +9,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.expression_members import additive_members
+from coupledgp.selection.lattice_members import LatticeMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
 from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
@@ -25,6 +26,7 @@ KINDS: dict[str, MemberKind] = {
         FeatureMembers(),
         LocalMembers(),
         HybridMembers(),
+        LatticeMembers(),
         AdditiveLocalMembers(),
         AdditiveFeatureMembers(),
         TreeMembers(),

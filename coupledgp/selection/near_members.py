@@ -8,7 +8,6 @@ import numpy as np
 
 from coupledgp.gp.local import LocalGP
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.search.tables.local import (
     FITTING_ROUNDS,
     LOCAL_ROUNDS,
@@ -37,18 +36,9 @@ class NearModel(PartsModel):
 
     def left_out(self, task: MemberTask) -> LeftOutScores:
         if task.held is None:
-            return self._left_out_in_turn(task)
+            process = self.process(task.train, task.normalize)
+            return LeftOutScores.of_law(process.left_out(np.arange(len(task.train.data))), task)
         return LeftOutScores.held_out(self.process(task.train, task.normalize), task, self.noise)
-
-    def _left_out_in_turn(self, task: MemberTask) -> LeftOutScores:
-        """Scores of all rows, each given all others."""
-        units = task.train.units
-        process = self.process(task.train, task.normalize)
-        law = process.left_out(np.arange(len(task.train.data)))
-        variance = law.variances[0, :, :1] / units.scale[0] ** 2
-        means = units.normalized(law.means[0])
-        densities = gaussian_log_density(task.targets, means, variance)
-        return LeftOutScores(densities, means, variance[:, 0])
 
 
 class NearMembers(MemberKind):

@@ -15,9 +15,10 @@ ESTIMATORS = [
     cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16, random_state=0),
     cgp.ExactGPRegressor(n_restarts=0, random_state=0),
     cgp.LocalGPRegressor("matern-3/2", 4, n_neighbors=4, random_state=0),
+    cgp.LatticeGPRegressor("gaussian", [0], random_state=0),
     cgp.GPRegressor("sparse-spectrum", n_frequencies=4, random_state=0, missing="raise"),
 ]
-NAMES = ["fourier", "laplace", "exact", "local", "chosen"]
+NAMES = ["fourier", "laplace", "exact", "local", "lattice", "chosen"]
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +30,11 @@ def _small_searches(monkeypatch):
 def has_kept_hyperparameters(estimator, check):
     """Whether weights of rows can be compared with repeated rows, which needs kept scales.
 
-    Local models always search for all of theirs; their weights are tested in `tests/inference`.
+    Local models search for all of theirs, and so do those on lattices; their weights are tested in
+    `tests/inference`.
     """
     is_comparison = check.func is check_sample_weight_equivalence_on_dense_data
-    return not is_comparison or "ard" in estimator.get_params()
+    return not is_comparison or "fixed" in estimator.get_params()
 
 
 CHECKS = [
@@ -45,9 +47,7 @@ CHECKS = [
 N_CHECKS = 60
 
 
-@pytest.mark.parametrize(
-    "estimator", ESTIMATORS, ids=["fourier", "laplace", "exact", "local", "chosen"]
-)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=NAMES)
 def test_number_of_checks(estimator):
     assert len(list(estimator_checks_generator(estimator))) == N_CHECKS
 

@@ -24,11 +24,13 @@ RENEWED = {
     "lengthscale_names_",
     "n_features_in_", "feature_names_in_", "encoding_", "features_", "n_frequencies_", "kernel_",
     "kernels_", "operator_", "members_", "member_weights_", "weights_", "n_walks_", "plan_",
-    "truncation_", "first_process_", "method_", "method_reason_", "component_models_",
+    "truncation_", "n_waves_", "left_out_share_", "std_error_", "first_process_", "method_",
+    "method_reason_", "component_models_",
 }  # fmt: skip
 OF_THE_SEARCH = {
     "n_evaluations_", "n_iter_", "converged_", "search_", "n_rounds_", "steps_",
     "n_effective_draws_", "choice_", "noise_choice_", "forecast_", "proposal_", "walker_spread_",
+    "probe_error_",
 }  # fmt: skip
 # Compared by what they hold, which other entries of the table name.
 CONTAINERS = {"process_", "first_process_", "fitted_", "members_", "component_models_"}
@@ -115,6 +117,10 @@ CASES = {
         X, np.exp(y),
     ),
     "local": Case(lambda: cgp.LocalGPRegressor(n_frequencies=4, n_neighbors=29, **table), X, y),
+    "lattice": Case(
+        lambda: cgp.LatticeGPRegressor("gaussian", **table), X, y,
+        lambda model: cgp.LatticeGPRegressor("gaussian", **kept(model)).fit(X, y),
+    ),
     "automatic": Case(lambda: cgp.GPRegressor("exact", n_frequencies=8, **table), X, y),
     "walks": Case(
         lambda: cgp.GraphGPRegressor(GRAPH, "heat", n_walks=8, method="walks", random_state=0),

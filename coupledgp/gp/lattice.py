@@ -1,0 +1,608 @@
+"""A Gaussian process of few columns by features on a lattice of frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
+from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
+from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.kernel_prior import KernelPrior
+from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    Problem,
+    Want,
+    training_data,
+)
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.units import Units, safe_scale
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior, log_evidence
+from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, kernel_reach
+from coupledgp.inference.lattice.posterior import (
+    DRAW_TOLERANCE,
+    MEAN_TOLERANCE,
+    LatticePosterior,
+    boxed,
+    exact_draws,
+    values_at,
+)
+from coupledgp.inference.lattice.sums import LatticeSums
+from coupledgp.inference.lattice.system import LatticeSystem
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.kernels.row_covariance import RowColumns
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.linalg.rounding import warn_if_imprecise
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.spectra import Spectrum
+
+# Draws of the deviation by which variances are known where the block does not hold all waves.
+N_DRAWS = 32
+# Columns of noise whose sums over the rows are made at once.
+NOISE_COLUMNS = 8
+# Parts of a reach beyond the box from which, and up to which, answers return to the prior.
+FADING, FADED = 0.25, 0.5
+PROBES_FOR_EVIDENCE = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatticeGP(NormalizedProcess):
+    """A stationary kernel of one to three columns on a lattice, with a linear trend, given data.
+
+    One pass over n rows, then solves that do not depend on n; means and variances at any number of
+    points by one transform. `coupledgp.inference.lattice` has the formulas.
+
+    Attributes
+    ----------
+    lattice_prior : LatticePrior
+        Kernel, hyperparameters and lattice; lengthscales are those of the places.
+    trend : TrendColumns
+        Places and trend columns among the columns of a row.
+    box : PlaceBox
+        The box of the rows' places.
+    units : Units
+        Units of y.
+    normalize : bool
+        Whether the units follow the data when rows are added.
+    offset : FloatArray (k,)
+        What targets were less by when the sums were made, units of y.
+    sums : LatticeSums
+        Sums over rows.
+    posterior : LatticePosterior
+        Moments of the posterior, normalised units.
+    seed : int
+        Of draws by which variances are known.
+    rows : Data or None
+        Observations; None if they were not kept.
+    """
+
+    lattice_prior: LatticePrior
+    trend: TrendColumns
+    box: PlaceBox
+    units: Units
+    normalize: bool
+    offset: FloatArray
+    sums: LatticeSums
+    posterior: LatticePosterior
+    seed: int
+    rows: Data | None
+
+    @classmethod
+    def given(
+        cls,
+        spectrum: Spectrum,
+        hyperparameters: Hyperparameters,
+        trend: TrendColumns,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        *,
+        seed: int = 0,
+        n_draws: int = N_DRAWS,
+        made: tuple[Lattice, LatticeSums] | None = None,
+        report: Progress = silent,
+    ) -> LatticeGP:
+        """Condition on data.
+
+        Parameters
+        ----------
+        spectrum, hyperparameters
+            Kernel, lengthscales (d,) of the places, and variances in normalised units.
+        trend
+            Places and trend columns.
+        data, units, normalize
+            Observations, their units, and whether units follow further data.
+        seed, n_draws
+            Of the draws by which variances are known where waves are many.
+        made
+            A lattice and sums on it of targets less the offset of the units, units of y. None: they
+            are made.
+        report
+            Called with a line of progress.
+
+        Raises
+        ------
+        NumericalError
+            The equations of the weights are not solved to working precision.
+        """
+        points = data.points[:, trend.places]
+        box = PlaceBox.of(points)
+        offset = units.offset
+        if made is None:
+            counted = len(data) if data.weights is None else data.weights.n_counted
+            signal = hyperparameters.outputscale / hyperparameters.noise
+            lattice = Lattice.for_kernel(
+                spectrum, hyperparameters.lengthscale, signal, box, float(counted)
+            )
+            made = (
+                lattice,
+                LatticeSums.of(
+                    lattice,
+                    points,
+                    data.targets - offset,
+                    trend.standardised(data.points),
+                    data.weights,
+                ),
+            )
+        lattice, sums = made
+        prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
+        return cls.of(
+            prior, trend, box, units, normalize, offset, sums, seed, n_draws, data, report=report
+        )
+
+    @classmethod
+    def of(
+        cls,
+        prior: LatticePrior,
+        trend: TrendColumns,
+        box: PlaceBox,
+        units: Units,
+        normalize: bool,
+        offset: FloatArray,
+        sums: LatticeSums,
+        seed: int,
+        n_draws: int,
+        rows: Data,
+        *,
+        keep_rows: bool = True,
+        report: Progress = silent,
+    ) -> LatticeGP:
+        """Compute the posterior from the sums; draws, where they are needed, see the rows."""
+        system = _system(prior, units, offset, sums)
+        rng = np.random.default_rng([seed, 3])
+        report("posterior")
+
+        def noise_sums(n: int) -> FloatArray:
+            return sums_of_noise(prior.lattice, trend, rows, n, rng)
+
+        posterior = LatticePosterior.of(system, noise_sums, n_draws, rng, report)
+        found = cls(
+            prior, trend, box, units, normalize, offset, sums, posterior, seed,
+            rows if keep_rows else None,
+        )  # fmt: skip
+        found.__dict__["system"] = system
+        found._warn_if_imprecise()
+        return found
+
+    def _warn_if_imprecise(self) -> None:
+        noise, system = self.lattice_prior.noise, self.system
+        largest = float(np.square(self.lattice_prior.loadings).max()) * system.count
+        error = float(np.finfo(np.float64).eps) * largest / noise
+        error *= float(np.sqrt(np.abs(np.diag(system.sums.products)).max() / noise))
+        warn_if_imprecise(error, f"noise: {noise:.1g} of the variance of y", "raise the noise")
+
+    @cached_property
+    def system(self) -> LatticeSystem:
+        """Equations of the whitened weights."""
+        return _system(self.lattice_prior, self.units, self.offset, self.sums)
+
+    @property
+    def data(self) -> Data:
+        return training_data(self.rows)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of frequencies."""
+        return self.lattice_prior.lattice
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Hyperparameters; the lengthscale of a column that is no place is infinite."""
+        own = self.lattice_prior.hyperparameters
+        lengthscale = np.full(len(self.trend.center), np.inf)
+        lengthscale[self.trend.places] = own.lengthscale
+        return replace(own, lengthscale=lengthscale)
+
+    @property
+    def noise(self) -> Likelihood:
+        return Gaussian(self.lattice_prior.hyperparameters.noise)
+
+    @property
+    def is_rough(self) -> bool:
+        smoothness = self.lattice_prior.spectrum.smoothness
+        return smoothness is not None and smoothness <= 1
+
+    @property
+    def n_waves(self) -> int:
+        """Number of waves of the lattice."""
+        return self.lattice.n_waves
+
+    @property
+    def left_out_share(self) -> float:
+        """Share of the prior variance in waves beyond the lattice, taken for white noise."""
+        own = self.lattice_prior
+        return own.left_out_variance / own.hyperparameters.outputscale
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        found = []
+        if self.posterior.relative_error:
+            found.append(
+                f"Standard deviations of f come from {self.posterior.draws.shape[1]} draws, with a "
+                f"relative error of {self.posterior.relative_error:.0%}."
+            )
+        if self.lattice_prior.left_out_variance > 0.5 * self.lattice_prior.hyperparameters.noise:
+            found.append(
+                f"Waves beyond the lattice hold {self.left_out_share:.1%} of the variance: the "
+                "kernel is rough for this many rows, and LocalGPRegressor may do better."
+            )
+        return tuple(found)
+
+    @cached_property
+    def _evidence(self) -> tuple[float, float]:
+        rng = np.random.default_rng([self.seed, 4])
+        value, error = log_evidence(self.system, self.posterior.mean, PROBES_FOR_EVIDENCE, rng)
+        return value - self.units.log_jacobian(self.sums.n_counted), error
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of y; an estimate where the block does not hold all waves."""
+        return self._evidence[0]
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Standard error of the log evidence, nats."""
+        return self._evidence[1]
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        own, trend, kept = self._placed(points)
+        weights = self._loadings * self.posterior.mean
+        mean = self._faded(weights, own, trend, kept)
+        if want == "mean":
+            return mean, None
+        variance = self._variance(own, trend, kept)
+        if want == "variance":
+            return mean, variance
+        loaded = self._loaded_features(own, trend, kept)
+        covariance = self.lattice_prior.noise * loaded.T @ self._solved(loaded, report)
+        covariance = 0.5 * (covariance + covariance.T)
+        covariance[np.diag_indices_from(covariance)] = variance
+        return mean, covariance
+
+    def _variance(self, own: FloatArray, trend: FloatArray, kept: FloatArray) -> FloatArray:
+        prior, none = self.lattice_prior, np.zeros((len(own), 0))
+        waves = self.posterior.variances(self.lattice, own, none)
+        left_out = prior.left_out_variance
+        whole = prior.hyperparameters.outputscale - left_out
+        found = kept**2 * waves + (1 - kept**2) * whole + left_out
+        if trend.shape[1]:
+            beside = self.lattice.waves.forward(own, self.posterior.cross)
+            found += 2 * kept * (trend * beside).sum(axis=1)
+            found += np.einsum("ip,pq,iq->i", trend, self.posterior.trend_covariance, trend)
+        return np.maximum(found, left_out)
+
+    @property
+    def _loadings(self) -> FloatArray:
+        return self.lattice_prior.loadings[:, None]
+
+    def _placed(self, points: Points) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Places (p, d) in units of the period, trend columns, and shares of waves that are kept.
+
+        Beyond the box waves fade, since those of the rows come again one period further.
+        """
+        places = points[:, self.trend.places]
+        reach = self.lattice_prior.hyperparameters.lengthscale
+        reach = kernel_reach(self.lattice_prior.spectrum) * reach
+        beyond = np.maximum(self.box.low - places, places - self.box.high) / reach
+        far = np.clip((beyond.max(axis=1) - FADING) / (FADED - FADING), 0.0, 1.0)
+        kept = np.square(np.cos(0.5 * np.pi * far))
+        kept[far >= 1] = 0.0
+        # Where nothing is kept any place serves; far ones would lose their digits.
+        own = np.where(kept[:, None] > 0, places, self.box.center)
+        return self.lattice.relative(own), self.trend.standardised(points), kept
+
+    def _faded(
+        self, weights: FloatArray, own: FloatArray, trend: FloatArray, kept: FloatArray
+    ) -> FloatArray:
+        """Values (p, c) at places of functions with weights (M + p, c)."""
+        none = np.zeros((len(own), 0))
+        waves = values_at(self.lattice, weights[: self.n_waves], own, none)
+        return kept[:, None] * waves + trend @ weights[self.n_waves :]
+
+    def _loaded_features(self, own: FloatArray, trend: FloatArray, kept: FloatArray) -> FloatArray:
+        """Features times prior deviations (M + p, p) at places.
+
+        Raises
+        ------
+        MemoryLimitError
+            They do not fit into memory.
+        """
+        check_memory(
+            3.0 * 8 * len(own) * len(self._loadings), "the joint law of all points",
+            "ask for fewer points at once, or for draws",
+        )  # fmt: skip
+        waves = kept[:, None] * self.lattice.features(own)
+        return self._loadings * np.hstack([waves, trend]).T
+
+    def _solved(self, loaded: FloatArray, report: Progress = silent) -> FloatArray:
+        return self.system.solve(loaded, MEAN_TOLERANCE, report)
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        own, trend, kept = self._placed(points)
+        drawn = self._drawn_weights(n_samples, rng, report)
+        values = self._faded(drawn, own, trend, kept)
+        lost = (1 - kept**2) * self.lattice_prior.hyperparameters.outputscale
+        lost += kept**2 * self.lattice_prior.left_out_variance
+        values += np.sqrt(lost)[:, None] * rng.standard_normal(values.shape)
+        return values.reshape(len(points), self.units.n_outputs, n_samples)
+
+    def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
+        """Functions by draws of the weights, without the waves beyond the lattice."""
+        weights = self._drawn_weights(n_functions, rng)
+
+        def values(points: Points, weights: FloatArray) -> FloatArray:
+            return self._faded(weights, *self._placed(points))
+
+        return WeightFunctions(values, weights, self.units, n_functions)
+
+    def _drawn_weights(
+        self, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """Draws (M + p, k n_samples) of the weights times prior deviations."""
+        n_outputs, system = self.units.n_outputs, self.system
+        normals = rng.standard_normal((system.n_weights, n_outputs * n_samples))
+        if system.is_dense:
+            deviations = exact_draws(system, normals)
+        else:
+            noise = sums_of_noise(self.lattice, self.trend, self.data, normals.shape[1], rng)
+            s = system.noise
+            right = s * normals + np.sqrt(s) * self._loadings * noise
+            deviations = system.solve(right, DRAW_TOLERANCE, report)
+        mean = np.repeat(self.posterior.mean, n_samples, axis=1)
+        return self._loadings * (mean + deviations)
+
+    def block_law(self, centres: Points, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means (p, k) and variances (p, k) of averages of f over boxes, units of y.
+
+        Each wave has the mean `prod_a sinc(h_a j_a e_a)` of itself over a box of sides e, so that
+        averages cost what points cost.
+
+        Parameters
+        ----------
+        centres
+            Centres (p, D) of the boxes; other columns are constant in a box.
+        sides
+            Sides (d,) in the order of the places, units of the columns.
+        """
+        own, trend, kept = self._placed(centres)
+        n, lattice = self.n_waves, self.lattice
+        weights = self._loadings * self.posterior.mean
+        shrunk = boxed(lattice.coefficients(weights[:n]), lattice, sides, lattice.halves)
+        mean = kept[:, None] * lattice.waves.forward(own, shrunk) + trend @ weights[n:]
+        averaged = self._averaged(sides)
+        variance = averaged._variance(own, trend, kept)
+        return self.units.mean(mean), self.units.spread(variance)
+
+    def _averaged(self, sides: FloatArray) -> LatticeGP:
+        """The process with waves averaged over boxes: the same posterior of smaller amplitudes."""
+        lattice, n = self.lattice, self.n_waves
+        steps = sides * lattice.steps
+        at_pairs = np.prod(np.sinc(lattice.pairs * steps), axis=1)
+        factor = lattice.of_pairs(at_pairs, np.array(1.0))
+        loadings = self.lattice_prior.loadings.copy()
+        loadings[:n] *= factor
+        posterior = self.posterior.loaded(self.system, loadings)
+        own = self.lattice_prior.hyperparameters
+        # The average's own prior variance; waves beyond the lattice average out.
+        held = float(np.square(loadings[:n]).sum())
+        prior = replace(self.lattice_prior, hyperparameters=replace(own, outputscale=held))
+        prior.__dict__["loadings"] = loadings
+        return replace(self, lattice_prior=prior, posterior=posterior)
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        return self._dense_prior().covariance(points, points)
+
+    def inverse_covariance(self) -> LatticeInverse:
+        """Inverse covariance of the observations: a transform, and a solve for each in a group."""
+        return LatticeInverse(self)
+
+    def left_out_densities(self, rows: IntArray) -> FloatArray:
+        """Log densities (m,), nats, of observations, each given all others."""
+        law = self.left_out(np.arange(len(self.data)), rows)
+        gaps = np.square(self.data.targets[rows] - law.mean) / law.variance
+        return np.asarray(-0.5 * (gaps + np.log(2 * np.pi * law.variance)).sum(axis=1))
+
+    def _dense_prior(self) -> DensePrior:
+        """The prior by covariances: the kernel itself, and the trend's."""
+        own, trend = self.lattice_prior.hyperparameters, self.trend
+        if not len(trend.columns):
+            return StationaryPrior(self.lattice_prior.spectrum, own)
+        names = [f"x{j}" for j in range(len(trend.center))]
+        on = ", ".join(f'"{names[j]}"' for j in trend.places)
+        linear = ", ".join(f'"{names[j]}"' for j in trend.columns)
+        kernel = parse_kernel(f"{self.lattice_prior.spectrum}[{on}] + linear[{linear}]")
+        columns = RowColumns.plain(names)
+        lengthscale = own.lengthscale / trend.scale[trend.places]
+        vector = np.log(
+            np.concatenate([[own.noise, own.outputscale], lengthscale, [TREND_VARIANCE]])
+        )
+        return KernelPrior(kernel, vector, columns, trend.center, trend.scale)
+
+    def exact(self) -> ExactGP:
+        found: ExactGP = self._dense_prior().given(self.data, self.units, self.normalize)
+        return found
+
+    def exact_problem(self) -> Problem:
+        return self._dense_prior().problem(self.data, self.units)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> LatticeGP:
+        units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
+        own = self.lattice_prior
+        n_draws = self.posterior.draws.shape[1] or N_DRAWS
+        return LatticeGP.given(
+            own.spectrum, own.hyperparameters, self.trend, data, units, self.normalize,
+            seed=self.seed, n_draws=n_draws,
+        )  # fmt: skip
+
+    def updated(self, data: Data) -> LatticeGP:
+        """Return the process given further data: one pass over these, then solves.
+
+        Raises
+        ------
+        InvalidInputError
+            The places lie too far beyond the box of the others, whose rows were not kept.
+        """
+        places = data.points[:, self.trend.places]
+        box = self.box.joined(PlaceBox.of(places))
+        both = None if self.rows is None else self.rows.followed_by(data)
+        own = self.lattice_prior
+        reach = kernel_reach(own.spectrum) * own.hyperparameters.lengthscale
+        if (box.sides + reach > 1 / self.lattice.steps).any():
+            if both is None:
+                raise InvalidInputError(
+                    "X: expected places near the box of the rows of the fit, which were not kept, "
+                    f"from {self.box.low} to {self.box.high}, got some from {box.low} to "
+                    f"{box.high}; fit again with all rows"
+                )
+            return self.conditioned(both, renormalize=self.normalize)
+        sums = self.sums.merge(_sums(self.lattice, self.trend, data, self.offset))
+        units = self._units_of(sums) if self.normalize else self.units
+        n_draws = self.posterior.draws.shape[1] or N_DRAWS
+        if both is None and not self.system.is_dense:
+            raise InvalidInputError(
+                "partial_fit: expected a model with its rows, from which standard deviations on "
+                f"{self.n_waves} waves are drawn; fit with keep_rows=True"
+            )
+        return LatticeGP.of(
+            own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws,
+            data if both is None else both, keep_rows=both is not None,
+        )  # fmt: skip
+
+    def _units_of(self, sums: LatticeSums) -> Units:
+        """Units of all targets, from the sums."""
+        mean, std = sums.moments(self.units.n_outputs)
+        return Units(
+            self.offset + mean,
+            safe_scale(std, self.offset + mean - std, self.offset + mean + std, sums.n_counted),
+        )
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> LatticeGP:
+        """Refuse, since the frequencies of a lattice are not drawn."""
+        raise InvalidInputError(
+            "model: expected one with frequencies to draw again, got one on a lattice"
+        )
+
+    def without_data(self) -> LatticeGP:
+        """The process without its rows."""
+        return replace(self, rows=None)
+
+    def state(self) -> tuple[Header, Arrays]:
+        return lattice_state(self)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> LatticeGP:
+        """Put the process of `state` together again."""
+        return cls(**lattice_from_state(header, arrays))
+
+
+def _system(
+    prior: LatticePrior, units: Units, offset: FloatArray, sums: LatticeSums
+) -> LatticeSystem:
+    normalised = sums.shifted(units.offset - offset, 1 / units.scale)
+    return prior.system(normalised, units.n_outputs)
+
+
+def _sums(lattice: Lattice, trend: TrendColumns, data: Data, offset: FloatArray) -> LatticeSums:
+    """Sums over rows of targets less an offset (k,)."""
+    places, columns = data.points[:, trend.places], trend.standardised(data.points)
+    return LatticeSums.of(lattice, places, data.targets - offset, columns, data.weights)
+
+
+def sums_of_noise(
+    lattice: Lattice, trend: TrendColumns, rows: Data, n_draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Sums (M + p, P) of waves and trend columns over rows of noise of variance `c / r`."""
+    points = lattice.relative(rows.points[:, trend.places])
+    columns = trend.standardised(rows.points)
+    weights = rows.weights
+    root = None if weights is None else np.sqrt(weights.counts / weights.noise)[:, None]
+    parts = []
+    for start in range(0, n_draws, NOISE_COLUMNS):
+        noise = rng.standard_normal((len(points), min(NOISE_COLUMNS, n_draws - start)))
+        noise = noise if root is None else root * noise
+        waves = lattice.vectors(lattice.waves.adjoint(points, noise))
+        parts.append(np.vstack([waves, columns.T @ noise]))
+    return np.hstack(parts)
+
+
+class LatticeInverse(InverseCovariance):
+    """`C^-1 = R^-1 / s - R^-1 F D A^-1 D F' R^-1 / s` of the observations.
+
+    Its diagonal follows from the variances of f at the rows; blocks take a solve for each row.
+    """
+
+    # Most rows of all blocks together.
+    most_solves: ClassVar[int] = 4000
+
+    def __init__(self, process: LatticeGP) -> None:
+        self.process, data = process, process.data
+        self.noise = process.lattice_prior.noise
+        count = len(data)
+        relative = data.relative_noise
+        self.relative = np.ones(count) if relative is None else relative
+        mean, _ = process.latent_law(data.points, "mean")
+        errors = process.units.normalized(data.targets) - mean
+        self.residuals = errors / (self.noise * self.relative[:, None])
+        self.most_rows = min(count, 1000)
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        own = self.process
+        placed = own._placed(own.data.points[rows])
+        variance = own._variance(*placed) - own.lattice_prior.left_out_variance
+        relative = self.relative[rows]
+        left = 1 - variance / (self.noise * relative)
+        # An observation that nothing else informs: one minus its leverage may round to zero.
+        kept = np.maximum(left, 1e-3 if own.posterior.relative_error else np.finfo(float).eps)
+        return np.asarray(kept / (self.noise * relative))
+
+    def serves(self, groups: list[IntArray]) -> bool:
+        larger = sum(group.size for group in groups if group.size > 1)
+        return self.process.system.is_dense or larger <= self.most_solves
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        own = self.process
+        for group in groups:
+            loaded = own._loaded_features(*own._placed(own.data.points[group]))
+            hat = loaded.T @ own._solved(loaded)
+            relative = self.relative[group]
+            block = -hat / np.multiply.outer(relative, relative)
+            block[np.diag_indices_from(block)] += 1 / relative
+            yield block / self.noise

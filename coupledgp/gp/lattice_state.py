@@ -1,0 +1,140 @@
+"""A process on a lattice as values and arrays of a model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from coupledgp.errors import ModelFileError
+from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.state import (
+    data_arrays,
+    data_from,
+    hyperparameters_from,
+    hyperparameters_state,
+    text_of,
+    units_from,
+)
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.inference.lattice.evidence import LatticePrior
+from coupledgp.inference.lattice.lattice import MOST_AXES, Complex, Lattice, PlaceBox
+from coupledgp.inference.lattice.posterior import LatticePosterior
+from coupledgp.inference.lattice.spreading import half_shape
+from coupledgp.inference.lattice.sums import LatticeSums
+from coupledgp.spectra import parse_spectrum
+
+# Largest half-width of a lattice in a file.
+MOST_HALF = 2**24
+# Arrays of complex numbers, which a file holds as pairs of numbers.
+COMPLEX = ("waves", "cross", "spread", "trend_cross")
+
+
+def lattice_state(process: Any) -> tuple[Header, Arrays]:
+    """Header and arrays of a process, its rows included where it keeps them."""
+    own, trend, lattice = process.lattice_prior, process.trend, process.lattice
+    header, arrays = hyperparameters_state(own.hyperparameters)
+    posterior, sums = process.posterior, process.sums
+    arrays |= {
+        "y_mean": process.units.offset, "y_scale": process.units.scale,
+        "offset": process.offset,
+        "lattice.center": lattice.center, "lattice.steps": lattice.steps,
+        "lattice.halves": lattice.halves,
+        "box.low": process.box.low, "box.high": process.box.high, "box.core": process.box.core,
+        "trend.places": trend.places, "trend.center": trend.center, "trend.scale": trend.scale,
+        "products": sums.products, "mean": posterior.mean, "draws": posterior.draws,
+        "trend_covariance": posterior.trend_covariance,
+        "waves": _pairs(sums.waves), "cross": _pairs(sums.cross),
+        "spread": _pairs(posterior.spread), "trend_cross": _pairs(posterior.cross),
+    }  # fmt: skip
+    if process.rows is not None:
+        arrays |= data_arrays(process.rows)
+    header |= {
+        "process": type(process).__name__,
+        "kernel": text_of(own.spectrum, "kernel"),
+        "trend_is_linear": trend.is_linear,
+        "normalize": process.normalize,
+        "n_counted": sums.n_counted,
+        "log_noise": sums.log_noise,
+        "seed": process.seed,
+        "scalars": {},
+    }
+    return header, arrays
+
+
+def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
+    """Fields of the process that `lattice_state` wrote.
+
+    Raises
+    ------
+    ModelFileError
+        An entry is missing, or not what a saved process has.
+    """
+    entries = Entries(header, arrays)
+    hyperparameters = hyperparameters_from(entries)
+    dim = entries.sizes["d"]
+    if not 1 <= dim <= MOST_AXES:
+        raise ModelFileError(f"lattice: expected one to {MOST_AXES} places, got {dim}")
+    lattice = Lattice(
+        entries.floats("lattice.center", "d").numpy(),
+        entries.scales("lattice.steps", "d").numpy(),
+        entries.integers("lattice.halves", "d", low=1, high=MOST_HALF).numpy().astype(np.int64),
+    )
+    box = PlaceBox(
+        *(entries.floats(f"box.{name}", "d").numpy() for name in ("low", "high", "core"))
+    )
+    center = entries.floats("trend.center", "D").numpy()
+    places = entries.integers("trend.places", "d", low=0, high=len(center) - 1).numpy()
+    if len(np.unique(places)) != dim:
+        raise ModelFileError(f"trend.places: expected {dim} different columns, got {places}")
+    trend = TrendColumns(
+        places.astype(np.int64), entries.flag("trend_is_linear"), center,
+        entries.scales("trend.scale", "D").numpy(),
+    )  # fmt: skip
+    units = units_from(entries)
+    k, p, n = units.n_outputs, len(trend.columns), lattice.n_waves
+    if "mean" in arrays and len(arrays["mean"]) != n + p:
+        raise ModelFileError(f"mean: expected {n + p} weights, got {len(arrays['mean'])}")
+    own, twice = half_shape(lattice.halves), half_shape(2 * lattice.halves)
+    sums = LatticeSums(
+        _complex(entries, "waves", twice),
+        _complex(entries, "cross", (k + p, *own)),
+        entries.squares("products", k + p, k + p).numpy(),
+        entries.number("n_counted", above=0.0),
+        entries.number("log_noise"),
+    )
+    posterior = LatticePosterior(
+        entries.squares("mean", n + p, k).numpy(),
+        _complex(entries, "spread", twice),
+        _complex(entries, "trend_cross", (p, *own)),
+        entries.squares("trend_covariance", p, p).numpy(),
+        entries.squares("draws", n + p, "draws").numpy(),
+    )
+    entries.sizes["d"] = len(center)  # of rows
+    rows = data_from(entries) if "X" in arrays else None
+    spectrum = parse_spectrum(entries.text("kernel"))
+    return {
+        "lattice_prior": LatticePrior(spectrum, hyperparameters, lattice, p),
+        "trend": trend,
+        "box": box,
+        "units": units,
+        "normalize": entries.flag("normalize"),
+        "offset": entries.floats("offset", k).numpy(),
+        "sums": sums,
+        "posterior": posterior,
+        "seed": entries.integer("seed", low=0, high=2**63),
+        "rows": rows,
+    }
+
+
+def _pairs(values: Complex) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Real and imaginary parts along a last axis."""
+    return np.stack([values.real, values.imag], axis=-1)
+
+
+def _complex(entries: Entries, name: str, shape: tuple[int, ...]) -> Complex:
+    parts: torch.Tensor = entries.squares(name, *shape, 2)
+    own = parts.numpy()
+    return np.asarray(own[..., 0] + 1j * own[..., 1])

@@ -1,0 +1,361 @@
+"""Regression of one to three columns on a lattice of frequencies: kriging with all rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.lattice import N_DRAWS, LatticeGP
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transformed import untransformed
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import (
+    check_choice,
+    check_lengthscale,
+    check_positive,
+    check_positive_int,
+)
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.lattice.lattice import MOST_AXES
+from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.grids import PlaceGrid
+from coupledgp.models.options import estimator
+from coupledgp.models.record import fitted_result
+from coupledgp.models.rows import known_noise
+from coupledgp.models.tables import TableRegressor
+from coupledgp.random import IntArray
+from coupledgp.search.tables.lattice import scales_of
+from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
+from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+
+TRENDS = ("constant", "linear")
+# Share of the noise in waves beyond the lattice above which a kernel is called too rough.
+MOST_LEFT_OUT = 0.5
+
+
+@estimator
+class LatticeGPRegressor(TableRegressor):
+    """Kriging of one to three columns with all rows, by frequencies on a lattice.
+
+    `y = f(places) + trend + e`, `f ~ GP(0, v kappa)` with a Gaussian or Matern kernel. Products of
+    the waves depend on the difference of two frequencies alone, so that one pass over the rows
+    serves all hyperparameters; evidence, means, variances and left-out laws then cost the same for
+    any number of rows. Waves that the rows can not tell from noise are left out, and their variance
+    is kept as white noise.
+
+    Parameters
+    ----------
+    kernel
+        `"auto"` (Matern-3/2, Matern-5/2 and Gaussian, chosen by the density of rows that are left
+        out), `"gaussian"`, `"matern-NU"` or a Spectrum of these.
+    places
+        Names or numbers of the one to three columns of numbers that are places. None: all columns,
+        if they are at most three. Other columns enter by a linear trend.
+    trend
+        `"constant"`, or `"linear"` in the places too (universal kriging).
+    ard
+        One lengthscale for each place; otherwise one for all, for places in one unit.
+    lengthscale, outputscale, noise
+        Hyperparameters, as in `ExactGPRegressor`, if `optimizer` is None.
+    optimizer
+        `"information"`, or None to keep the given hyperparameters.
+    n_draws
+        Draws P by which variances are known on more than 1500 waves: a standard deviation of f has
+        a relative error of `1 / sqrt(2 P)`. On fewer waves variances are exact.
+    random_state
+        Seed of probes and draws.
+
+    Attributes
+    ----------
+    kernel_
+        Kernel that was fitted.
+    n_waves_
+        Number of waves of the lattice.
+    left_out_share_
+        Share of the prior variance in waves beyond the lattice, taken for white noise.
+    std_error_
+        Relative standard error of standard deviations of f; zero where they are exact.
+    choice_
+        The kernels that were tried (`LatticeChoice`), the best first.
+    probe_error_
+        Largest error of a hyperparameter by the probes of traces, over its statistical deviation.
+    log_marginal_likelihood_error_
+        Standard error of the log evidence, nats; zero on at most 1500 waves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (5000, 2))
+    >>> z = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=5000)
+    >>> model = LatticeGPRegressor(random_state=0).fit(X, z)
+    >>> mean, std = model.predict([[3.0, 4.0]], return_std=True, latent=True)
+    >>> bool(abs(mean[0] - np.sin(3.0) * np.cos(4.0)) < 4 * std[0])
+    True
+
+    References
+    ----------
+    Greengard, Rachh and Barnett (2022), Equispaced Fourier representations for efficient Gaussian
+    process regression from a billion data points. Gilmour, Thompson and Cullis (1995), Average
+    information REML.
+    """
+
+    kernel: SpectrumLike = "auto"
+    places: Sequence[str | int] | None = None
+    trend: str = "constant"
+    ard: bool = True
+    normalize_y: bool = True
+    random_state: Any = None
+    _: KW_ONLY
+    lengthscale: float | Sequence[float] | None = None
+    outputscale: float | None = None
+    noise: float | None = None
+    optimizer: str | None = "information"
+    n_draws: int = N_DRAWS
+
+    choice_ = fitted_result("choice_", "The kernels that were tried, the best first.")
+    probe_error_ = fitted_result("probe_error_", "Largest error by probes, over the statistical.")
+
+    @property
+    def _lattice(self) -> LatticeGP:
+        process = untransformed(self.process_)
+        assert isinstance(process, LatticeGP)
+        return process
+
+    @property
+    def kernel_(self) -> str:
+        """Name of the kernel."""
+        return str(self._lattice.lattice_prior.spectrum)
+
+    @property
+    def n_waves_(self) -> int:
+        """Number of waves of the lattice."""
+        return self._lattice.n_waves
+
+    @property
+    def left_out_share_(self) -> float:
+        """Share of the prior variance in waves beyond the lattice."""
+        return self._lattice.left_out_share
+
+    @property
+    def std_error_(self) -> float:
+        """Relative standard error of standard deviations of f."""
+        return self._lattice.posterior.relative_error
+
+    @property
+    def log_marginal_likelihood_error_(self) -> float:
+        """Standard error of the log evidence, nats."""
+        return self._lattice.log_evidence_error
+
+    def exact_twin(self) -> LatticeGPRegressor:
+        """Return the dense Gaussian process of the same kernel and trend, given the same data."""
+        return self._around(self.process_.exact())
+
+    def fit_data(
+        self, data: Data, columns: Columns, **further: Any
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        kernels = self._checked_kernels()
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        trend = self._trend(data, columns)
+        known = known_noise(data, units, self.noise if self.optimizer is None else None)
+        seed = int(self._rng().integers(2**31))
+        with reporter("fit", self.progress) as report:
+            problem = LatticeProblem(
+                data, units, trend, self.normalize_y, not self.ard, known, seed, self.n_draws,
+                report=report,
+            )  # fmt: skip
+            if self.optimizer is None or are_constant(data.targets):
+                best = self._given(problem, kernels[0])
+                tried: tuple[Tried, ...] = (best,)
+            else:
+                best, tried = problem.best(kernels)
+        process, search = best.process, best.search
+        assert process is not None
+        assert search is not None
+        results = {
+            "choice_": tuple(each.choice for each in tried),
+            "probe_error_": search.probe_error,
+            "n_evaluations_": sum(each.n_steps for each in tried),
+            "converged_": search.converged,
+        }
+        self._warn_if_rough(process)
+        return process, results
+
+    def _checked_kernels(self) -> list[Spectrum]:
+        check_choice(self.trend, TRENDS, "trend")
+        check_positive_int(self.n_draws, "n_draws", minimum=2)
+        if self.optimizer not in (None, "information"):
+            raise InvalidInputError(
+                f"optimizer: expected 'information' or None, got {self.optimizer!r}"
+            )
+        if parse_device(self.device) != CPU:
+            raise InvalidInputError(
+                f"device: expected None or 'cpu', since lattices are on the CPU, got {self.device}"
+            )
+        names = (
+            KERNELS if isinstance(self.kernel, str) and self.kernel == "auto" else (self.kernel,)
+        )
+        if self.optimizer is None and len(names) > 1:
+            raise InvalidInputError("kernel: expected one kernel beside optimizer=None, got 'auto'")
+        return [parse_spectrum(name, "kernel") for name in names]
+
+    def _trend(self, data: Data, columns: Columns) -> TrendColumns:
+        """Places and trend columns of a table.
+
+        Raises
+        ------
+        InvalidInputError
+            There are more than three places, one is no column of numbers, or comes twice.
+        """
+        places = self._place_columns(columns, data.points.shape[1])
+        return TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
+
+    def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
+        encoding = columns.encoding
+        if self.places is None:
+            if n_encoded > MOST_AXES or encoding is not None:
+                raise InvalidInputError(
+                    f"places: expected names or numbers of one to {MOST_AXES} columns of numbers, "
+                    f"since X has {n_encoded} columns with their codes, got None"
+                )
+            return np.arange(n_encoded)
+        if isinstance(self.places, (str, int)) or not 1 <= len(self.places) <= MOST_AXES:
+            raise InvalidInputError(
+                f"places: expected a list of one to {MOST_AXES} columns, got {self.places!r}"
+            )
+        known = [str(columns.name(place)) for place in range(columns.n_features)]
+        found = []
+        for given in self.places:
+            number = known.index(given) if given in known else given
+            if not isinstance(number, (int, np.integer)) or not 0 <= number < len(known):
+                raise InvalidInputError(
+                    f"places: expected columns among {', '.join(known)}, got {given!r}"
+                )
+            own = (
+                np.array([number])
+                if encoding is None
+                else np.flatnonzero(columns.part_sources[encoding.groups] == number)
+            )
+            if own.size != 1:
+                raise InvalidInputError(
+                    f"places: expected columns of numbers without missing values, got {given!r} "
+                    f"with {own.size} codes"
+                )
+            found.append(int(own[0]))
+        if len(set(found)) < len(found):
+            raise InvalidInputError(f"places: expected different columns, got {self.places!r}")
+        return np.array(found)
+
+    def _given(self, problem: LatticeProblem, spectrum: Spectrum) -> Tried:
+        """The process with the hyperparameters that were given, or with their defaults."""
+        table, known = problem.table(), problem.known_noise
+        given = self.lengthscale if self.lengthscale is not None else scales_of(table.box) / 4
+        noise = 0.1 if self.noise is None else self.noise
+        hyper = Hyperparameters(
+            check_lengthscale(given, len(table.box.sides)),
+            check_positive(1.0 if self.outputscale is None else self.outputscale, "outputscale"),
+            check_positive(noise, "noise") if known is None else known,
+        )
+        fitter = problem.fitter(spectrum)
+        search = fitter.given(table, hyper)
+        return Tried(fitter, search=search, process=problem.process(search))
+
+    def _warn_if_rough(self, process: LatticeGP) -> None:
+        own = process.lattice_prior
+        if own.left_out_variance > MOST_LEFT_OUT * own.hyperparameters.noise:
+            warnings.warn(
+                f"kernel: waves beyond the lattice of {process.n_waves} hold "
+                f"{process.left_out_share:.1%} of the variance, and count as noise; the function "
+                f"is rough or noise is small for {int(process.sums.n_counted)} rows: use "
+                "LocalGPRegressor",
+                ConvergenceWarning,
+                stacklevel=levels_to_caller(),
+            )
+
+    def predict_grid(
+        self,
+        coordinates: Mapping[str, ArrayLike],
+        others: Mapping[str, Any] | None = None,
+        *,
+        return_std: bool = False,
+        latent: bool = True,
+    ) -> Any:
+        """Mean, and standard deviation, on the grid of all combinations of coordinates.
+
+        Parameters
+        ----------
+        coordinates
+            Values of each place, one-dimensional, by its name: `"x0"` and so on for arrays X.
+        others
+            Values of other columns by name, one each, which hold on the whole grid.
+        return_std
+            Also compute the standard deviation.
+        latent
+            The law of f, or of observations with their noise.
+
+        Returns
+        -------
+        xarray.Dataset
+            Variables `mean` and `std`, with the coordinates in the order given. Where xarray is not
+            installed a dict of arrays.
+
+        Raises
+        ------
+        InvalidInputError
+            A coordinate is none of the places, one is missing, or a column has no value.
+        """
+        check_is_fitted(self)
+        grid = PlaceGrid.of(coordinates, others, self._columns, self._lattice.trend.places)
+        answer = self.predict(grid.rows(self._columns), return_std=return_std, latent=latent)
+        mean, std = answer if return_std else (answer, None)
+        return grid.filled({"mean": mean} if std is None else {"mean": mean, "std": std})
+
+    def predict_blocks(
+        self, X: ArrayLike, sides: float | Sequence[float], return_std: bool = False
+    ) -> Any:
+        """Averages of f over boxes (block kriging).
+
+        Parameters
+        ----------
+        X
+            Rows (p, d) whose places are the centres of the boxes.
+        sides
+            Sides of the boxes, one or one for each place, in units of the columns.
+        return_std
+            Also return the standard deviation (p,) or (p, k) of the average.
+
+        Raises
+        ------
+        InvalidInputError
+            A side is negative, or targets were transformed, whose averages have no normal law.
+        """
+        points, record = self.points(X), self.fitted_
+        process = record.process
+        if not isinstance(process, LatticeGP):
+            raise InvalidInputError(
+                "target_transform: expected None for averages over boxes, since averages of "
+                "transformed values are no transformed averages"
+            )
+        own = np.broadcast_to(np.asarray(sides, dtype=np.float64), len(process.trend.places))
+        if not (np.isfinite(own) & (own >= 0)).all():
+            raise InvalidInputError(f"sides: expected numbers of at least zero, got {sides!r}")
+        mean, variance = process.block_law(points, own)
+        self._judge(points, mean)
+        mean = record.shaped(mean, 1)
+        return (mean, np.sqrt(record.shaped(variance, 1))) if return_std else mean
+
+    def _explained(self) -> list[str]:
+        own = super()._explained()
+        return [*own, *map(str, self.fitted_.results.get("choice_", ())), *self.process_.remarks]

@@ -1,0 +1,365 @@
+"""Hyperparameters of features on a lattice of frequencies, by average information.
+
+A start comes from a variogram of few rows; a search on some thousand rows follows, then one on all
+rows. Every pass over the rows gives the sums of a lattice, and all steps on it cost the same for
+any number of rows. A lattice that has become too coarse or too narrow for the lengthscales is made
+anew, with one further pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
+
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.lattice.evidence import LatticePrior, information_step
+from coupledgp.inference.lattice.lattice import MOST_WAVES, Lattice, PlaceBox
+from coupledgp.inference.lattice.sums import LatticeSums
+from coupledgp.inference.lattice.system import LatticeSystem
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+
+# Rows of the first search, those whose pairs make the variogram, neighbours of each in it, and bins
+# of its near pairs and of all others.
+FIRST_ROWS, VARIOGRAM_ROWS, VARIOGRAM_NEIGHBOURS, BINS = 4000, 1000, 8, (16, 40)
+# Least noise of the start, as a share of the variogram's least value.
+NUGGET_SHARE = 0.3
+# Lengthscales of the variogram's start, in units of the longest side of the box.
+STARTS = np.geomspace(0.005, 2.0, 24)
+# Most steps on the rows of a search, and most change of a logarithm in one.
+MOST_STEPS, MOST_CHANGE = 25, 0.7
+# Rise of the log evidence, by the gradient and a step, below which a search has converged, on all
+# rows and on the first ones.
+CONVERGED, NEAR = 0.02, 0.3
+# Normal priors of log v about zero, and of the log of l over a quarter of the box.
+PRIOR_SD, PRIOR_SHARE = 1.5, 0.25
+# Probes of traces.
+N_PROBES = 8
+# Least and greatest noise, in units of the variance of y, and of the outputscale.
+LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-6, 1e4, 1e-6
+# Longest lengthscale in sides of the box, beyond which a kernel is a constant and a trend.
+LONGEST = 4.0
+# Share of the band, or of the period, by which lengthscales may outgrow a lattice.
+SLACK = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedRows:
+    """Rows in memory: places (n, d), normalised targets (n, k), trend columns (n, p), weights."""
+
+    points: FloatArray
+    targets: FloatArray
+    trend: FloatArray
+    weights: RowWeights | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def take(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
+        """A random part of at most so many rows."""
+        if len(self) <= n_rows:
+            return self
+        chosen = np.sort(rng.choice(len(self), n_rows, replace=False))
+        weights = None if self.weights is None else self.weights.take(chosen)
+        return PlacedRows(self.points[chosen], self.targets[chosen], self.trend[chosen], weights)
+
+
+class LatticeRows(ABC):
+    """A table whose sums on any lattice can be asked for.
+
+    Attributes
+    ----------
+    box : PlaceBox
+        The box of the rows.
+    n_counted : float
+        Number of rows, each as often as it counts.
+    n_outputs, n_trend : int
+        Numbers of targets and of trend columns.
+    """
+
+    box: PlaceBox
+    n_counted: float
+    n_outputs: int
+    n_trend: int
+
+    @abstractmethod
+    def sums(self, lattice: Lattice) -> LatticeSums:
+        """Sums over all rows, targets in normalised units."""
+
+    @abstractmethod
+    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
+        """At most so many random rows."""
+
+
+class RowsInMemory(LatticeRows):
+    """Rows in memory."""
+
+    def __init__(self, rows: PlacedRows, box: PlaceBox | None = None) -> None:
+        self.rows = rows
+        self.box = PlaceBox.of(rows.points) if box is None else box
+        weights = rows.weights
+        self.n_counted = float(len(rows)) if weights is None else weights.n_counted
+        self.n_outputs, self.n_trend = rows.targets.shape[1], rows.trend.shape[1]
+
+    def sums(self, lattice: Lattice) -> LatticeSums:
+        own = self.rows
+        return LatticeSums.of(lattice, own.points, own.targets, own.trend, own.weights)
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
+        return self.rows.take(n_rows, rng)
+
+
+class LatticeSearch(NamedTuple):
+    """What a search found.
+
+    Attributes
+    ----------
+    prior : LatticePrior
+        The prior with the fitted hyperparameters.
+    system : LatticeSystem
+        Its equations given all rows.
+    n_steps : int
+        Steps, each with about twelve solves.
+    converged : bool
+        Whether the last step would raise the log evidence by less than `CONVERGED`.
+    probe_error : float
+        Largest error of a hyperparameter by the probes, over its statistical standard deviation.
+    """
+
+    prior: LatticePrior
+    system: LatticeSystem
+    n_steps: int
+    converged: bool
+    probe_error: float
+
+    def sums_in(self, scale: FloatArray) -> LatticeSums:
+        """Sums of targets in other units: normalised targets times scales (k,)."""
+        return self.system.sums.shifted(np.zeros(len(scale)), scale)
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeFitter:
+    """Searches for the hyperparameters of one kernel.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        Gaussian or Matern kernel.
+    shared : bool
+        Whether all columns have one lengthscale.
+    known_noise : float or None
+        Noise that is kept, normalised units.
+    seed : int
+        Of random rows and probes.
+    report : Progress
+        Called with a line of progress at each step.
+    most_waves : int
+        Most waves of a lattice.
+    """
+
+    spectrum: Spectrum
+    shared: bool
+    known_noise: float | None
+    seed: int
+    report: Progress = silent
+    most_waves: int = MOST_WAVES
+
+    def fit(self, rows: LatticeRows, start: Hyperparameters | None = None) -> LatticeSearch:
+        """Search on a part of the rows, if there is no start, and then on all.
+
+        Raises
+        ------
+        TooManyWavesError
+            The lattice has more than `most_waves` waves.
+        NumericalError
+            The equations are not solved to working precision.
+        """
+        n_steps = 0
+        if start is None:
+            few = rows.some(FIRST_ROWS, np.random.default_rng(self.seed))
+            first = self.first(RowsInMemory(few, rows.box))
+            if len(few) == rows.n_counted:
+                return first
+            start, n_steps = first.prior.hyperparameters, first.n_steps
+        found = self._search(rows, start, CONVERGED)
+        return found._replace(n_steps=found.n_steps + n_steps)
+
+    def first(self, rows: RowsInMemory) -> LatticeSearch:
+        """Search on few rows, from a variogram's start."""
+        return self._search(rows, self._start(rows.rows, rows.box), NEAR)
+
+    def given(self, rows: LatticeRows, hyperparameters: Hyperparameters) -> LatticeSearch:
+        """The prior with given hyperparameters, and its equations."""
+        prior = self._prior(rows, hyperparameters)
+        system = prior.system(rows.sums(prior.lattice), rows.n_outputs)
+        return LatticeSearch(prior, system, 0, True, 0.0)
+
+    def _prior(self, rows: LatticeRows, hyper: Hyperparameters) -> LatticePrior:
+        signal = hyper.outputscale / hyper.noise
+        lattice = Lattice.for_kernel(
+            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted, self.most_waves
+        )
+        return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
+
+    def _search(self, rows: LatticeRows, start: Hyperparameters, tolerance: float) -> LatticeSearch:
+        prior = self._prior(rows, start)
+        sums = rows.sums(prior.lattice)
+        multiplier = prior.lattice.multiplier(sums.waves)
+        error, converged = 0.0, False
+        probes = self._probes(prior)
+        secant = None
+        for step in range(MOST_STEPS):
+            system = prior.system(sums, rows.n_outputs, multiplier)
+            found = information_step(prior, system, self.shared, probes)
+            error = float(found.spread.max())
+            found = found.with_prior(*self._departure(prior.hyperparameters, rows.box))
+            if secant is not None:
+                found = found.with_secant(secant[0], secant[1] - found.gradient)
+            free = self._free(prior, rows.box, found.gradient)
+            change = found.newton(free, MOST_CHANGE)
+            rise = float(found.gradient @ change)
+            self._say(step, prior, rise)
+            if rise < tolerance:
+                converged = True
+                break
+            hyper = self._moved(prior.hyperparameters, change, rows.box)
+            secant = change, found.gradient
+            prior = replace(prior, hyperparameters=hyper)
+            wanted = self._prior(rows, hyper)
+            if _outgrown(prior.lattice, wanted.lattice):
+                prior, sums = wanted, rows.sums(wanted.lattice)
+                multiplier = prior.lattice.multiplier(sums.waves)
+                probes = self._probes(prior)
+        system = prior.system(sums, rows.n_outputs, multiplier)
+        return LatticeSearch(prior, system, step + 1, converged, error)
+
+    def _departure(self, hyper: Hyperparameters, box: PlaceBox) -> tuple[FloatArray, FloatArray]:
+        """Departures of (log v, log l, log s) from the prior's means, and its precisions."""
+        lengths = np.log(hyper.lengthscale / (PRIOR_SHARE * scales_of(box)))
+        if self.shared:
+            lengths = lengths.mean(keepdims=True)
+        gaps = np.concatenate([[np.log(hyper.outputscale)], lengths, [0.0]])
+        precisions = np.full(len(gaps), PRIOR_SD**-2)
+        precisions[-1] = 0.0
+        return gaps, precisions
+
+    def _probes(self, prior: LatticePrior) -> FloatArray:
+        rng = np.random.default_rng([self.seed, 1])
+        size = (N_PROBES, prior.lattice.n_waves + prior.n_trend)
+        return np.ascontiguousarray(rng.choice([-1.0, 1.0], size=size).T)
+
+    def _free(self, prior: LatticePrior, box: PlaceBox, gradient: FloatArray) -> FloatArray:
+        """Which of (log v, log l, log s) move: not known ones, or ones pushed beyond a limit."""
+        hyper = prior.hyperparameters
+        free = np.ones(len(gradient), dtype=bool)
+        scale = _shared(hyper.lengthscale / scales_of(box), self.shared)
+        free[1:-1] = (scale < LONGEST) | (gradient[1:-1] < 0)
+        free[0] = hyper.outputscale > LEAST_SCALE or gradient[0] > 0
+        free[-1] = self.known_noise is None and (hyper.noise > LEAST_NOISE or gradient[-1] > 0)
+        return free
+
+    def _moved(self, hyper: Hyperparameters, change: FloatArray, box: PlaceBox) -> Hyperparameters:
+        most = LONGEST * scales_of(box)
+        moved = hyper.lengthscale * np.exp(np.broadcast_to(change[1:-1], hyper.lengthscale.shape))
+        shrink = float(np.min(most / np.maximum(moved, most))) if self.shared else 1.0
+        noise = hyper.noise * float(np.exp(change[-1]))
+        return Hyperparameters(
+            np.minimum(moved * shrink, most),
+            float(np.clip(hyper.outputscale * np.exp(change[0]), LEAST_SCALE, GREATEST_SCALE)),
+            hyper.noise if self.known_noise is not None else max(noise, LEAST_NOISE),
+        )
+
+    def _say(self, step: int, prior: LatticePrior, rise: float) -> None:
+        hyper = prior.hyperparameters
+        self.report(
+            f"{self.spectrum}, step {step + 1}: {prior.lattice.n_waves} waves, lengthscale "
+            f"{np.array2string(hyper.lengthscale, precision=3)}, outputscale "
+            f"{hyper.outputscale:.3g}, noise {hyper.noise:.3g}, {rise:.2g} nats to gain"
+        )
+
+    def _start(self, rows: PlacedRows, box: PlaceBox) -> Hyperparameters:
+        """Least squares of a variogram of few rows: sill, nugget and lengthscale, all axes alike.
+
+        Distances are in sides of the box where columns have a lengthscale each, otherwise in units
+        of the longest side.
+        """
+        sides = scales_of(box)
+        scale = np.full(len(sides), sides.max()) if self.shared else sides
+        where, values = variogram_bins(
+            rows.points / scale, rows.targets, np.random.default_rng([self.seed, 2])
+        )
+        best = (np.inf, 0.1, 1.0, 0.1)
+        for length in STARTS:
+            design = np.column_stack(
+                [1 - self.spectrum.kernel(where / length), np.ones(len(where))]
+            )
+            (sill, nugget), residual = nnls(design, values)
+            if residual < best[0]:
+                best = (residual, float(length), float(sill), float(nugget))
+        _, length, sill, nugget = best
+        whole = max(sill + nugget, 1e-3)
+        noise = self.known_noise
+        if noise is None:
+            # Near pairs differ by noise and some of f: a nugget of zero is none to start from.
+            noise = float(np.clip(nugget, NUGGET_SHARE * max(values.min(), 1e-3 * whole), whole))
+        return Hyperparameters(scale * length, max(sill, 0.05 * whole), noise)
+
+
+def variogram_bins(
+    points: FloatArray, targets: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """A variogram of few rows: distances (b,), and half the mean squared gaps (b,) of targets.
+
+    Bins have equal numbers of pairs; pairs of a row and its nearest rows have bins of their own.
+
+    Parameters
+    ----------
+    points
+        PlacedRows (n, d) in units of distance.
+    targets
+        Targets (n, k); squared gaps are means over them.
+    rng
+        Source of the rows.
+    """
+    chosen = rng.permutation(len(points))[:VARIOGRAM_ROWS]
+    parts = [(pdist(points[chosen]), pdist(targets[chosen], "sqeuclidean") / targets.shape[1])]
+    neighbours = min(VARIOGRAM_NEIGHBOURS, len(points) - 1)
+    if neighbours:
+        near, places = cKDTree(points).query(points[chosen], neighbours + 1)
+        gaps = targets[places[:, 1:]] - targets[chosen][:, None]
+        parts.insert(0, (near[:, 1:].ravel(), np.square(gaps).mean(axis=2).ravel()))
+    where, values = [], []
+    for (distances, squares), n_bins in zip(parts, BINS, strict=False):
+        for bin_ in np.array_split(np.argsort(distances), min(n_bins, len(distances))):
+            where.append(distances[bin_].mean())
+            values.append(0.5 * squares[bin_].mean())
+    return np.array(where), np.array(values)
+
+
+def scales_of(box: PlaceBox) -> FloatArray:
+    """Sides (d,) of a box; of a column that is constant, the longest one, or one."""
+    sides = box.sides
+    longest = float(sides.max())
+    return np.where(sides > 0, sides, longest if longest > 0 else 1.0)
+
+
+def _shared(values: FloatArray, shared: bool) -> FloatArray:
+    return values.max(keepdims=True) if shared else values
+
+
+def _outgrown(own: Lattice, wanted: Lattice) -> bool:
+    """Whether the period or the band of a lattice is too small for what is wanted."""
+    band, needed = own.halves * own.steps, wanted.halves * wanted.steps
+    narrow = (needed > (1 + SLACK) * band).any()
+    # A shorter period repeats the kernel within the box.
+    short = (own.steps > 1.02 * wanted.steps).any()
+    wasteful = own.n_waves > 3 * wanted.n_waves
+    return bool(narrow or short or wasteful)

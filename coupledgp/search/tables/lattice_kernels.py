@@ -1,0 +1,223 @@
+"""Choice among kernels on a lattice, by rows that are left out: first of few rows, then of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.gp.lattice import N_DRAWS, LatticeGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.lattice.lattice import MOST_WAVES, PlaceBox, TooManyWavesError
+from coupledgp.random import FloatArray
+from coupledgp.search.tables.lattice import (
+    FIRST_ROWS,
+    LatticeFitter,
+    LatticeSearch,
+    PlacedRows,
+    RowsInMemory,
+)
+from coupledgp.spectra import Spectrum
+
+# Kernels that are compared, the smoothest first, and rows by whose left-out laws.
+KERNELS, SCORED_ROWS = ("gaussian", "matern-5/2", "matern-3/2"), 20_000
+# Standard errors of the difference by which rows that are left out must be less dense for a kernel
+# to go.
+NEAR_ERRORS = 2.5
+
+
+@dataclass(frozen=True)
+class LatticeChoice:
+    """A kernel that was tried, and what came of it.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    log_density : float
+        Mean log density of rows that are left out, nats; NaN where it was the only one.
+    n_waves : int
+        Waves of its lattice.
+    left_out_share : float
+        Share of the prior variance beyond the lattice.
+    """
+
+    kernel: str
+    log_density: float
+    n_waves: int
+    left_out_share: float
+
+    def __str__(self) -> str:
+        score = "" if np.isnan(self.log_density) else f", log density {self.log_density:.4f} nats"
+        return (
+            f"{self.kernel}: {self.n_waves} waves, {self.left_out_share:.1e} of the variance "
+            f"beyond them{score}"
+        )
+
+
+@dataclass
+class Tried:
+    """A kernel on its way: its search on few rows, and on all, with the process given all."""
+
+    fitter: LatticeFitter
+    densities: FloatArray | None = None
+    first: LatticeSearch | None = None
+    search: LatticeSearch | None = None
+    process: LatticeGP | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of both searches."""
+        return sum(each.n_steps for each in (self.first, self.search) if each is not None)
+
+    @property
+    def choice(self) -> LatticeChoice:
+        """The kernel in a report."""
+        found = self.search or self.first
+        assert found is not None
+        own = found.prior
+        share = own.left_out_variance / own.hyperparameters.outputscale
+        density = np.nan if self.densities is None else float(self.densities.mean())
+        return LatticeChoice(str(own.spectrum), density, own.lattice.n_waves, share)
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeProblem:
+    """A table whose places are to be kriged on a lattice.
+
+    Attributes
+    ----------
+    data : Data
+        Observations.
+    units : Units
+        Units of y.
+    trend : TrendColumns
+        Places and trend columns.
+    normalize : bool
+        Whether the units follow further data.
+    shared : bool
+        Whether all places have one lengthscale.
+    known_noise : float or None
+        Noise that is kept, normalised units.
+    seed : int
+        Of rows, probes and draws.
+    n_draws : int
+        Draws by which variances are known where waves are many.
+    most_waves : int
+        Most waves of a lattice.
+    report : Progress
+        Called with a line of progress.
+    """
+
+    data: Data
+    units: Units
+    trend: TrendColumns
+    normalize: bool
+    shared: bool
+    known_noise: float | None
+    seed: int
+    n_draws: int = N_DRAWS
+    most_waves: int = MOST_WAVES
+    report: Progress = silent
+
+    def fitter(self, spectrum: Spectrum) -> LatticeFitter:
+        """The search for the hyperparameters of one kernel."""
+        return LatticeFitter(
+            spectrum, self.shared, self.known_noise, self.seed, self.report, self.most_waves
+        )
+
+    def table(self, data: Data | None = None) -> RowsInMemory:
+        """The rows, or some of them in the same box, as searches take them."""
+        own = self.data if data is None else data
+        places, trend = own.points[:, self.trend.places], self.trend.standardised(own.points)
+        rows = PlacedRows(places, self.units.normalized(own.targets), trend, own.weights)
+        return RowsInMemory(rows, PlaceBox.of(self.data.points[:, self.trend.places]))
+
+    def process(self, search: LatticeSearch, data: Data | None = None) -> LatticeGP:
+        """The process of a search, given the data that it was made on."""
+        own = search.prior
+        made = own.lattice, search.sums_in(self.units.scale)
+        return LatticeGP.given(
+            own.spectrum, own.hyperparameters, self.trend, self.data if data is None else data,
+            self.units, self.normalize, seed=self.seed, n_draws=self.n_draws, made=made,
+            report=self.report,
+        )  # fmt: skip
+
+    def best(self, spectra: Sequence[Spectrum]) -> tuple[Tried, tuple[Tried, ...]]:
+        """The kernel of greatest density of left-out rows, and all that were tried, it first.
+
+        Raises
+        ------
+        TooManyWavesError
+            The lattices of all kernels have more than `most_waves` waves.
+        NumericalError
+            Equations are not solved to working precision.
+        """
+        fitters = [self.fitter(spectrum) for spectrum in spectra]
+        tried = self._tried(fitters) if len(fitters) > 1 else [Tried(fitters[0])]
+        left = []
+        for each in _closest(tried):
+            start = None if each.first is None else each.first.prior.hyperparameters
+            try:
+                each.search = each.fitter.fit(self.table(), start)
+            except TooManyWavesError as error:
+                self.report(str(error))
+                continue
+            each.process = self.process(each.search)
+            left.append(each)
+        self._check_some(left)
+        if len(left) > 1:
+            for each in left:
+                each.densities = self._densities(each.process)
+            left = _closest(left)
+        return left[0], tuple(sorted(tried, key=lambda each: each is not left[0]))
+
+    def _tried(self, fitters: Sequence[LatticeFitter]) -> list[Tried]:
+        """Each kernel searched on few rows, with the density of these when they are left out."""
+        rng = np.random.default_rng([self.seed, 5])
+        few = self.data.take(np.sort(rng.permutation(len(self.data))[:FIRST_ROWS]))
+        table = self.table(few)
+        found: list[Tried] = []
+        for fitter in fitters:
+            try:
+                first = fitter.first(table)
+            except TooManyWavesError as error:
+                self.report(str(error))
+                continue
+            found.append(Tried(fitter, self._densities(self.process(first, few)), first))
+            if found[-1] not in _closest(found):
+                break  # rougher ones are worse yet
+        self._check_some(found)
+        return found
+
+    def _check_some(self, found: list[Tried]) -> None:
+        if not found:
+            raise TooManyWavesError(
+                f"kernel: expected one that takes at most {self.most_waves} waves on these "
+                f"{len(self.data)} rows, but none does; use LocalGPRegressor"
+            )
+
+    def _densities(self, process: LatticeGP | None) -> FloatArray:
+        """Log densities (m,), nats, of the same rows for each kernel, when they are left out."""
+        assert process is not None
+        rng = np.random.default_rng([self.seed, 6])
+        chosen = np.sort(rng.permutation(len(process.data))[:SCORED_ROWS])
+        return process.left_out_densities(chosen)
+
+
+def _closest(tried: Sequence[Tried]) -> list[Tried]:
+    """Kernels that are not clearly worse than the best, by paired densities, the best first."""
+    if len(tried) == 1:
+        return list(tried)
+    every = [np.asarray(each.densities) for each in tried]
+    best = max(every, key=lambda own: float(own.mean()))
+    kept = [
+        (float(own.mean()), each)
+        for own, each in zip(every, tried, strict=True)
+        if (best - own).mean() <= NEAR_ERRORS * (best - own).std() / np.sqrt(len(own))
+    ]
+    return [each for _, each in sorted(kept, key=lambda pair: -pair[0])]

@@ -1,0 +1,58 @@
+"""`coupledgp krige` writes maps, and names options that are wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import coupledgp as cgp
+from coupledgp.cli.app import run
+
+
+@pytest.fixture
+def wells(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"east": rng.uniform(0, 9, 600), "north": rng.uniform(0, 6, 600)})
+    table["depth"] = np.sin(table.east) + np.cos(table.north) + 0.1 * rng.normal(size=600)
+    table.to_csv(tmp_path / "wells.csv", index=False)
+    return tmp_path / "wells.csv"
+
+
+def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
+    out, model = tmp_path / "map.nc", tmp_path / "wells.model"
+    options = ["-t", "depth", "--places", "east,north", "--kernel", "gaussian"]
+    given = [*options, "--grid", "7x5", "-o", str(out), "--model", str(model), "--json"]
+    assert run(["krige", str(wells), *given]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["kernel"] == "gaussian"
+    assert result["rows"] == 600
+    loaded = cgp.load_model(model)
+    with xr.open_dataset(out, engine="scipy") as found:
+        assert found["mean"].dims == ("east", "north")
+        places = [[float(found.east[3]), float(found.north[2])]]
+        mean, std = loaded.predict(places, return_std=True, latent=True)
+        assert float(found["mean"][3, 2]) == pytest.approx(mean[0])
+        assert float(found["std"][3, 2]) == pytest.approx(std[0])
+    table = tmp_path / "map.csv"
+    assert run(["krige", str(wells), *options, "--grid", "7x5", "-o", str(table)]) == 0
+    assert "gaussian kernel" in capsys.readouterr().out
+    assert list(pd.read_csv(table).columns) == ["east", "north", "mean", "std"]
+    assert len(pd.read_csv(table)) == 35
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--grid", "7"], "--grid: expected 2 numbers above zero joined by x"),
+    (["--grid", "70000x70000"], "--grid: expected at most"),
+    (["--places", "east,south"], "south"),
+    (["--trend", "cubic"], "trend: expected"),
+    (["-o", "map.png"], "--output"),
+])  # fmt: skip
+def test_wrong_options_are_named(wells, tmp_path, capsys, options, message):
+    given = {"-t": "depth", "--places": "east,north", "-o": str(tmp_path / "map.csv")}
+    given |= dict(zip(options[::2], options[1::2], strict=True))
+    assert run(["krige", str(wells), *(part for pair in given.items() for part in pair)]) == 2
+    assert message in capsys.readouterr().err

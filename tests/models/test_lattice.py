@@ -1,0 +1,187 @@
+"""Kriging on a lattice as an estimator, and as a member of the default."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import pdist
+
+import coupledgp as cgp
+from coupledgp.diagnostics.variograms import variogram
+from coupledgp.errors import InvalidInputError
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 10, (1500, 2))
+F = np.sin(X[:, 0]) * np.cos(X[:, 1])
+Y = F + 0.1 * rng.normal(size=1500) + 20.0
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, Y)
+
+
+def test_hyperparameters_are_near_those_of_the_exact_model(fitted):
+    """Rows are all given to both; the exact model has no prior of hyperparameters."""
+    few = slice(0, 300)
+    own = cgp.LatticeGPRegressor("matern-5/2", random_state=0, ard=False).fit(X[few], Y[few])
+    exact = cgp.ExactGPRegressor("matern-5/2", random_state=0, ard=False).fit(X[few], Y[few])
+    gap = own.exact_twin().log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_
+    assert gap > -1.0
+    assert own.noise_ == pytest.approx(exact.noise_, rel=0.1)
+    assert fitted.noise_ == pytest.approx(0.01, rel=0.2)
+    assert fitted.converged_
+    assert fitted.n_waves_ < 1500
+    assert fitted.left_out_share_ < 1e-6
+    assert fitted.std_error_ == 0.0
+
+
+def test_the_smoothest_kernel_that_serves_is_chosen():
+    model = cgp.LatticeGPRegressor(random_state=0).fit(X, Y)
+    assert model.kernel_ == "gaussian"
+    assert model.choice_[0].kernel == "gaussian"
+    assert len(model.choice_) >= 2
+    densities = [each.log_density for each in model.choice_]
+    assert densities[0] == max(densities)
+    assert "waves" in model.explain()
+
+
+def test_intervals_hold_their_share(fitted):
+    places = rng.uniform(0, 10, (600, 2))
+    truth = np.sin(places[:, 0]) * np.cos(places[:, 1]) + 20.0
+    mean, std = fitted.predict(places, return_std=True, latent=True)
+    assert np.sqrt(np.mean(np.square(mean - truth))) < 0.05
+    # Errors at near places depend on each other: a wide margin for 600 of them.
+    assert 0.85 < np.mean(np.abs(mean - truth) < 1.96 * std) < 1.0
+
+
+def test_other_columns_have_a_linear_trend():
+    table = pd.DataFrame({
+        "east": X[:, 0], "depth": rng.normal(size=1500), "north": X[:, 1],
+        "kind": rng.choice(["a", "b"], 1500),
+    })  # fmt: skip
+    y = Y + 2.0 * table.depth + 0.7 * (table.kind == "b")
+    model = cgp.LatticeGPRegressor("gaussian", places=["east", "north"], random_state=0)
+    model.fit(table, y)
+    two = table.iloc[[0, 0, 0]].copy()
+    two["depth"], two["kind"] = [0.0, 1.0, 0.0], ["a", "a", "b"]
+    mean = model.predict(two)
+    assert mean[1] - mean[0] == pytest.approx(2.0, abs=0.03)
+    assert mean[2] - mean[0] == pytest.approx(0.7, abs=0.06)
+    grid = model.predict_grid(
+        {"north": [1.0, 2.0, 3.0], "east": [4.0, 5.0]},
+        {"depth": 0.0, "kind": "a"},
+        return_std=True,
+    )
+    assert grid["mean"].dims == ("north", "east")
+    one = pd.DataFrame({"east": [5.0], "depth": [0.0], "north": [3.0], "kind": ["a"]})
+    mean, std = model.predict(one, return_std=True, latent=True)
+    assert float(grid["mean"][2, 1]) == pytest.approx(mean[0])
+    assert float(grid["std"][2, 1]) == pytest.approx(std[0])
+    with pytest.raises(InvalidInputError, match="coordinates: expected values of east, north"):
+        model.predict_grid({"north": [1.0]}, {"depth": 0.0, "kind": "a"})
+    with pytest.raises(InvalidInputError, match="others: expected a value for each"):
+        model.predict_grid({"north": [1.0], "east": [2.0]})
+
+
+def test_averages_over_no_box_are_points(fitted):
+    mean, std = fitted.predict_blocks(X[:5], 0.0, return_std=True)
+    expected = fitted.predict(X[:5], return_std=True, latent=True)
+    np.testing.assert_allclose(mean, expected[0], atol=1e-9)
+    # Waves beyond the lattice are white, so that they average out.
+    white = fitted.left_out_share_ * fitted.outputscale_
+    np.testing.assert_allclose(np.square(std) + white, np.square(expected[1]), rtol=1e-6)
+    wide = fitted.predict_blocks([[5.0, 5.0]], [4.0, 4.0], return_std=True)
+    assert wide[1][0] < expected[1].min()
+    with pytest.raises(InvalidInputError, match="sides: expected numbers of at least zero"):
+        fitted.predict_blocks(X[:5], -1.0)
+
+
+def test_files_and_seeds_keep_the_bits(fitted, tmp_path):
+    fitted.save(tmp_path / "model.gp")
+    loaded = cgp.load_model(tmp_path / "model.gp")
+    again = cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, Y)
+    for other in (loaded, again):
+        for own, found in zip(
+            fitted.predict(X[:9], return_std=True), other.predict(X[:9], return_std=True),
+            strict=True,
+        ):  # fmt: skip
+            np.testing.assert_array_equal(own, found)
+
+
+@pytest.mark.parametrize(("options", "data", "message"), [
+    ({"places": [0, 5]}, X, "places: expected columns among"),
+    ({"places": [0, 0]}, X, "places: expected different columns"),
+    ({"places": "x"}, X, "places: expected a list of one to 3 columns"),
+    ({}, np.hstack([X, X]), "places: expected names or numbers of one to 3 columns"),
+    ({"trend": "cubic"}, X, "trend: expected"),
+    ({"kernel": "laplace"}, X, "kernel: expected a Gaussian or Matern kernel"),
+    ({"optimizer": "adam"}, X, "optimizer: expected 'information'"),
+    ({"optimizer": None, "kernel": "auto"}, X, "kernel: expected one kernel"),
+    ({"n_draws": 1}, X, "n_draws"),
+    ({"kernel": "gaussian", "optimizer": None, "lengthscale": [1.0, 2.0, 3.0]}, X, "lengthscale"),
+])  # fmt: skip
+def test_bad_parameters_are_named(options, data, message):
+    with pytest.raises(InvalidInputError, match=message):
+        cgp.LatticeGPRegressor(**{"random_state": 0} | options).fit(data, Y)
+
+
+def test_too_many_waves_are_refused_with_advice():
+    """Two rows a million lengthscales off make the box too large."""
+    far = np.vstack([X, [[1e6, 1e6]]])
+    model = cgp.LatticeGPRegressor("matern-3/2", random_state=0, optimizer=None, lengthscale=1.0)
+    with pytest.raises(InvalidInputError, match="leave out rows that are far"):
+        model.fit(far, np.append(Y, 20.0))
+
+
+def test_rough_functions_are_told():
+    """Noise-free rough values on few rows: what the lattice leaves out exceeds the noise."""
+    walk = np.cumsum(np.random.default_rng(1).normal(size=3000))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        cgp.LatticeGPRegressor(
+            "matern-1/2", random_state=0, optimizer=None, lengthscale=300.0, noise=1e-4
+        ).fit(np.arange(3000.0)[:, None], walk)
+    assert any("waves beyond the lattice" in str(each.message) for each in told)
+
+
+def test_it_is_a_member_of_the_default():
+    places = rng.uniform(0, 10, (5200, 2))
+    y = np.sin(places[:, 0]) * np.cos(places[:, 1]) + 0.1 * rng.normal(size=5200)
+    model = cgp.GPRegressor("lattice", random_state=0).fit(places, y)
+    assert model.choice_.members[0].name.startswith("lattice, gaussian")
+    mean, std = model.predict(places[:200], return_std=True)
+    z = (y[:200] - mean) / std
+    assert 0.7 < z.std() < 1.3
+    assert "lattice" in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 2)]
+    assert "lattice" not in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 4)]
+
+
+def test_variograms_are_means_over_pairs(fitted):
+    """Of data against all pairs, within five errors; of a model against its kernel."""
+    found = variogram(X, Y, fitted, n_bins=8, n_pairs=40_000, random_state=0)
+    distances = pdist(X)
+    most = 0.5 * np.linalg.norm(np.ptp(X, axis=0))
+    squares = 0.5 * pdist(Y[:, None], "sqeuclidean")
+    bins = (distances / most * 8).astype(int)
+    every = np.array([squares[bins == k].mean() for k in range(8)])
+    # The first bin has more near pairs than random ones would have.
+    gaps = np.abs(found.empirical - every)[1:] / found.error[1:]
+    assert (gaps < 5).all()
+    assert found.empirical[0] < every[0]
+    process = fitted.process_
+    v, s, length = fitted.outputscale_, fitted.noise_, process.hyperparameters.lengthscale
+    assert (
+        found.model[-1] == pytest.approx(v + s, rel=0.05) or found.distance[-1] < 3 * length.max()
+    )
+    assert s < found.model[0] < found.model[-1] <= v + s
+    frame = found.to_frame()
+    assert list(frame.columns) == ["distance", "pairs", "empirical", "error", "model"]
+    assert found.plot().get_xlabel() == "distance"
+    with pytest.raises(InvalidInputError, match="n_pairs"):
+        variogram(X, Y, n_pairs=0)
+    with pytest.raises(InvalidInputError, match="X, y: expected places"):
+        variogram(X, Y[:5])

@@ -40,3 +40,14 @@ class Bernoulli(Likelihood):
             bad = y[~np.isin(y, (0.0, 1.0))][0]
             raise InvalidInputError(f"y: expected classes 0 and 1, got {bad:g}")
         return y
+
+
+def class_log_chances(zero: FloatArray, one: FloatArray) -> FloatArray:
+    """Log chances (..., K) of classes, from those (..., k) of zero and one of k indicators.
+
+    Two classes have one indicator, of the second one. K > 2 classes have one each, of the class
+    against all others, and `P(c) = P(y_c = 1) / sum_k P(y_k = 1)`.
+    """
+    if one.shape[-1] == 1:
+        return np.concatenate([zero, one], axis=-1)
+    return np.asarray(one - special.logsumexp(one, axis=-1, keepdims=True))

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -16,6 +15,7 @@ from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import require_type
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import plain_array
+from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
@@ -58,10 +58,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
 
     def predict_log_proba(self, X: Any = None) -> FloatArray:
         """Logarithms (p, K) of `predict_proba`, nats."""
-        zero, one = self._log_chances(X)
-        if one.shape[1] == 1:
-            return np.hstack([zero, one])
-        return np.asarray(one - logsumexp(one, axis=1, keepdims=True))
+        return class_log_chances(*self._log_chances(X))
 
     def decision_function(self, X: Any = None) -> FloatArray:
         """Log odds of the second class of two (p,), or of each class against all others (p, K)."""

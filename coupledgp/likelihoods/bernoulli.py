@@ -42,12 +42,15 @@ class Bernoulli(Likelihood):
         return y
 
 
-def class_log_chances(zero: FloatArray, one: FloatArray) -> FloatArray:
+def class_log_chances(zero: FloatArray, one: FloatArray, power: float = 1.0) -> FloatArray:
     """Log chances (..., K) of classes, from those (..., k) of zero and one of k indicators.
 
-    Two classes have one indicator, of the second one. K > 2 classes have one each, of the class
-    against all others, and `P(c) = P(y_c = 1) / sum_k P(y_k = 1)`.
+    Two classes have one indicator, of the second one, and chances `P(y = 0)` and `P(y = 1)`. K > 2
+    classes have one each, of the class against all others, and chances `P(y_k = 1)`. They are
+    raised to a power and normalised.
     """
-    if one.shape[-1] == 1:
-        return np.concatenate([zero, one], axis=-1)
-    return np.asarray(one - special.logsumexp(one, axis=-1, keepdims=True))
+    parts = np.concatenate([zero, one], axis=-1) if one.shape[-1] == 1 else one
+    if power == 1.0 and one.shape[-1] == 1:
+        return parts
+    raised = power * parts
+    return np.asarray(raised - special.logsumexp(raised, axis=-1, keepdims=True))

@@ -42,6 +42,7 @@ from coupledgp.selection.class_kernels import (
     TriedKernel,
     plan_kernels,
 )
+from coupledgp.selection.class_power import left_out_power
 
 
 @estimator
@@ -143,6 +144,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         results = {
             "classes_": classes, "choice_": choice, "forecast_": seconds,
             "n_evaluations_": n_evaluations, "converged_": converged,
+            "power_": left_out_power(process, problem.seed),
         }  # fmt: skip
         return FittedModel(process, 1 if data.targets.shape[1] == 1 else 2, results, columns)
 
@@ -185,6 +187,11 @@ class GPClassifier(TableEstimator, ProcessClassifier):
                 for label, each in zip(classes, own, strict=True)
             ),
             f"{self.n_evaluations_} evaluations; the search {ended}",
+            *(
+                [f"Chances are raised to the power {self.power_:.3g}, by labels that are left out."]
+                if len(process.functions) > 1
+                else []
+            ),
             *process.remarks,
         ]
 
@@ -202,6 +209,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         results = {
             **record.results,
             "classes_": restored_classes(header, record.process.units.n_outputs),
+            "power_": check_number(header.get("power", 1.0), "power", low=0.0),
             "choice_": _choice_from(header.get("choice")),
             "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
         }

@@ -19,7 +19,11 @@ N_DRAWS, AT_ONCE = 2000, 250
 
 
 def class_draws(
-    process: LatentGP | None, points: Points | None, laws: ClassLaws, n_train: int | None
+    process: LatentGP | None,
+    points: Points | None,
+    laws: ClassLaws,
+    n_train: int | None,
+    power: float = 1.0,
 ) -> IntArray:
     """Places (N_DRAWS, p) of labels drawn from a model.
 
@@ -35,7 +39,7 @@ def class_draws(
     found = []
     for _ in range(N_DRAWS // AT_ONCE):
         shape = (AT_ONCE, *log_chances.shape)
-        values = None if process is None or points is None else _joint(process, points, rng)
+        values = None if process is None or points is None else _joint(process, points, rng, power)
         values = np.broadcast_to(log_chances, shape) if values is None else values
         center = values.mean(axis=2, keepdims=True)
         slope = np.exp(spread * rng.standard_normal((AT_ONCE, 1, 1)))
@@ -46,13 +50,15 @@ def class_draws(
     return np.concatenate(found)
 
 
-def _joint(process: LatentGP, points: Points, rng: np.random.Generator) -> FloatArray | None:
+def _joint(
+    process: LatentGP, points: Points, rng: np.random.Generator, power: float
+) -> FloatArray | None:
     """Log chances (AT_ONCE, p, K) of the classes under draws of the functions; None for none."""
     try:
         f = process.sample(points, AT_ONCE, rng, latent=True).transpose(2, 0, 1)
     except NumericalError:
         return None
-    return class_log_chances(-np.logaddexp(0, f), -np.logaddexp(0, -f))
+    return class_log_chances(-np.logaddexp(0, f), -np.logaddexp(0, -f), power)
 
 
 def _slope_error(laws: ClassLaws, n_train: int | None) -> float:

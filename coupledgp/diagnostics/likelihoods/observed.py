@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from coupledgp.random import FloatArray
 
 # Chance beyond each end of the grid that a ranked probability score is summed over, and points of
 # the grid.
-TAIL, GRID = 1e-6, 400
+TAIL, GRID = 1e-5, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class ObservedLaws:
     mean: FloatArray
     variance: FloatArray
     seed: int = 0
+    _found: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
 
     @property
     def laws(self) -> PointLaws:
@@ -61,8 +62,16 @@ class ObservedLaws:
         """Ranked probability scores (p, k): `sum_z (F(z) - [y <= z])^2`, an integral over z.
 
         The sum is over whole numbers for discrete laws, over each m-th of them where there are more
-        than `GRID`; the integral is by the middles of equal steps.
+        than `GRID`; the integral is by the middles of equal steps. They are kept, since several
+        scores ask for them.
         """
+        key = targets.tobytes()
+        if key not in self._found:
+            self._found[key] = self._ranked(targets)
+        return self._found[key]
+
+    def _ranked(self, targets: FloatArray) -> FloatArray:
+        """The scores of `crps`."""
         ends = self._quantiles(np.array([TAIL, 1 - TAIL]))
         low, high = np.minimum(ends[..., 0], targets), np.maximum(ends[..., 1], targets)
         steps = np.arange(GRID)

@@ -109,6 +109,11 @@ class ObservedTask:
         k = len(self.process.functions)
         return np.arange(2 if k == 1 else k) if known is None else np.asarray(known)
 
+    @property
+    def power(self) -> float:
+        """Power of the chances of classes."""
+        return float(getattr(self.model, "power_", 1.0))
+
     def targets(self) -> FloatArray | None:
         """Observations (p, k): indicators of labels for a classifier.
 
@@ -160,14 +165,14 @@ class ObservedTask:
     def _of_classes(self) -> ClassReport:
         process = self.process
         points, own, exact, divergence = self._parts()
-        laws = ClassLaws(_chances(process.likelihood, own), self.classes)
-        other = ClassLaws(_chances(process.likelihood, exact.law), self.classes)
+        laws = ClassLaws(_chances(process.likelihood, own, self.power), self.classes)
+        other = ClassLaws(_chances(process.likelihood, exact.law, self.power), self.classes)
         targets = self.targets()
         self.report("rivals and draws of labels")
         if targets is None:
             return class_report(laws, None, other, divergence, model=self.model, exact=exact.text)
         codes = _codes(self.y, self.classes, len(points))
-        draws = class_draws(process, points, laws, len(process.rows))
+        draws = class_draws(process, points, laws, len(process.rows), self.power)
         rivals = class_rivals(process, points, self.classes)
         return class_report(
             laws, codes, other, divergence, draws=draws, rivals=rivals, model=self.model,
@@ -243,13 +248,13 @@ def _codes(labels: Any, classes: Any, n_points: int) -> IntArray:
     return ClassLaws(uniform, np.asarray(classes)).codes(labels)
 
 
-def _chances(likelihood: Likelihood, law: FunctionLaw) -> FloatArray:
-    """Chances (p, K) of classes from the law of their functions."""
+def _chances(likelihood: Likelihood, law: FunctionLaw, power: float) -> FloatArray:
+    """Chances (p, K) of classes from the law of their functions, raised to a power."""
     found = [
         likelihood.marginal_log_density(np.full_like(law.mean, y), law.mean, law.variance)
         for y in (0.0, 1.0)
     ]
-    return np.exp(class_log_chances(*found))
+    return np.exp(class_log_chances(found[0], found[1], power))
 
 
 def _reference_text(model: Any, how: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import betaincinv, logit
 
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
@@ -28,6 +29,8 @@ N_BINS, LEAST_IN_BIN = 10, 20
 LEVEL = 0.95
 # Chances nearer to zero or one count as these in logits.
 EDGE = 1e-6
+# Largest shift of logits, and largest factor on them and one over it.
+MOST_SHIFT, MOST_SLOPE = 10.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,11 @@ class Reliability:
     error_p_value : float
         Share of the draws whose error is as large.
     slope, shift : float
-        Recalibration of one Newton step: logits times `slope` plus `shift` would fit the labels
-        better. One and zero where chances are right; a slope below one says that they are too
-        sure of themselves.
+        Recalibration by logistic regression: logits times `slope` plus `shift` fit the labels
+        best. One and zero where chances are right; a slope below one says that they are too sure
+        of themselves.
     recalibration_gain : float
-        Estimate of the log loss that it gains, nats per point.
+        The log loss that it gains less what two parameters gain by chance, nats per point.
     recalibration_p_value : float
         Share of the draws whose score statistic is as large.
     worst_class : str
@@ -153,7 +156,8 @@ class Reliability:
         own_error, errors = (
             _binned_error(chance, one, order, ends) for one in (happened[None], drawn)
         )
-        step, own_score, scores = _recalibration(chance, happened[None], drawn)
+        own_score, scores = _recalibration(chance, happened[None], drawn)
+        shift, slope, gain = recalibrated(chance, happened)
         worst, far, furthest = _classes(laws, codes, draws)
         k = len(laws.classes)
         return cls(
@@ -164,9 +168,9 @@ class Reliability:
             error_by_chance=float(errors.mean()),
             error_spread=float(errors.std(ddof=1)),
             error_p_value=_share(own_error[0], errors),
-            slope=float(1 + step[1]),
-            shift=float(step[0]),
-            recalibration_gain=float(0.5 * own_score[0] / len(chance)),
+            slope=slope,
+            shift=shift,
+            recalibration_gain=gain,
             recalibration_p_value=_share(own_score[0], scores),
             worst_class=str(laws.classes[worst]),
             worst_class_chance=float(laws.chances[:, worst].mean()),
@@ -212,17 +216,34 @@ def _binned_error(
     return np.asarray(np.abs(gaps).sum(axis=1) / len(chance))
 
 
+def recalibrated(chance: FloatArray, happened: FloatArray) -> tuple[float, float, float]:
+    """Shift and slope of the logits (p,) that fit events best, and what they gain, nats a point.
+
+    The shift is at most `MOST_SHIFT`, the slope between `1 / MOST_SLOPE` and `MOST_SLOPE`.
+    """
+    p = np.clip(chance, EDGE, 1 - EDGE)
+    logits, sign = logit(p), 2.0 * happened - 1
+
+    def loss(parts: FloatArray) -> float:
+        return float(np.logaddexp(0, -sign * (parts[0] + parts[1] * logits)).mean())
+
+    bounds = [(-MOST_SHIFT, MOST_SHIFT), (1 / MOST_SLOPE, MOST_SLOPE)]
+    found = minimize(loss, np.array([0.0, 1.0]), method="L-BFGS-B", bounds=bounds)
+    gain = loss(np.array([0.0, 1.0])) - float(found.fun) - 1 / len(p)
+    return float(found.x[0]), float(found.x[1]), max(gain, 0.0)
+
+
 def _recalibration(
     chance: FloatArray, happened: FloatArray, drawn: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A Newton step (2,) from (0, 1), and the score statistics of events (1, p) and (m, p)."""
+) -> tuple[FloatArray, FloatArray]:
+    """Score statistics of a shift and a slope, of events (1, p) and (m, p)."""
     p = np.clip(chance, EDGE, 1 - EDGE)
     design = np.stack([np.ones_like(p), logit(p)])
     information = (design * p * (1 - p)) @ design.T
     inverse = np.linalg.pinv(information, hermitian=True)
     steps = [(events - p) @ design.T @ inverse for events in (happened, drawn)]
     statistics = [np.einsum("mi,ij,mj->m", one, information, one) for one in steps]
-    return steps[0][0], statistics[0], statistics[1]
+    return statistics[0], statistics[1]
 
 
 def _classes(laws: ClassLaws, codes: IntArray, draws: IntArray) -> tuple[int, float, FloatArray]:

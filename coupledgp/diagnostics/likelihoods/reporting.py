@@ -49,6 +49,18 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.bernoulli import Bernoulli, class_log_chances
 from coupledgp.random import FloatArray, IntArray
 
+# What to do where observations spread more, and less, than their law says.
+COUNT_REMEDIES = (
+    "Counts vary more than their law says: take a negative binomial law in place of Poisson's, or "
+    "inputs and kernels that tell more.",
+    "Counts vary less than their law says, which no law of more dispersion mends: compare "
+    "GPRegressor, whose normal law is rounded.",
+)
+REMEDIES = (
+    "Observations vary more than their law says: take a law of heavier tails, or another kernel.",
+    "Observations vary less than their law says: take a law of lighter tails.",
+)
+
 
 def is_observed(model: Any) -> bool:
     """Whether a model's observations follow a likelihood."""
@@ -235,7 +247,10 @@ class ObservedTask:
         assert figures.differences is not None
         gap = dict(figures.differences["nlpd"])
         cost = Cost(gap) if divergence_of(figures) >= SAME else None
-        return Evidence(beside, calibration, None, cost, n_judged=len(y), n_points=len(y))
+        return Evidence(
+            beside, calibration, None, cost, n_judged=len(y), n_points=len(y),
+            remedies=COUNT_REMEDIES if process.likelihood.is_discrete else REMEDIES,
+        )  # fmt: skip
 
 
 def divergence_of(figures: Figures) -> float:
@@ -317,7 +332,15 @@ def class_report(
             if divergence is not None and divergence.kl_per_point >= SAME:
                 cost = Cost(gap["nlpd"])
         beside = tuple(class_rival_beside(laws, codes, draws, one) for one in rivals)
-        evidence = Evidence(beside, None, None, cost, n_judged=len(codes), n_points=len(codes))
+        evidence = Evidence(
+            beside,
+            None,
+            None,
+            cost,
+            n_judged=len(codes),
+            n_points=len(codes),
+            rmse_is=ClassReport.rmse_is,
+        )
     kl, reverse = (None, None) if divergence is None else (
         divergence.kl_per_point, divergence.reverse_kl_per_point
     )  # fmt: skip

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
-from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws, drawn_labels
+from coupledgp.diagnostics.likelihoods.class_laws import LEAST_CHANCE, ClassLaws, drawn_labels
+from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.diagnostics.likelihoods.rivals import ClassRival, CountRival
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.scores import paired_difference
-from coupledgp.errors import NumericalError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Points
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.random import FloatArray, IntArray
 
 # Draws of the labels of the test points, and functions that are drawn at once.
 N_DRAWS, AT_ONCE = 2000, 250
+# Least log chance of a class under a draw.
+LEAST_LOG = float(np.log(LEAST_CHANCE))
 
 
 def class_draws(
-    process: LatentGP | None,
-    points: Points | None,
+    law: FunctionLaw | None,
+    likelihood: Likelihood,
     laws: ClassLaws,
     n_train: int | None,
     power: float = 1.0,
@@ -29,36 +31,37 @@ def class_draws(
 
     Functions are drawn from their joint law, so that near points share errors. Logits of each draw
     are scaled by a random factor, since the scale of functions that n rows were fitted to is known
-    up to an error: that of the slope of a logistic regression on n such rows. Without a process
-    points are independent.
+    up to an error: that of the slope of a logistic regression on n such rows. Without a law of
+    functions points are independent.
     """
     rng = np.random.default_rng(0)
-    log_chances = laws.log_chances
-    n_classes = log_chances.shape[1]
-    spread = _slope_error(laws, n_train)
+    spread, roots = _slope_error(laws, n_train), None if law is None else _roots(law)
     found = []
     for _ in range(N_DRAWS // AT_ONCE):
-        shape = (AT_ONCE, *log_chances.shape)
-        values = None if process is None or points is None else _joint(process, points, rng, power)
-        values = np.broadcast_to(log_chances, shape) if values is None else values
+        values = np.broadcast_to(laws.log_chances, (AT_ONCE, *laws.chances.shape))
+        if law is not None and roots is not None:
+            noise = rng.standard_normal((AT_ONCE, *law.mean.shape))
+            f = torch.as_tensor(law.mean + np.einsum("ijk,mjk->mik", roots, noise, optimize=True))
+            with torch.no_grad():
+                zero, one = (
+                    likelihood.log_density(torch.full_like(f, y), f).numpy() for y in (0.0, 1.0)
+                )
+            values = np.maximum(class_log_chances(zero, one, power), LEAST_LOG)
         center = values.mean(axis=2, keepdims=True)
         slope = np.exp(spread * rng.standard_normal((AT_ONCE, 1, 1)))
         scaled = center + slope * (values - center)
         chances = np.exp(scaled - scaled.max(axis=2, keepdims=True))
         found.append(drawn_labels(chances / chances.sum(axis=2, keepdims=True), rng))
-    assert found[0].max(initial=0) < n_classes
     return np.concatenate(found)
 
 
-def _joint(
-    process: LatentGP, points: Points, rng: np.random.Generator, power: float
-) -> FloatArray | None:
-    """Log chances (AT_ONCE, p, K) of the classes under draws of the functions; None for none."""
-    try:
-        f = process.sample(points, AT_ONCE, rng, latent=True).transpose(2, 0, 1)
-    except NumericalError:
-        return None
-    return class_log_chances(-np.logaddexp(0, f), -np.logaddexp(0, -f), power)
+def _roots(law: FunctionLaw) -> FloatArray:
+    """Symmetric roots (p, p, k) of the covariances of functions."""
+    found = np.empty_like(law.cov)
+    for k in range(law.cov.shape[2]):
+        values, vectors = np.linalg.eigh(law.cov[..., k])
+        found[..., k] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return found
 
 
 def _slope_error(laws: ClassLaws, n_train: int | None) -> float:

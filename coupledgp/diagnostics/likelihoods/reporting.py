@@ -177,14 +177,14 @@ class ObservedTask:
     def _of_classes(self) -> ClassReport:
         process = self.process
         points, own, exact, divergence = self._parts()
-        laws = ClassLaws(_chances(process.likelihood, own, self.power), self.classes)
-        other = ClassLaws(_chances(process.likelihood, exact.law, self.power), self.classes)
+        laws = ClassLaws(chances_of(process.likelihood, own, self.power), self.classes)
+        other = ClassLaws(chances_of(process.likelihood, exact.law, self.power), self.classes)
         targets = self.targets()
         self.report("rivals and draws of labels")
         if targets is None:
             return class_report(laws, None, other, divergence, model=self.model, exact=exact.text)
         codes = _codes(self.y, self.classes, len(points))
-        draws = class_draws(process, points, laws, len(process.rows), self.power)
+        draws = class_draws(own, process.likelihood, laws, len(process.rows), self.power)
         rivals = class_rivals(process, points, self.classes)
         return class_report(
             laws, codes, other, divergence, draws=draws, rivals=rivals, model=self.model,
@@ -263,7 +263,7 @@ def _codes(labels: Any, classes: Any, n_points: int) -> IntArray:
     return ClassLaws(uniform, np.asarray(classes)).codes(labels)
 
 
-def _chances(likelihood: Likelihood, law: FunctionLaw, power: float) -> FloatArray:
+def chances_of(likelihood: Likelihood, law: FunctionLaw, power: float = 1.0) -> FloatArray:
     """Chances (p, K) of classes from the law of their functions, raised to a power."""
     found = [
         likelihood.marginal_log_density(np.full_like(law.mean, y), law.mean, law.variance)
@@ -273,7 +273,7 @@ def _chances(likelihood: Likelihood, law: FunctionLaw, power: float) -> FloatArr
 
 
 def _reference_text(model: Any, how: str) -> str:
-    return f"exact posterior of {model!r}, {how}"
+    return f"exact posterior of {model if isinstance(model, str) else repr(model)}, {how}"
 
 
 def class_report(
@@ -318,7 +318,7 @@ def class_report(
     if codes is not None:
         truth = np.eye(len(laws.classes))[codes]
         if draws is None:
-            draws = class_draws(None, None, laws, n_train or None)
+            draws = class_draws(None, Bernoulli(), laws, n_train or None)
         found = Reliability.of(laws, codes, draws)
         scores = {"nlpd": _mean(laws.log_losses(codes)), "rmse": _root(laws, codes)}
         cost = None

@@ -45,7 +45,7 @@ from coupledgp.datasets import classification, uci
 # Tables with classes; those cut at the median; generated ones with the scale of their logits.
 CLASSES = ("banknote", "car", "cmc", "nursery", "wifi", "yeast", "digits")
 CUT = ("abalone", "airfoil", "boston", "concrete", "kin40k", "power", "protein", "wine")
-DRAWN = {"additive": 3.0, "pairs": 4.0, "steps": 3.0, "step_boxes": 3.0, "friedman1": 1.5}
+DRAWN = {"additive": 3.0, "pairs": 4.0, "steps": 3.0, "boxes": 3.0, "friedman1": 1.5}
 TABLES = (*CLASSES, *CUT, *DRAWN)
 # Least chance that a log loss counts, and bins of the calibration error.
 LEAST, N_BINS = 1e-15, 10

@@ -1,8 +1,7 @@
 """Classes of nodes beside rivals: roads at six hours, parts of a mesh, labels of drawn functions.
 
-* ours: one function for each class against all others, Matern on the normalised Laplacian, range
-  and variance by the variational evidence on a grid;
-* averaged: its chances averaged over the grid by evidence, without a power;
+* ours: one function for each class against all others, Matern on the normalised Laplacian, its
+  smoothness, range and variance by the variational evidence on a grid;
 * normal: the same kernel for indicators with normal noise, ranges, variances and noise by evidence
   on a grid, its means clipped to chances;
 * propagation: the harmonic function of the indicators (label propagation);
@@ -25,6 +24,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 os.environ |= {"OMP_NUM_THREADS": "1"}
 
@@ -37,6 +37,7 @@ from scipy.special import expit
 import coupledgp as cgp
 from coupledgp.datasets import meshes, traffic_series
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
+from coupledgp.errors import NumericalError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -45,7 +46,7 @@ from coupledgp.likelihoods import Bernoulli
 from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.selection.class_power import left_out_power
 
-RANGES, VARIANCES = (1.0, 2.0, 4.0, 8.0), (1.0, 4.0, 16.0)
+SMOOTH, RANGES, VARIANCES = (1.5, 2.5), (2.0, 4.0, 8.0, 16.0, 32.0), (1.0, 4.0, 16.0, 64.0)
 NOISES, SPREADS = (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0)
 SPEED, STEPS, LEAST = 50.0, (60, 210, 330, 498, 780, 1068), 1e-3
 Case = tuple[cgp.Graph, np.ndarray]
@@ -93,6 +94,11 @@ def prior(graph: cgp.Graph, kernel: GraphMaternKernel, nodes: np.ndarray, **opti
     return model.fit(graph.label_all(nodes), np.linspace(-1, 1, len(nodes))).process_
 
 
+def kernels() -> list[GraphMaternKernel]:
+    """Kernels of the grid."""
+    return [GraphMaternKernel(lengthscale, nu) for lengthscale, nu in product(RANGES, SMOOTH)]
+
+
 def indicators(y: np.ndarray) -> np.ndarray:
     """Zeros and ones (n, k) of the functions."""
     found = np.eye(y.max() + 1)[y]
@@ -104,14 +110,16 @@ def ours(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> n
     ones = indicators(y)[seen]
     logits = np.log(ones.sum(axis=0) + 1) - np.log((1 - ones).sum(axis=0) + 1)
     best: list[tuple[float, object]] = [(-np.inf, None)] * ones.shape[1]
-    for lengthscale in RANGES:
-        for variance in VARIANCES:
-            made = prior(graph, GraphMaternKernel(lengthscale), seen, outputscale=variance)
-            for k, column in enumerate(ones.T):
-                function = replace(made, units=Units(logits[[k]], np.ones(1)))
-                data = Data.of(made.data.points, column[:, None])
+    for kernel, variance in product(kernels(), VARIANCES):
+        made = prior(graph, kernel, seen, outputscale=variance)
+        for k, column in enumerate(ones.T):
+            function = replace(made, units=Units(logits[[k]], np.ones(1)))
+            data = Data.of(made.data.points, column[:, None])
+            try:
                 found = LatentGP.given([function], Bernoulli(), data)
-                best[k] = max(best[k], (found.log_evidence, function), key=lambda pair: pair[0])
+            except NumericalError:
+                continue
+            best[k] = max(best[k], (found.log_evidence, function), key=lambda pair: pair[0])
     functions = [function for _, function in best]
     process = LatentGP.given(functions, Bernoulli(), Data.of(functions[0].data.points, ones))
     law = process.marginals(at)
@@ -122,39 +130,16 @@ def ours(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> n
     return np.exp(class_log_chances(zero, one, left_out_power(process, 0)))
 
 
-def averaged(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Chances of `ours` averaged over the grid by the evidence, each function by itself."""
-    ones = indicators(y)[seen]
-    logits = np.log(ones.sum(axis=0) + 1) - np.log((1 - ones).sum(axis=0) + 1)
-    evidence, chances = [], []
-    for lengthscale in RANGES:
-        for variance in VARIANCES:
-            made = prior(graph, GraphMaternKernel(lengthscale), seen, outputscale=variance)
-            found = [
-                LatentGP.given([replace(made, units=Units(logits[[k]], np.ones(1)))], Bernoulli(),
-                               Data.of(made.data.points, column[:, None]))
-                for k, column in enumerate(ones.T)
-            ]  # fmt: skip
-            evidence.append([one.log_evidence for one in found])
-            chances.append(np.hstack([one.law(at, "mean").mean for one in found]))
-    weights = np.exp(np.array(evidence) - np.max(evidence, axis=0))
-    mean = (weights[:, None] * np.array(chances)).sum(axis=0) / weights.sum(axis=0)
-    return chances_of(mean)
-
-
 def normal(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Means of indicators with normal noise, clipped."""
     ones = indicators(y)[seen]
     best, mean = -np.inf, None
-    for lengthscale in RANGES:
-        for variance in SPREADS:
-            for noise in NOISES:
-                made = prior(graph, GraphMaternKernel(lengthscale), seen, outputscale=variance,
-                             noise=noise)  # fmt: skip
-                units = Units(ones.mean(axis=0), np.ones(ones.shape[1]))
-                found = replace(made, units=units).conditioned(Data.of(made.data.points, ones))
-                if found.log_evidence > best:
-                    best, mean = found.log_evidence, found.law(at, "mean").mean
+    for kernel, variance, noise in product(kernels(), SPREADS, NOISES):
+        made = prior(graph, kernel, seen, outputscale=variance, noise=noise)
+        units = Units(ones.mean(axis=0), np.ones(ones.shape[1]))
+        found = replace(made, units=units).conditioned(Data.of(made.data.points, ones))
+        if found.log_evidence > best:
+            best, mean = found.log_evidence, found.law(at, "mean").mean
     return chances_of(mean)
 
 
@@ -199,7 +184,7 @@ def share(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> 
     return np.tile(found / found.sum(), (len(at), 1))
 
 
-SYSTEMS = (ours, averaged, normal, propagation, spreading, neighbours, share)
+SYSTEMS = (ours, normal, propagation, spreading, neighbours, share)
 
 
 def main() -> None:

@@ -12,12 +12,13 @@ laws. The second is the mean of the divergences of the laws of f at single point
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
@@ -34,7 +35,9 @@ from coupledgp.random import FloatArray
 # Rows up to which the sites of the exact process are found anew by default.
 OWN_SITE_ROWS = 2000
 # Values of f at each point, and observations of each, for the mean curvature of a log density.
-N_VALUES, N_OBSERVATIONS = 32, 32
+N_VALUES, N_OBSERVATIONS = 32, 128
+# Largest count up to which all observations are listed, in place of draws.
+MOST_LISTED = 100
 # Least curvature: an observation of less says nothing.
 LEAST_CURVATURE = 1e-12
 # Where the sites of the reference are from.
@@ -127,17 +130,31 @@ def marginal_kl(p: FunctionLaw, q: FunctionLaw) -> FloatArray:
 def mean_curvature(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """`E[-d^2 log p(y | f)]` (p, k) over f of moments (p, k) and observations y given f.
 
-    By Gauss-Hermite nodes of f, and draws of y where the curvature depends on it. It is the mean
-    of the Fisher information of f.
+    By Gauss-Hermite nodes of f, and every possible observation of discrete laws of few, or else
+    draws. It is the mean of the Fisher information of f.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_VALUES)
-    f = mean[..., None] + np.sqrt(variance)[..., None] * nodes
-    rng, total = np.random.default_rng(0), np.zeros(mean.shape)
-    for _ in range(N_OBSERVATIONS):
-        y = torch.as_tensor(likelihood.draw(f, rng))
-        curvature = likelihood.site(y, torch.as_tensor(f)).curvature.detach().numpy()
-        total += curvature @ (weights / weights.sum())
-    return np.maximum(total / N_OBSERVATIONS, LEAST_CURVATURE)
+    f = torch.as_tensor(mean[..., None] + np.sqrt(variance)[..., None] * nodes)
+    total = torch.zeros_like(f)
+    for y, chance in _observations(likelihood, f):
+        total += chance * likelihood.site(y, f).curvature.detach()
+    return np.maximum(total.numpy() @ (weights / weights.sum()), LEAST_CURVATURE)
+
+
+def _observations(likelihood: Likelihood, f: Tensor) -> Iterator[tuple[Tensor, Tensor | float]]:
+    """Observations given values (...) of f, and their chances."""
+    rng = np.random.default_rng(0)
+    drawn = [torch.as_tensor(likelihood.draw(f.numpy(), rng)) for _ in range(N_OBSERVATIONS)]
+    most = max(float(y.max()) for y in drawn) if likelihood.is_discrete else np.inf
+    if most >= MOST_LISTED:
+        yield from ((y, 1 / N_OBSERVATIONS) for y in drawn)
+        return
+    for value in range(2 * int(most) + 2):
+        y = torch.full_like(f, value)
+        chance = likelihood.cdf(y.numpy(), f.numpy()) - likelihood.cdf(y.numpy() - 1, f.numpy())
+        # Values beyond the last possible one have the chance zero, and no log density.
+        if chance.max() > 0:
+            yield y, torch.as_tensor(chance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ from coupledgp.random import FloatArray
 
 # Chance beyond each end of the grid that a ranked probability score is summed over, and points of
 # the grid.
-TAIL, GRID = 1e-5, 200
+TAIL, GRID = 1e-3, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class ObservedLaws:
         """Ranked probability scores (p, k): `sum_z (F(z) - [y <= z])^2`, an integral over z.
 
         The sum is over whole numbers for discrete laws, over each m-th of them where there are more
-        than `GRID`; the integral is by the middles of equal steps. They are kept, since several
-        scores ask for them.
+        than `GRID`; the integral is by the middles of equal steps on each side of y. They are kept,
+        since several scores ask for them.
         """
         key = targets.tobytes()
         if key not in self._found:
@@ -74,20 +74,25 @@ class ObservedLaws:
         """The scores of `crps`."""
         ends = self._quantiles(np.array([TAIL, 1 - TAIL]))
         low, high = np.minimum(ends[..., 0], targets), np.maximum(ends[..., 1], targets)
-        steps = np.arange(GRID)
         if self.likelihood.is_discrete:
             width = max(1.0, float(np.ceil((high - low).max() / (GRID - 1))))
             count = int(np.ceil((high - low).max() / width)) + 1
-            grid = low[..., None] + width * steps[:count]
+            grid = low[..., None] + width * np.arange(count)
             middle = grid + np.floor(0.5 * (width - 1))
             cumulated = self.likelihood.marginal_cdf(middle, self.mean, self.variance)
             found = np.square(cumulated - (targets[..., None] <= middle)).sum(axis=-1) * width
             return np.asarray(found)
-        parts = (high - low)[..., None] / GRID
-        grid = low[..., None] + parts * (steps + 0.5)
+        below = self._squares(low, targets, lambda cumulated: cumulated)
+        return below + self._squares(targets, high, lambda cumulated: 1 - cumulated)
+
+    def _squares(
+        self, low: FloatArray, high: FloatArray, part: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Integrals (p, k) of squares of F or of `1 - F` between ends (p, k)."""
+        width = (high - low)[..., None] / GRID
+        grid = low[..., None] + width * (np.arange(GRID) + 0.5)
         cumulated = self.likelihood.marginal_cdf(grid, self.mean, self.variance)
-        found = np.square(cumulated - (targets[..., None] <= grid)) * parts
-        return np.asarray(found.sum(axis=-1))
+        return np.asarray((np.square(part(cumulated)) * width).sum(axis=-1))
 
     def _quantiles(self, chances: FloatArray) -> FloatArray:
         return self.likelihood.marginal_quantiles(chances, self.mean, self.variance)

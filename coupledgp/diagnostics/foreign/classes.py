@@ -104,7 +104,7 @@ def _of_sklearn(model: Any, transform: Callable[[Any], FloatArray], X: Any) -> F
     """
     base = model.base_estimator_
     parts = list(getattr(base, "estimators_", [base]))
-    if model.n_classes_ > 2 and len(parts) != model.n_classes_:
+    if model.n_classes_ > 2 and model.multi_class != "one_vs_rest":
         raise InvalidInputError(
             "predict: expected one function for each class against all others, got pairs of classes"
         )

@@ -113,12 +113,18 @@ def _audited(
     found, reason = _functions(model, test)
     if found is None:
         return class_report(
-            laws, codes, rivals=rivals, model=name, n_train=len(labels), remarks=[reason]
+            laws,
+            codes,
+            rivals=rivals,
+            model=name,
+            is_own=False,
+            n_train=len(labels),
+            remarks=[reason],
         )
     draws = class_draws(found.law, found.likelihood, laws, len(labels))
     if len(labels) > DENSE_ROWS:
         return class_report(
-            laws, codes, draws=draws, rivals=rivals, model=name, n_train=len(labels),
+            laws, codes, draws=draws, rivals=rivals, model=name, is_own=False, n_train=len(labels),
             remarks=[TOO_LARGE],
         )  # fmt: skip
     report("exact posterior")
@@ -126,14 +132,14 @@ def _audited(
         exact = _exact(found, labels, train, test)
     except NumericalError as error:
         return class_report(
-            laws, codes, draws=draws, rivals=rivals, model=name, n_train=len(labels),
+            laws, codes, draws=draws, rivals=rivals, model=name, is_own=False, n_train=len(labels),
             remarks=[f"There is no exact posterior beside it ({error})."],
         )  # fmt: skip
     divergence = LatentKL.between(exact, found.law, found.likelihood, "own")
     other = ClassLaws(chances_of(found.likelihood, exact), classes)
     kernel = "; ".join(dict.fromkeys(one.text for one in found.priors))
     made = class_report(
-        laws, codes, other, divergence, draws=draws, rivals=rivals, model=name,
+        laws, codes, other, divergence, draws=draws, rivals=rivals, model=name, is_own=False,
         exact=f"{kernel}, variational sites of its own", n_train=len(labels),
     )  # fmt: skip
     return made.changed(likelihood=type(found.likelihood).__name__)

@@ -290,6 +290,7 @@ def class_report(
     exact: str = "",
     n_train: int = 0,
     remarks: Sequence[str] = (),
+    is_own: bool = True,
 ) -> ClassReport:
     """Report on chances of classes.
 
@@ -313,6 +314,8 @@ def class_report(
         Number of training rows.
     remarks
         Sentences that a reader needs.
+    is_own
+        Whether the model is one of this package, whose methods advice may name.
     """
     spread = np.sqrt(laws.chances * (1 - laws.chances))
     truth, evidence, found = None, None, None
@@ -341,6 +344,7 @@ def class_report(
             cost,
             n_judged=len(codes),
             n_points=len(codes),
+            is_own=is_own,
             rmse_is=ClassReport.rmse_is,
         )
     kl, reverse = (None, None) if divergence is None else (

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.compare import compare as compare
     from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
     from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
+    from coupledgp.diagnostics.likelihoods.latent_kl import LatentKL as LatentKL
+    from coupledgp.diagnostics.likelihoods.latent_kl import latent_kl as latent_kl
+    from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
+    from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
     from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.audit_classes import audit_classifier, model_name
 from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
+from coupledgp.diagnostics.foreign.classes import is_classifier
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
 from coupledgp.diagnostics.foreign.table import ForeignTable, tables
+from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
+from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.overlap import Overlap, counted
 from coupledgp.diagnostics.scoring.scores import point_nlpd
@@ -49,7 +53,7 @@ def audit(
     progress: bool | None = None,
     alternatives: bool | FindAlternatives = False,
     budget: float | str = "60s",
-) -> AuditReport:
+) -> AuditReport | LikelihoodReport:
     """Audit a posterior of any origin against the exact process of its kernel, and against data.
 
     Where a joint covariance is known the divergence is that of the joint laws of observations at
@@ -62,7 +66,8 @@ def audit(
         BoTorch's; scikit-learn's `GaussianProcessRegressor`; one with GPflow's `predict_y`;
         GPBoost's `GPModel`; a Gaussian one of this package. Or a function of `X_test`, or what it
         would return: means and standard deviations, both (p,), means and covariance (p, p), or
-        draws (n_samples, p). All are of observations, noise included.
+        draws (n_samples, p). All are of observations, noise included. Or a fitted classifier, whose
+        chances and function are audited (`coupledgp/diagnostics/foreign/classes.py` lists them).
     X_train, y_train
         Rows (n, d) and targets (n,) that the posterior was made from.
     X_test, y_test
@@ -94,7 +99,7 @@ def audit(
 
     Returns
     -------
-    AuditReport
+    AuditReport, ClassReport or LikelihoodReport
         The page, JSON and figures of `compare`; beside them baselines and calibration.
 
     Raises
@@ -105,6 +110,23 @@ def audit(
         A covariance is not positive definite, or the solver does not reach its tolerance.
     """
     check_choice(method, ["auto", "dense", "stochastic"], "method")
+    if is_observed(predict) or is_classifier(predict):
+        given = {
+            "kernel": kernel, "lengthscale": lengthscale, "outputscale": outputscale,
+            "noise": noise, "mean": mean, "latent": latent or None,
+            "alternatives": alternatives or None,
+        }  # fmt: skip
+        for name in (name for name, value in given.items() if value is not None):
+            raise InvalidInputError(f"{name}: expected none for a model under a likelihood")
+        if is_observed(predict):
+            return likelihood_report(
+                predict, X_test, y_test, sites=sites_of(method), options=options,
+                leave_out_overlap=leave_out_overlap, title=title, progress=progress,
+            )  # fmt: skip
+        return audit_classifier(
+            predict, X_train, y_train, X_test, y_test, options=options,
+            leave_out_overlap=leave_out_overlap, title=title, progress=progress,
+        )  # fmt: skip
     chosen = StochasticOptions() if options is None else options
     train, test = tables(X_train, y_train, X_test, y_test)
     hyper = {"lengthscale": lengthscale, "outputscale": outputscale, "noise": noise, "mean": mean}
@@ -207,10 +229,8 @@ def _rows(train: ForeignTable, test: ForeignTable, leave_out: bool) -> tuple[Ove
 
 def _name(predict: Any) -> str:
     """Name of what was audited."""
-    if isinstance(predict, tuple) and is_model(predict):
-        return f"gpytorch {type(predict[0]).__name__}"
     if not (is_model(predict) or callable(predict)):
         return "predictions"
     if hasattr(predict, "__name__"):
         return f"function {predict.__name__}"
-    return f"{type(predict).__module__.partition('.')[0]} {type(predict).__name__}"
+    return model_name(predict)

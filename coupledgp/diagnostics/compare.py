@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.joint import compare_jointly
+from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.score_errors import solver_errors
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
@@ -58,7 +59,8 @@ def compare(
     Both are joint laws of observations at the test points, noise included. The figures are
     those of MATH section 7; with several outputs each is the mean over outputs. Models of
     transformed targets are compared in units of the transformed targets, where divergences are the
-    same as in those of y.
+    same as in those of y. Models whose observations follow a likelihood have a report of their own,
+    of the function's posterior (`ClassReport`, `LikelihoodReport`).
 
     Parameters
     ----------
@@ -104,6 +106,13 @@ def compare(
         A predictive covariance is singular (it must include the noise), or the solver does not
         reach its tolerance.
     """
+    if reference is None and is_observed(model):
+        if groups is not None:
+            raise InvalidInputError("groups: expected none for a model under a likelihood")
+        return likelihood_report(
+            model, X_test, y_test, sites=sites_of(method), options=options,
+            leave_out_overlap=leave_out_overlap, progress=progress,
+        )  # fmt: skip
     options = StochasticOptions() if options is None else options
     labels = checked_groups(groups, len(X_test))
     overlap, rows = overlap_of(model, X_test, y_test, reference)

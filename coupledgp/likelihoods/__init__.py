@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from coupledgp.likelihoods.base import Likelihood as Likelihood
     from coupledgp.likelihoods.base import Site as Site
     from coupledgp.likelihoods.bernoulli import Bernoulli as Bernoulli
+    from coupledgp.likelihoods.bernoulli import Probit as Probit
     from coupledgp.likelihoods.beta import Beta as Beta
     from coupledgp.likelihoods.counts import NegativeBinomial as NegativeBinomial
     from coupledgp.likelihoods.counts import Poisson as Poisson

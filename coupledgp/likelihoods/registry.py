@@ -8,7 +8,7 @@ from typing import Any
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
-from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.likelihoods.bernoulli import Bernoulli, Probit
 from coupledgp.likelihoods.beta import Beta
 from coupledgp.likelihoods.counts import NegativeBinomial, Poisson
 from coupledgp.likelihoods.gaussian import Gaussian
@@ -28,6 +28,7 @@ LIKELIHOODS: Registry[Likelihood] = Registry(
         "negative-binomial": NegativeBinomial(),
         "ordinal": Ordinal(()),
         "poisson": Poisson(),
+        "probit": Probit(),
         "squared-normal": SquaredNormal(),
         "student-t": StudentT(),
     },

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -16,6 +15,7 @@ from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import require_type
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import plain_array
+from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
@@ -26,20 +26,26 @@ from coupledgp.random import FloatArray, IntArray
 class ProcessClassifier(ClassifierMixin, ProcessEstimator):
     """A classifier around a process of functions whose observations are zeros and ones.
 
-    Two classes have one function f, `P(second class) = E sigmoid(f)`. K > 2 classes have one each,
-    of the class against all others, and
+    Two classes have one function f, and chances `p_0 = E sigmoid(-f)` and `p_1 = E sigmoid(f)`.
+    K > 2 classes have one each, of the class against all others, and chances
+    `p_c = E sigmoid(f_c)`. Both are averages over the posterior of a function, and
 
-        P(class c) = E sigmoid(f_c) / sum_k E sigmoid(f_k) ,
-
-    averages over the posterior of each function.
+        P(class c) = p_c^a / sum_k p_k^a .
 
     Attributes
     ----------
     classes_
         Labels of the classes, ascending.
+    power_
+        The power a, chosen by labels that are left out; one where it is not chosen.
     """
 
     classes_ = fitted_result("classes_", "Labels (K,) of the classes, ascending.")
+
+    @property
+    def power_(self) -> float:
+        """Power of the chances, chosen by labels that are left out; one where it is not."""
+        return float(self.fitted_.results.get("power_", 1.0))
 
     def predict_proba(self, X: Any = None) -> FloatArray:
         """Chances (p, K) of the classes at points, in the order of `classes_`.
@@ -59,14 +65,15 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
     def predict_log_proba(self, X: Any = None) -> FloatArray:
         """Logarithms (p, K) of `predict_proba`, nats."""
         zero, one = self._log_chances(X)
-        if one.shape[1] == 1:
-            return np.hstack([zero, one])
-        return np.asarray(one - logsumexp(one, axis=1, keepdims=True))
+        return class_log_chances(zero, one, self.power_)
 
     def decision_function(self, X: Any = None) -> FloatArray:
-        """Log odds of the second class of two (p,), or of each class against all others (p, K)."""
+        """Log odds of the second class of two (p,), or of each class against all others (p, K).
+
+        The power of the chances multiplies them.
+        """
         zero, one = self._log_chances(X)
-        odds = one - zero
+        odds = self.power_ * (one - zero)
         return odds[:, 0] if odds.shape[1] == 1 else odds
 
     def _log_chances(self, X: Any) -> FloatArray:
@@ -136,7 +143,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
-        return {**header, "classes": self.classes_.tolist()}, arrays
+        return {**header, "classes": self.classes_.tolist(), "power": self.power_}, arrays
 
 
 def learn_classes(y: Any) -> tuple[NDArray[Any], IntArray]:

@@ -30,6 +30,7 @@ from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
+from coupledgp.selection.class_power import left_out_power
 from coupledgp.selection.latent_kernels import KernelChoice
 
 
@@ -128,6 +129,8 @@ class GPClassifier(TableEstimator, ProcessClassifier):
             LatentTable(Bernoulli(), units, n_frequencies, budget, self.inference),
         )
         results["classes_"] = classes
+        seed = int(self._rng().integers(2**31))
+        results["power_"] = left_out_power(process, seed)
         return FittedModel(process, 1 if data.targets.shape[1] == 1 else 2, results, columns)
 
     def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
@@ -151,7 +154,13 @@ class GPClassifier(TableEstimator, ProcessClassifier):
 
     def _explained(self) -> list[str]:
         process: Any = self.process_
-        return explained_table(self, self.classes_[-len(process.functions) :])
+        classes = self.classes_[-len(process.functions) :]
+        lines = explained_table(self, classes)
+        if len(process.functions) > 1:
+            lines.append(
+                f"Chances are raised to the power {self.power_:.3g}, by labels that are left out."
+            )
+        return lines
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
@@ -167,6 +176,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         results = {
             **record.results,
             "classes_": restored_classes(header, record.process.units.n_outputs),
+            "power_": check_number(header.get("power", 1.0), "power", low=0.0),
             "choice_": KernelChoice.from_state(header.get("choice")),
             "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
         }

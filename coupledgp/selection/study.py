@@ -22,6 +22,8 @@ from coupledgp.diagnostics.compare import (
     reference_law,
     report_beside,
 )
+from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
+from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.laws import Law, check_targets
@@ -200,8 +202,12 @@ def posterior_report(
     leave_out_overlap: bool = False,
     alternatives: bool | FindAlternatives = False,
     budget: float | str = "60s",
-) -> StudyReport:
+    exposure: ArrayLike | None = None,
+) -> StudyReport | LikelihoodReport:
     """Report on one page how far a fitted model's posterior is from the exact one.
+
+    Of a classifier, and of a model whose observations follow another likelihood, it is a
+    `ClassReport` or a `LikelihoodReport`, without couplings, geometry and alternatives.
 
     Parameters
     ----------
@@ -231,10 +237,12 @@ def posterior_report(
         True: fit other models to the training rows and score them at the same test points, within
         so many seconds (docs/alternatives.md). Or a function of the model, the test inputs and the
         targets, such as `coupledgp.alternatives`.
+    exposure
+        Exposures (p,) of test counts, for a likelihood of counts.
 
     Returns
     -------
-    StudyReport
+    StudyReport, ClassReport or LikelihoodReport
         Report with `to_html(path)`, `to_json(path)`, `to_dict()`, and all figures of `compare`.
 
     Raises
@@ -244,6 +252,19 @@ def posterior_report(
     """
     start = time.perf_counter()
     check_is_fitted(model)
+    if is_observed(model):
+        refused = {"couplings": len(couplings) > 0, "geometry": geometry is not None,
+                   "alternatives": bool(alternatives)}  # fmt: skip
+        for name in (name for name, given in refused.items() if given):
+            raise InvalidInputError(
+                f"{name}: expected none for a model whose observations follow a likelihood"
+            )
+        return likelihood_report(
+            model, X_test, y_test, exposure=exposure, sites=sites_of(method), options=options,
+            title=title, data=data, leave_out_overlap=leave_out_overlap, progress=progress,
+        )  # fmt: skip
+    if exposure is not None:
+        raise InvalidInputError("exposure: expected none for a model of normal observations")
     if alternatives and y_test is None:
         raise InvalidInputError("alternatives: expected y_test beside it, got None")
     if geometry is not None and not hasattr(model, "graph"):

@@ -200,13 +200,13 @@ def test_a_likelihood_without_a_name_is_not_stored():
         process.state()
 
 
-def test_a_comparison_of_classes_is_refused_in_words():
+def test_a_comparison_of_classes_with_a_reference_is_refused_in_words():
     X = np.linspace(-2, 2, 30)[:, None]
     prior = StationaryPrior(parse_spectrum("gaussian"), Hyperparameters(np.ones(1), 2.0, 1.0))
     classes = (X > 0).astype(float)
     process = fit_latent(prior, Bernoulli(), Data.of(X, classes))
     with pytest.raises(InvalidInputError, match="not depend on the function, got Bernoulli"):
-        compare(process, X[:5], classes[:5])
+        compare(process, X[:5], classes[:5], process)
 
 
 def test_what_is_refused():

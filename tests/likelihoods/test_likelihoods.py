@@ -6,7 +6,7 @@ import torch
 from scipy import integrate, special, stats
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.likelihoods import Bernoulli, Gaussian
+from coupledgp.likelihoods import Bernoulli, Gaussian, Probit
 from coupledgp.likelihoods.registry import check_stored, likelihood_from, likelihood_state
 from coupledgp.testing import LikelihoodContract
 
@@ -20,6 +20,10 @@ def site(likelihood, y, f):
 
 class TestBernoulliContract(LikelihoodContract):
     likelihood = Bernoulli()
+
+
+class TestProbitContract(LikelihoodContract):
+    likelihood = Probit()
 
 
 class TestGaussianContract(LikelihoodContract):

@@ -27,6 +27,7 @@ from coupledgp.models.classes import indicators, learn_classes, logits_of_shares
 from coupledgp.search.tables.local import LocalProblem, Round
 from coupledgp.search.tables.observed import ObservedProblem
 from coupledgp.selection import latent_kernels
+from coupledgp.selection.class_power import left_out_power
 from coupledgp.selection.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
 from tests.models.few_steps import search_little
 
@@ -113,14 +114,32 @@ def test_two_classes_are_the_law_of_one_function():
 
 def test_several_classes_are_normalised_against_all_others():
     model = cgp.GPClassifier(ONE_KERNEL, random_state=0).fit(X, THREE)
-    each = model.process_.law(X[:9], "mean").mean
-    expected = each / each.sum(axis=1, keepdims=True)
+    raised = model.process_.law(X[:9], "mean").mean ** model.power_
+    expected = raised / raised.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X[:9]), expected)
     np.testing.assert_array_equal(
         model.decision_function(X[:9]).argmax(axis=1), expected.argmax(axis=1)
     )
     assert "a: " in model.explain()
     assert len(model.process_.functions) == 3
+
+
+def test_the_power_has_the_greatest_chance_of_labels_left_out():
+    model = cgp.GPClassifier(ONE_KERNEL, random_state=0).fit(X, THREE)
+    process, codes = model.process_, np.searchsorted(model.classes_, THREE)
+    law = process.left_out_marginals(np.arange(len(X)))
+    each = law.likelihood.marginal_moments(law.mean, law.variance)[0]
+
+    def loss(power):
+        raised = each**power
+        chances = raised[np.arange(len(X)), codes] / raised.sum(axis=1)
+        return -np.log(chances).sum() + 0.5 * np.log(power) ** 2
+
+    tried = model.power_ * np.array([0.98, 1.0, 1.02])
+    assert np.argmin([loss(one) for one in tried]) == 1
+    assert left_out_power(process, 0) == left_out_power(process, 1)
+    two = cgp.GPClassifier(ONE_KERNEL, random_state=0).fit(X, SIDES)
+    assert two.power_ == 1.0
 
 
 def test_labels_that_say_nothing_leave_the_share(monkeypatch):

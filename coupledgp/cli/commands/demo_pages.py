@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.study_report import StudyReport
+from coupledgp.diagnostics import PosteriorReport
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.models import GraphGPRegressor, SparseSpectrumGPRegressor, posterior_report
 from coupledgp.random import FloatArray
@@ -23,7 +23,7 @@ TIME, HOPS, NOISE = 8.0, 1, 0.1
 OBSERVED, COMPARED = 320, 300
 
 
-def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
+def table_report(data: Any, train: Any, test: Any, seed: int) -> PosteriorReport:
     """Report on a model fitted to a data set by evidence; `train` and `test` are row numbers."""
     n_frequencies = SIZES[1]
     model = SparseSpectrumGPRegressor(n_frequencies=n_frequencies, ard=False, random_state=seed)
@@ -35,7 +35,7 @@ def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
     )  # fmt: skip
 
 
-def mesh_report(data: Any, height: FloatArray, seed: int) -> StudyReport:
+def mesh_report(data: Any, height: FloatArray, seed: int) -> PosteriorReport:
     """Report on a fit to noisy values of `height` (n_nodes,), at given hyperparameters."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(data.graph.n_nodes)
@@ -56,7 +56,7 @@ def mesh_report(data: Any, height: FloatArray, seed: int) -> StudyReport:
     )  # fmt: skip
 
 
-def write(report: StudyReport, page: Path, figures: Path) -> None:
+def write(report: PosteriorReport, page: Path, figures: Path) -> None:
     """Write the page and its figures."""
     report.to_html(page)
     report.to_json(figures)

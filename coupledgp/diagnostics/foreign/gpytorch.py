@@ -31,21 +31,21 @@ def is_botorch(model: Any) -> bool:
 def law(model: Any, X: FloatArray) -> ForeignLaw:
     """Joint law of observations at rows (p, d), by the model's likelihood."""
     network, likelihood = model if isinstance(model, tuple) else (model, model.likelihood)
-    with _evaluating(network), _evaluating(likelihood), torch.no_grad():
-        found = likelihood(network(_tensor(network, X)))
-        return ForeignLaw.of(*_moments(found.mean, found.covariance_matrix), len(X))
+    with evaluating(network), evaluating(likelihood), torch.no_grad():
+        found = likelihood(network(as_tensor(network, X)))
+        return ForeignLaw.of(*moments(found.mean, found.covariance_matrix), len(X))
 
 
 def botorch_law(model: Any, X: FloatArray) -> ForeignLaw:
     """Law of observations at rows (p, d): joint where the posterior is Gaussian."""
     if model.num_outputs != 1:
         raise InvalidInputError(f"predict: expected one output, got {model.num_outputs}")
-    with _evaluating(model), torch.no_grad():
-        found = model.posterior(_tensor(model, X), observation_noise=True)
+    with evaluating(model), torch.no_grad():
+        found = model.posterior(as_tensor(model, X), observation_noise=True)
         joint: Any = getattr(found, "distribution", None)
         if hasattr(joint, "covariance_matrix"):
-            return ForeignLaw.of(*_moments(joint.mean, joint.covariance_matrix), len(X))
-        return ForeignLaw.of(*_moments(found.mean, found.variance.sqrt()), len(X))
+            return ForeignLaw.of(*moments(joint.mean, joint.covariance_matrix), len(X))
+        return ForeignLaw.of(*moments(found.mean, found.variance.sqrt()), len(X))
 
 
 def kernel(model: Any, n_columns: int) -> StatedKernel:
@@ -58,9 +58,21 @@ def kernel(model: Any, n_columns: int) -> StatedKernel:
         their mean and standard deviation.
     """
     network, likelihood = model if isinstance(model, tuple) else (model, model.likelihood)
+    _, scale = _outcome(network)
+    noise = _one_number(getattr(likelihood, "noise", None), "noise") * scale**2
+    return latent_kernel(network, n_columns, noise)
+
+
+def latent_kernel(network: Any, n_columns: int, noise: float = 1.0) -> StatedKernel:
+    """Kernel and constant mean of a model's function, with a noise variance in units of y.
+
+    Raises
+    ------
+    InvalidInputError
+        See `kernel`.
+    """
     offset, scale = _outcome(network)
     mean = offset + scale * _constant(network.mean_module)
-    noise = _one_number(getattr(likelihood, "noise", None), "noise") * scale**2
     inputs = _inputs(network)
     found = _stationary(network.covar_module)
     if found is not None:
@@ -75,7 +87,7 @@ def kernel(model: Any, n_columns: int) -> StatedKernel:
 
 
 @contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
+def evaluating(module: Any) -> Iterator[None]:
     """Have a module in evaluation mode, and leave it in the mode that it was in."""
     training = module.training
     module.eval()
@@ -90,13 +102,14 @@ def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module) and bool({"gpytorch", "botorch"} & set(names))
 
 
-def _tensor(model: Any, X: FloatArray) -> Tensor:
+def as_tensor(model: Any, X: FloatArray) -> Tensor:
     """Rows in the precision and on the device of a model."""
     like = next(model.parameters())
     return torch.as_tensor(np.asarray(X), dtype=like.dtype, device=like.device)
 
 
-def _moments(mean: Tensor, spread: Tensor) -> tuple[FloatArray, FloatArray]:
+def moments(mean: Tensor, spread: Tensor) -> tuple[FloatArray, FloatArray]:
+    """Means (p,) and variances or covariance as arrays of double precision."""
     return mean.double().cpu().numpy().reshape(-1), spread.double().cpu().numpy()
 
 
@@ -119,8 +132,8 @@ def _inputs(model: Any) -> Callable[[FloatArray], FloatArray]:
 
     def transformed(rows: FloatArray) -> FloatArray:
         # In training mode a transform learns its bounds anew from what it is given.
-        with _evaluating(model.input_transform), torch.no_grad():
-            found: FloatArray = model.input_transform(_tensor(model, rows)).double().numpy()
+        with evaluating(model.input_transform), torch.no_grad():
+            found: FloatArray = model.input_transform(as_tensor(model, rows)).double().numpy()
         return found
 
     return transformed
@@ -155,6 +168,6 @@ def _stationary(kernel: Any) -> tuple[str, FloatArray, float] | None:
 
 def _covariance(model: Any, a: FloatArray, b: FloatArray) -> FloatArray:
     with torch.no_grad():
-        found = model.covar_module(_tensor(model, a), _tensor(model, b)).to_dense()
+        found = model.covar_module(as_tensor(model, a), as_tensor(model, b)).to_dense()
     dense: FloatArray = found.double().cpu().numpy()
     return dense

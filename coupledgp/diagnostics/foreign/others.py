@@ -109,13 +109,31 @@ def gpboost_kernel(model: Any, n_columns: int) -> StatedKernel:
     InvalidInputError
         The covariance function is another than Gaussian, exponential and Matern.
     """
+    noise, *rest = np.ravel(model.get_cov_pars()).tolist()
+    return _gpboost_prior(model, rest, noise, n_columns)
+
+
+def gpboost_latent_kernel(model: Any, n_columns: int) -> StatedKernel:
+    """Kernel of the function of a `GPModel` of classes, which has no noise: its unit is one.
+
+    Raises
+    ------
+    InvalidInputError
+        See `gpboost_kernel`.
+    """
+    return _gpboost_prior(model, np.ravel(model.get_cov_pars()).tolist(), 1.0, n_columns)
+
+
+def _gpboost_prior(
+    model: Any, parameters: list[float], noise: float, n_columns: int
+) -> StatedKernel:
     base = model.cov_function.removesuffix("_ard")
     if base not in GPBOOST:
         raise InvalidInputError(
             f"kernel: expected it stated, the covariance function {model.cov_function} cannot be "
             "read"
         )
-    noise, outputscale, *ranges = np.ravel(model.get_cov_pars()).tolist()
+    outputscale, *ranges = parameters
     name = f"matern-{model.cov_fct_shape:g}" if base == "matern" else GPBOOST[base]
     # Its Gaussian covariance is exp(-(h / range)^2).
     lengthscale = np.asarray(ranges) / (np.sqrt(2) if base == "gaussian" else 1)

@@ -102,9 +102,9 @@ class CrossValidationReport(PosteriorReport):
         no intervals are called honest, and no model good whose lead over the mean its own fit may
         explain.
         """
-        return tuple(self._judged(one) for one in super().verdicts)
+        return tuple(self._of_left_out(one) for one in super().verdicts)
 
-    def _judged(self, one: Verdict) -> Verdict:
+    def _of_left_out(self, one: Verdict) -> Verdict:
         if one.question == ADEQUACY:
             return replace(one, colour="grey", sentence=NOT_ADEQUACY, reason="No reference.")
         caution = self.optimism.warning()

@@ -42,7 +42,7 @@ def beside(report: ComparisonResult) -> Picture:
     low, high = axes.get_xlim()
     least = 0.02 * max(1.0, float(np.abs([low, high]).max()))
     axes.set_xlim(min(low, -least), max(high, least))
-    axes.set_xlabel("NLPD minus the model's, nats per point")
+    axes.set_xlabel(f"{report.nlpd_is} minus the model's, nats per point")
     axes.grid(axis="y", visible=False)
     plain_axis(axes.xaxis, 4)
     caption = (

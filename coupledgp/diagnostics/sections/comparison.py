@@ -76,7 +76,8 @@ def rival_table(report: ComparisonResult) -> ReportTable | None:
     rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in others.skipped]
     if not rows:
         return None
-    columns = ("rival", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
+    columns = ("rival", f"gain in {report.nlpd_is}, nats per point", report.nlpd_is, report.rmse_is,
+               "time")  # fmt: skip
     note = "Gains are those of picking it in place of the model; what is negative predicts worse."
     return ReportTable("What else could be used", columns, rows, "rivals", note=note).shown()
 
@@ -134,7 +135,7 @@ def scores(report: ComparisonResult) -> Section | None:
 
 def distance(report: ComparisonResult) -> Section | None:
     """Distance from the reference; None without one, and for a model that is its own."""
-    if not report.has_other_reference:
+    if not (report.has_other_reference and report.joint_distance):
         return None
     rows = [row[:2] for row in distance_rows(report.figures, report.accuracy)]
     table = ReportTable("Distance from the reference", ("", "value"), rows, "distance")
@@ -189,13 +190,15 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-# In the order in which they are read.
+# In the order in which they are read, and those of them that reports of classifiers have.
 COMPARISON = (predictions, instead, calibration, scores, effects, distance, differences)
+OF_CLASSES = (instead, differences)
 
 
 def register_comparison() -> None:
     """Register the sections of every comparison, and of what tells how it was made."""
     for build in COMPARISON:
-        register_section(build.__name__, build)
-    register_section("provenance", provenance, ("study", "left-out"))
-    register_section("models", models, before="")
+        kinds = ("comparison", "classes") if build in OF_CLASSES else "comparison"
+        register_section(build.__name__, build, kinds)
+    register_section("provenance", provenance, ("study", "left-out", "likelihood"))
+    register_section("models", models, ("comparison", "classes"), before="")

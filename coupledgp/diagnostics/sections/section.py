@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # Kinds of reports. A report may be of several: an audit is a comparison, too.
 KINDS = (
     "comparison", "audit", "study", "left-out", "space-time", "fit", "graph", "field", "series",
-    "demo",
+    "demo", "classes", "likelihood",
 )  # fmt: skip
 # Those that are comparisons.
-COMPARISONS = frozenset({"comparison", "audit", "study", "left-out"})
+COMPARISONS = frozenset({"comparison", "audit", "study", "left-out", "classes", "likelihood"})
 # The section before which others are put unless they say otherwise.
 LAST = "provenance"
 
@@ -152,8 +152,9 @@ def register_section(
         it has nothing to say.
     kinds
         Kinds of reports: `"comparison"` (of which audits, studies and cross-validations are
-        special kinds), `"audit"`, `"study"`, `"left-out"`, `"space-time"`, and those of the
-        commands, `"fit"`, `"graph"`, `"field"`, `"series"`, `"demo"`.
+        special kinds), `"audit"`, `"study"`, `"left-out"`, `"classes"` and `"likelihood"` (reports
+        of classifiers, and of those and of other laws that are not normal), `"space-time"`, and
+        those of the commands, `"fit"`, `"graph"`, `"field"`, `"series"`, `"demo"`.
     before
         Key of the section before which it stands; where there is none of that key it comes last.
 

@@ -101,6 +101,8 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
         return []
     if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
         return []
+    if remedy := evidence.remedies[found.rescaling < 1]:
+        return [Advice(remedy, found.rescaling_gain, None, "estimated")]
     if found.tails == "heavier":
         return [Advice(TAILS, found.rescaling_gain, None, "estimated")]
     how = " (hyperparameters='averaged')" if evidence.is_own else ""

@@ -44,6 +44,11 @@ class Evidence:
         of all.
     is_own : bool
         Whether the model is one of this package, whose parameters advice may name.
+    rmse_is : str
+        What the root mean squared error is called.
+    remedies : (str, str)
+        What to do where observations spread more, and less, than a law that is not normal says;
+        empty: another scale of the standard deviations.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -57,6 +62,8 @@ class Evidence:
     n_points: int = 0
     beside_a_member: bool = False
     is_own: bool = True
+    rmse_is: str = "RMSE"
+    remedies: tuple[str, str] = ("", "")
 
     @property
     def better_alternatives(self) -> list[Alternative]:

@@ -32,7 +32,7 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     """
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if lost:
-        return _lost(max(lost, key=lambda one: one.gain), rmse)
+        return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
     best = _strongest_alternative(evidence)
     if best is not None:
         return best
@@ -54,9 +54,9 @@ def loses(one: BesideBaseline, rmse: float | None) -> bool:
     return larger and clear_gap(one.differences["squared_error"], LOST)
 
 
-def _lost(one: BesideBaseline, rmse: float | None) -> Verdict:
+def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     by_density = is_better(one, LOST)
-    amount = f"{gap_text(one)} nats per point" if by_density else f"RMSE {rmse:.3g}"
+    amount = f"{gap_text(one)} nats per point" if by_density else f"{rmse_is} {rmse:.3g}"
     against = "" if by_density else f" against {one.rmse:.3g}"
     return Verdict(
         QUALITY,

@@ -45,6 +45,11 @@ class ComparisonResult:
     # Headings of scores beside a reference, and without one.
     beside_title: ClassVar[str] = "Beside the reference"
     alone_title: ClassVar[str] = "Scores"
+    # Whether divergences are those of joint laws of observations.
+    joint_distance: ClassVar[bool] = True
+    # What the root mean squared error and the NLPD are called.
+    rmse_is: ClassVar[str] = "RMSE"
+    nlpd_is: ClassVar[str] = "NLPD"
 
     def __post_init__(self, gather: Callable[[], Evidence | None] | None) -> None:
         if gather is not None:  # the dataclass is frozen: attributes are set past it
@@ -113,10 +118,14 @@ class ComparisonResult:
         Where more than one in twenty of the scored rows are training rows, the first two are not
         judged: the model has seen the answers.
         """
-        found = judged(self.figures, self.accuracy, self.evidence)
+        found = self._judged()
         if not self._is_known:
             return found
         return tuple(one if one.question == ADEQUACY else self._of_known(one) for one in found)
+
+    def _judged(self) -> tuple[Verdict, Verdict, Verdict]:
+        """The three verdicts, whether or not the model has seen the answers."""
+        return judged(self.figures, self.accuracy, self.evidence)
 
     @property
     def _is_known(self) -> bool:

@@ -33,6 +33,8 @@ START = 1e-3
 # size, below which it is the last one; and the square of one that is accepted where rounding hides
 # whether the objective rises.
 TOLERANCE, ACCEPTED = 1e-14, 1e-4
+# The same for the last of all steps: 5e-5 standard deviations.
+LAST = 1e-9
 # Fall of the objective that may be rounding, over one plus its size.
 ROUNDING = 1e-13
 # Rate of steps that do not climb.
@@ -162,7 +164,8 @@ def find_sites(
             # Steps that do not come nearer to each other are too long.
             most = 0.5 * most if float(way.max()) > last else most
             now, last = new, float(way.max())
-            if bool(settled.all()):
+            done = settled if step < MOST_STEPS else settled | (way <= LAST * size)
+            if bool(done.all()):
                 return _finished(prior, rule, observed, now, step)
     raise NumericalError(
         f"likelihood: sites of {observed.likelihood} do not converge in {MOST_STEPS} steps, the "

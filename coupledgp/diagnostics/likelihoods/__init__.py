@@ -1,0 +1,1 @@
+"""Reports of processes whose observations follow a likelihood: classes, counts and others."""

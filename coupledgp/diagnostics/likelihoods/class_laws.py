@@ -1,0 +1,154 @@
+"""Chances of classes at points, and what labels say of them.
+
+Scores of a label y at a point with chances p (K,) of the K classes:
+
+    log loss  -log p_y ,        Brier score  sum_c (p_c - [y = c])^2 .
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import real_array
+from coupledgp.random import FloatArray, IntArray
+
+# Least chance of a label in a log loss: a label without any costs 35 nats.
+LEAST_CHANCE = 1e-15
+# Largest difference of the sum of stated chances from one.
+SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLaws:
+    """Chances of classes at p points.
+
+    Attributes
+    ----------
+    chances : FloatArray (p, K)
+        Chances of each class; rows sum to one.
+    classes : NDArray (K,)
+        Labels of the classes.
+    """
+
+    chances: FloatArray
+    classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, chances: Any, classes: Any, n_points: int, name: str = "predict") -> Self:
+        """Chances as somebody states them.
+
+        Parameters
+        ----------
+        chances
+            Chances (p, K), or (p,) of the second of two classes.
+        classes
+            Labels (K,).
+        n_points
+            Number p of points.
+        name
+            Name of the argument in messages.
+
+        Raises
+        ------
+        InvalidInputError
+            Shapes do not fit, or numbers are no chances.
+        """
+        found, labels = real_array(chances, name), np.asarray(classes)
+        if found.ndim == 1 and len(labels) == 2:
+            found = np.column_stack([1 - found, found])
+        if found.shape != (n_points, len(labels)):
+            raise InvalidInputError(
+                f"{name}: expected chances ({n_points}, {len(labels)}) of the classes "
+                f"{labels.tolist()}, got shape {found.shape}"
+            )
+        sums = found.sum(axis=1)
+        if not (found >= -SUM_TOLERANCE).all() or np.abs(sums - 1).max() > SUM_TOLERANCE:
+            raise InvalidInputError(
+                f"{name}: expected chances that are not negative and sum to one, got a row of sum "
+                f"{sums[np.abs(sums - 1).argmax()]:.4g} and a least chance of {found.min():.3g}"
+            )
+        found = np.maximum(found, 0.0)
+        return cls(found / found.sum(axis=1, keepdims=True), labels)
+
+    def codes(self, labels: Any, name: str = "y_test") -> IntArray:
+        """Places (p,) of labels among the classes.
+
+        Raises
+        ------
+        InvalidInputError
+            There is not one label a point, or one that is none of the classes.
+        """
+        given = np.asarray(labels).reshape(-1)
+        if len(given) != len(self.chances):
+            raise InvalidInputError(
+                f"{name}: expected {len(self.chances)} labels, one a point, got {len(given)}"
+            )
+        order = np.argsort(self.classes)
+        try:
+            places = order[
+                np.searchsorted(self.classes, given, sorter=order).clip(max=len(order) - 1)
+            ]
+            strange = self.classes[places] != given
+        except TypeError:
+            raise InvalidInputError(
+                f"{name}: expected labels like {self.classes.tolist()}, got {given[:3].tolist()}"
+            ) from None
+        if np.any(strange):
+            raise InvalidInputError(
+                f"{name}: expected labels {self.classes.tolist()}, got {given[strange][0]!r}"
+            )
+        return np.asarray(places)
+
+    @property
+    def log_chances(self) -> FloatArray:
+        """Logarithms (p, K) of the chances, nats."""
+        return np.log(np.maximum(self.chances, LEAST_CHANCE))
+
+    def log_losses(self, codes: IntArray) -> FloatArray:
+        """Minus log chances (p,) of labels of places (p,), nats."""
+        return -self.log_chances[np.arange(len(codes)), codes]
+
+    def brier_losses(self, codes: IntArray) -> FloatArray:
+        """Brier scores (p,) of labels of places (p,)."""
+        squares = np.square(self.chances)
+        own = self.chances[np.arange(len(codes)), codes]
+        return np.asarray(squares.sum(axis=1) - 2 * own + 1)
+
+    @property
+    def predicted(self) -> IntArray:
+        """Places (p,) of the most probable classes."""
+        return self.chances.argmax(axis=1)
+
+    def event(self) -> tuple[FloatArray, IntArray]:
+        """Chance (p,) and place (p,) of the class whose calibration is looked at.
+
+        It is the second one of two classes, and the most probable one of more.
+        """
+        if len(self.classes) == 2:
+            return self.chances[:, 1], np.ones(len(self.chances), dtype=int)
+        top = self.predicted
+        return self.chances[np.arange(len(top)), top], top
+
+    def confusion(self, codes: IntArray) -> IntArray:
+        """Numbers (K, K) of points of each class (row) by the most probable one (column)."""
+        k = len(self.classes)
+        return np.bincount(codes * k + self.predicted, minlength=k * k).reshape(k, k)
+
+    def drawn(self, n_draws: int, rng: np.random.Generator) -> IntArray:
+        """Places (n_draws, p) of labels, points taken as independent."""
+        return drawn_labels(np.broadcast_to(self.chances, (n_draws, *self.chances.shape)), rng)
+
+    def take(self, rows: IntArray) -> ClassLaws:
+        """The chances at some of the points."""
+        return ClassLaws(self.chances[rows], self.classes)
+
+
+def drawn_labels(chances: FloatArray, rng: np.random.Generator) -> IntArray:
+    """A place for each row (..., K) of chances."""
+    ends = np.cumsum(chances[..., :-1], axis=-1)
+    return np.asarray((rng.random(chances.shape[:-1])[..., None] > ends).sum(axis=-1))

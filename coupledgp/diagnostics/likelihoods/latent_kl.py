@@ -1,0 +1,319 @@
+"""Divergence of posteriors of a function that is observed through a likelihood.
+
+The joint law of the function alone is nearly singular, so that its divergence is ruled by
+directions of no use to anybody. Two figures are finite and mean something. The first is the
+divergence of the laws of `f + e` at p points, with independent normal e of variance
+
+    1 / E_q[-d^2 log p(y | f)]    at each point, q the law of the reference there,
+
+the noise of one further observation. For normal observations it is the divergence of their joint
+laws. The second is the mean of the divergences of the laws of f at single points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.scoring.divergences import gaussian_kl
+from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
+from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.protocol import GaussianProcess, NormalizedProcess, Points
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.validation import check_choice
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.random import FloatArray
+
+# Rows up to which the sites of the exact process are found anew by default.
+OWN_SITE_ROWS = 2000
+# Values of f at each point, and observations of each, for the mean curvature of a log density.
+N_VALUES, N_OBSERVATIONS = 32, 128
+# Largest count up to which all observations are listed, in place of draws.
+MOST_LISTED = 100
+# Least curvature: an observation of less says nothing.
+LEAST_CURVATURE = 1e-12
+# Where the sites of the reference are from.
+SITES = ("auto", "own", "same")
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionLaw:
+    """Joint normal law of k functions at p points.
+
+    Attributes
+    ----------
+    mean : FloatArray (p, k)
+    cov : FloatArray (p, p, k)
+    """
+
+    mean: FloatArray
+    cov: FloatArray
+
+    @classmethod
+    def of(cls, process: LatentGP, points: Points) -> FunctionLaw:
+        """The law of the functions of a process at points."""
+        law = process.law(points, "covariance", latent=True)
+        assert law.spread is not None
+        return cls(law.mean, law.spread)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variances (p, k)."""
+        return np.einsum("iik->ik", self.cov)
+
+
+@dataclass(frozen=True)
+class LatentKL:
+    """Distance of a posterior from a reference, both through the same likelihood.
+
+    Attributes
+    ----------
+    kl_per_point, reverse_kl_per_point : float
+        `KL(reference || model)` and the reverse of the joint laws of f with the noise of one
+        further observation, nats per point and function.
+    marginal : float
+        Mean `KL(reference || model)` of the laws of f at single points, nats.
+    largest_change : float
+        Largest difference of the two mean observations at a point; of a chance for classes.
+    sites : str
+        `"own"`: the sites of the reference are those that the rule finds for it. `"same"`: they are
+        the model's.
+    n_points : int
+        Number p of points.
+    """
+
+    kl_per_point: float
+    reverse_kl_per_point: float
+    marginal: float
+    largest_change: float
+    sites: str
+    n_points: int
+
+    @classmethod
+    def between(
+        cls, reference: FunctionLaw, model: FunctionLaw, likelihood: Likelihood, sites: str
+    ) -> LatentKL:
+        """The figures of two joint laws of functions (p, k) at the same points."""
+        noise = 1 / mean_curvature(likelihood, reference.mean, reference.variance)
+        forward = backward = 0.0
+        for k in range(reference.mean.shape[1]):
+            own, other = (
+                (law.mean[:, k], law.cov[..., k] + np.diag(noise[:, k]))
+                for law in (reference, model)
+            )
+            forward += gaussian_kl(*own, *other)
+            backward += gaussian_kl(*other, *own)
+        means = [
+            likelihood.marginal_moments(law.mean, law.variance)[0] for law in (reference, model)
+        ]
+        size = reference.mean.size
+        return cls(
+            forward / size, backward / size, float(marginal_kl(reference, model).mean()),
+            float(np.abs(means[0] - means[1]).max()), sites, len(reference.mean),
+        )  # fmt: skip
+
+
+def marginal_kl(p: FunctionLaw, q: FunctionLaw) -> FloatArray:
+    """`KL(p || q)` (p, k) of the laws of functions at single points, nats."""
+    ratio = p.variance / q.variance
+    return np.asarray(0.5 * (ratio - 1 - np.log(ratio) + np.square(p.mean - q.mean) / q.variance))
+
+
+def mean_curvature(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """`E[-d^2 log p(y | f)]` (p, k) over f of moments (p, k) and observations y given f.
+
+    By Gauss-Hermite nodes of f, and every possible observation of discrete laws of few, or else
+    draws. It is the mean of the Fisher information of f.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(N_VALUES)
+    f = torch.as_tensor(mean[..., None] + np.sqrt(variance)[..., None] * nodes)
+    total = torch.zeros_like(f)
+    for y, chance in _observations(likelihood, f):
+        total += chance * likelihood.site(y, f).curvature.detach()
+    return np.maximum(total.numpy() @ (weights / weights.sum()), LEAST_CURVATURE)
+
+
+def _observations(likelihood: Likelihood, f: Tensor) -> Iterator[tuple[Tensor, Tensor | float]]:
+    """Observations given values (...) of f, and their chances."""
+    rng = np.random.default_rng(0)
+    drawn = [torch.as_tensor(likelihood.draw(f.numpy(), rng)) for _ in range(N_OBSERVATIONS)]
+    most = max(float(y.max()) for y in drawn) if likelihood.is_discrete else np.inf
+    if most >= MOST_LISTED:
+        yield from ((y, 1 / N_OBSERVATIONS) for y in drawn)
+        return
+    for value in range(2 * int(most) + 2):
+        y = torch.full_like(f, value)
+        chance = likelihood.cdf(y.numpy(), f.numpy()) - likelihood.cdf(y.numpy() - 1, f.numpy())
+        # Values beyond the last possible one have the chance zero, and no log density.
+        if chance.max() > 0:
+            yield y, torch.as_tensor(chance)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactReference:
+    """The law of the functions under the exact kernel, at given points.
+
+    Attributes
+    ----------
+    law : FunctionLaw
+    sites : str
+        `"own"` or `"same"`; see `LatentKL`.
+    text : str
+        How it was computed, in words.
+    """
+
+    law: FunctionLaw
+    sites: str
+    text: str
+
+    @classmethod
+    def of(
+        cls,
+        process: LatentGP,
+        points: Points,
+        sites: str = "auto",
+        options: StochasticOptions | None = None,
+        report: Progress = silent,
+    ) -> ExactReference:
+        """The exact process of the same kernels and hyperparameters.
+
+        Parameters
+        ----------
+        process
+            The model's process.
+        points
+            Points (p, ...).
+        sites
+            `"own"`: sites are found anew, which takes a Cholesky factor a step. `"same"`: those of
+            the model, one factor, or iterative solves above 5000 rows. `"auto"`: own ones up to
+            2000 rows.
+        options
+            Tolerances of iterative solves.
+        report
+            Told of the steps of solves.
+
+        Raises
+        ------
+        InvalidInputError
+            `sites` is none of the names, or `"own"` with more than 5000 rows.
+        """
+        check_choice(sites, SITES, "sites")
+        n = len(process.rows)
+        if sites == "auto":
+            sites = "own" if n <= OWN_SITE_ROWS else "same"
+        if sites == "own":
+            if n > DENSE_ROWS:
+                raise InvalidInputError(
+                    f"sites: expected 'same' for {n} rows, above {DENSE_ROWS} sites are not found "
+                    "anew"
+                )
+            report("exact process with sites of its own")
+            return cls(FunctionLaw.of(process.exact(), points), sites, "sites of its own")
+        if n <= DENSE_ROWS:
+            exact = [function.exact() for function in process.functions]
+            laws = [one.law(points, "covariance", latent=True) for one in exact]
+            means, spreads = [one.mean for one in laws], [one.spread for one in laws]
+            law = FunctionLaw(np.concatenate(means, axis=1), _joined(spreads))
+            return cls(law, sites, "the sites of the model")
+        chosen = StochasticOptions() if options is None else options
+        return cls(
+            _by_solves(process.functions, points, chosen, report), sites,
+            "the sites of the model, by iterative solves",
+        )  # fmt: skip
+
+
+def _joined(spreads: Sequence[FloatArray | None]) -> FloatArray:
+    return np.concatenate([one for one in spreads if one is not None], axis=-1)
+
+
+def _by_solves(
+    functions: Sequence[NormalizedProcess],
+    points: Points,
+    options: StochasticOptions,
+    report: Progress,
+) -> FunctionLaw:
+    """Law of functions given their pseudo-observations by conjugate gradients."""
+    means, covariances = [], []
+    for function in functions:
+        problem = function.exact_problem()
+        law, _ = solved_law(problem, points, options, report)
+        assert law.noise is not None
+        means.append(law.mean)
+        covariances.append(law.cov - np.eye(len(law.mean))[..., None] * law.noise)
+    return FunctionLaw(np.concatenate(means, axis=1), np.concatenate(covariances, axis=-1))
+
+
+def latent_kl(
+    model: Any,
+    X_test: Any,
+    reference: Any = None,
+    *,
+    sites: str = "auto",
+    options: StochasticOptions | None = None,
+    progress: Progress = silent,
+) -> LatentKL:
+    """Distance of a posterior under a likelihood from that of the exact kernel.
+
+    Parameters
+    ----------
+    model
+        Fitted classifier, or estimator with a likelihood, or its process.
+    X_test
+        Test inputs, or points of the process; of more than `options.n_columns` a random part.
+    reference
+        Another such model, to be compared with; None: the exact process of the same kernels,
+        hyperparameters and rows.
+    sites
+        Where the sites of the exact process are from: `"own"`, `"same"` or `"auto"`; see
+        `LatentKL`. Both figures are near each other.
+    options
+        Number of points, and tolerances of iterative solves above 5000 rows.
+    progress
+        Called with a line at each step.
+
+    Raises
+    ------
+    InvalidInputError
+        A model has no process with a likelihood, or the two have different numbers of functions.
+    """
+    chosen = StochasticOptions() if options is None else options
+    process = latent_process(model)
+    points = Subject.of(model, X_test).points
+    rows = some_rows(len(points), chosen.n_columns, chosen.seed)
+    points = points[rows]
+    own = FunctionLaw.of(process, points)
+    if reference is None:
+        exact = ExactReference.of(process, points, sites, chosen, progress)
+        return LatentKL.between(exact.law, own, process.likelihood, exact.sites)
+    other = latent_process(reference)
+    law = FunctionLaw.of(other, Subject.of(reference, X_test).points[rows])
+    if law.mean.shape != own.mean.shape:
+        raise InvalidInputError(
+            f"reference: expected {own.mean.shape[1]} functions, got {law.mean.shape[1]}"
+        )
+    return LatentKL.between(law, own, process.likelihood, "own")
+
+
+def latent_process(model: Any) -> LatentGP:
+    """The process under a likelihood of a model.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none.
+    """
+    process: GaussianProcess | None = process_of(model)
+    if not isinstance(process, LatentGP):
+        raise InvalidInputError(
+            f"model: expected one whose observations follow a likelihood, got a "
+            f"{type(model).__name__}"
+        )
+    return process

@@ -1,0 +1,135 @@
+"""Reports on models whose observations follow a likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
+from coupledgp.diagnostics.likelihoods.honesty import chances_honesty
+from coupledgp.diagnostics.likelihoods.latent_kl import LatentKL
+from coupledgp.diagnostics.likelihoods.reliability import Reliability
+from coupledgp.diagnostics.likelihoods.sections import register_likelihoods
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
+from coupledgp.diagnostics.verdicts.judging import NO_TARGETS
+from coupledgp.diagnostics.verdicts.rules import FEWEST, MATTERS
+from coupledgp.diagnostics.verdicts.verdict import HONESTY, Advice, Verdict
+from coupledgp.random import IntArray
+
+
+@dataclass(frozen=True)
+class LikelihoodReport(PosteriorReport):
+    """A `PosteriorReport` of observations under a likelihood, such as counts.
+
+    `kl_per_point` is that of the function with the noise of one further observation (`LatentKL`);
+    `nlpd` of discrete laws is minus the log chance of an observation; transforms are randomised.
+
+    Attributes
+    ----------
+    divergence : LatentKL or None
+        Distance from the exact kernel's posterior; None where there is none to be told.
+    likelihood : str
+        Name of the law of an observation.
+    title : str
+        Heading of the page.
+    n_train : int
+        Number of training rows.
+    provenance : mapping of str to anything JSON holds
+        Data, model, time and versions.
+    """
+
+    report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "likelihood")
+    beside_title: ClassVar[str] = "Beside the exact posterior"
+    joint_distance: ClassVar[bool] = False
+    divergence: LatentKL | None = None
+    likelihood: str = ""
+    title: str = "Posterior report"
+    n_train: int = 0
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain Python values."""
+        return super().to_dict() | {
+            "title": self.title,
+            "likelihood": self.likelihood,
+            "n_train": self.n_train,
+            "divergence": None if self.divergence is None else asdict(self.divergence),
+            "provenance": dict(self.provenance),
+        }
+
+    def lead(self) -> list[str]:
+        """Numbers of rows, the law and the reference."""
+        reference = "none" if self.reference is None else self.reference
+        data = self.provenance.get("data")
+        told = [] if data is None else [f"Data: {data}."]
+        return [
+            *told,
+            f"{self.n_train} training rows, {self.figures.n_test} test points; observations follow "
+            f"a {self.likelihood} law.",
+            f"Reference: {reference}.",
+        ]
+
+
+@dataclass(frozen=True)
+class ClassReport(LikelihoodReport):
+    """A report of a classifier; `nlpd` is its log loss, `rmse` the root of its Brier score.
+
+    Attributes
+    ----------
+    laws : ClassLaws
+        Chances of the classes at the test points.
+    codes : IntArray (p,) or None
+        Places of the labels among the classes; None without labels.
+    reliability : Reliability or None
+        Calibration of the chances; None without labels.
+    """
+
+    report_kinds: ClassVar[tuple[str, ...]] = ("classes", "likelihood")
+    rmse_is: ClassVar[str] = "root of Brier score"
+    nlpd_is: ClassVar[str] = "log loss"
+    laws: ClassLaws | None = field(default=None, repr=False)
+    codes: IntArray | None = field(default=None, repr=False)
+    reliability: Reliability | None = None
+
+    def _judged(self) -> tuple[Verdict, Verdict, Verdict]:
+        quality, _, adequacy = super()._judged()
+        return quality, self._honesty(), adequacy
+
+    def _honesty(self) -> Verdict:
+        found = self.reliability
+        if found is None:
+            return Verdict(HONESTY, "grey", NO_TARGETS, "No labels.")
+        if found.n_points < FEWEST:
+            sentence = f"Not judged: {found.n_points} test points are too few."
+            return Verdict(HONESTY, "grey", sentence, f"Fewer than {FEWEST} test points.")
+        return chances_honesty(found)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What to do next, the greatest gain first; with a recalibration of chances that are off.
+
+        Nothing where gains are those at known rows.
+        """
+        found, own = self.reliability, super().advice
+        if self._is_known or found is None or not found.is_off:
+            return own
+        if found.recalibration_gain < MATTERS:
+            return own
+        action = (
+            f"Recalibrate the chances on rows put aside: multiply logits by {found.slope:.2g} and "
+            f"add {found.shift:+.2g}."
+        )
+        advice = Advice(action, found.recalibration_gain, None, "estimated")
+        return tuple(sorted([*own, advice], key=lambda one: -one.gain))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain Python values."""
+        laws, found = self.laws, self.reliability
+        return super().to_dict() | {
+            "classes": None if laws is None else laws.classes.tolist(),
+            "reliability": None if found is None else asdict(found),
+        }
+
+
+register_likelihoods()

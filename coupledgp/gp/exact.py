@@ -49,12 +49,13 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of, scaled_distances
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root

@@ -7,7 +7,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.gp import exact
-from coupledgp.inference.evidence.stationary import scaled_distances
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 
 

@@ -113,8 +113,8 @@ def _with_cache(function: Callable[..., Any]) -> Any:
 def _without_wrappers(function: Callable[..., Any], **options: Any) -> Any:
     import numba  # slow to import
 
-    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(**OPTIONS, **bare, **options)(function)
+    bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**OPTIONS | bare | options)(function)
 
 
 @contextmanager

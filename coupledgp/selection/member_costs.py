@@ -14,6 +14,8 @@ from coupledgp.search.tables.local import Round
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
 FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
+# Of a pair of rows in a search for neighbours by all distances to earlier rows, half of all pairs.
+PAIR_SECONDS = 1.2e-9
 # Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
 EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # L-BFGS takes about this many evaluations an iteration.
@@ -62,5 +64,5 @@ class Size:
 
     def _neighbours(self) -> float:
         if self.dim >= TREE_DIM and self.n_rows <= BRUTE_ROWS:
-            return self.n_rows * 1e-8
+            return self.n_rows * PAIR_SECONDS
         return float(STEP_SECONDS * self.n_neighbours * 2 ** (min(self.dim, 16) / 1.5))

@@ -32,7 +32,7 @@ LEAST_WEIGHT = 0.01
 # Rows from which members are dropped that are hardly missed, since predictions of an exact member
 # take a time that grows with the square of its rows; and the mean log density of the rows left out,
 # nats a row, that all those dropped may cost together.
-THINNED_ROWS, DROPPED_DENSITY = 500, 0.001
+THINNED_ROWS, DROPPED_DENSITY = 500, 0.0003
 # Remark on members that are left out.
 LOSES = "left out, since its means err more than a constant"
 

@@ -28,7 +28,8 @@ def _either_way(request, monkeypatch):
     by_trees = request.param == "trees"
     monkeypatch.setattr(module, "TREE_DIM", 99 if by_trees else 0)
     monkeypatch.setattr(module, "BRUTE_ROWS", 10**9)
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 2000)
+    monkeypatch.setattr(module, "BLOCK_QUERIES", 7)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 50)
 
 
 @pytest.mark.usefixtures("_either_way")

@@ -22,7 +22,7 @@ Places = NDArray[np.int64]
 # Number of columns from which blocks of distances are cheaper than trees, for tables of at most
 # `BRUTE_ROWS` rows; above, the quadratic cost of the blocks is the greater one in any dimension.
 TREE_DIM, BRUTE_ROWS = 7, 300_000
-# Queries and rows whose distances are formed at once, how many distances are scanned for one that is
+# Queries and rows whose distances are formed at once, distances scanned for one that is
 # small, and room for rows that may be among the k nearest, over k.
 BLOCK_QUERIES, BLOCK_ROWS, SCANNED, ROOM = 512, 2048, 64, 4
 # Most that single precision changes squared distances by, over the largest squared norm.
@@ -89,8 +89,8 @@ def _outside_small(
     chosen = np.where(
         np.take_along_axis(inside, order, axis=1), MISSING, np.take_along_axis(near, order, axis=1)
     )
-    for number, part in zip(small, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
-        found[number][:, : part.shape[1]] = part
+    for number, outside in zip(small, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
+        found[number][:, : outside.shape[1]] = outside
 
 
 def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:

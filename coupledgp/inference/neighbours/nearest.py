@@ -171,7 +171,7 @@ class _Scan(NamedTuple):
         Rows from this place on are none of a query's neighbours.
     rows, queries : FloatArray
         Rows (n, d) and queries (q, d).
-    heaps : FloatArray (q, k)
+    heaps : array (q, k) of float32
         The least inexact distances of each query, the greatest first.
     near, counts : Places (q, c) and (q,)
         Places of rows that may be among the nearest, in rising order, and how many there are.
@@ -181,7 +181,7 @@ class _Scan(NamedTuple):
     ends: Places
     rows: FloatArray
     queries: FloatArray
-    heaps: FloatArray
+    heaps: NDArray[np.float32]
     near: Places
     counts: Places
 

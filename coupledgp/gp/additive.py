@@ -140,8 +140,9 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     for prior in known[1:]:
         if not all(map(np.array_equal, _standardisation(prior), _standardisation(first))):
             return list(processes)
+    tables = first._own_tables
     return [
-        _with_tables(process, first._own_tables) if isinstance(prior, AdditivePrior) else process
+        _with_tables(process, tables) if isinstance(prior, AdditivePrior) else process
         for process, prior in zip(processes, priors, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from coupledgp.search.tables.local import Round
 # column in it, of one entry of the features with its gradient, of one entry of their Gram matrix,
 # of one step of a search for neighbours, and of one column in a distance of two rows.
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 2e-8, 3.5e-10
-FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
+FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 5e-8, 1e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
 # Of a pair of rows in a search for neighbours by all distances to earlier rows, half of all pairs.
 PAIR_SECONDS = 1.2e-9

@@ -32,9 +32,9 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem
-from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping, lbfgs
 from coupledgp.search.optimize import maximise_evidence

@@ -318,7 +318,7 @@ class Product(Kernel):
         return " * ".join(texts)
 
 
-def group_sums(values: Sequence[float], groups: IntArray, n_groups: int) -> FloatArray:
+def group_sums(values: Sequence[float] | FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
     """Sums (n_groups,) of values (d,) of columns over the groups of these columns."""
     return np.asarray(np.bincount(groups, values, n_groups), dtype=np.float64)
 

@@ -29,11 +29,11 @@ from coupledgp.expressions import (
     Evaluated,
     RowKernel,
     check_single,
-    differences,
     group_sums,
     single_expected,
 )
 from coupledgp.ground.validation import check_positive
+from coupledgp.linalg.distances import scaled_distances, weighted_powers
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
@@ -134,17 +134,22 @@ class Spectrum(RowKernel):
     def evaluate(
         self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
     ) -> Evaluated:
-        lengthscale = np.exp(theta)[groups]
-        powers = sum(map(self.metric.powers, differences(a, b, lengthscale)))
-        distances = self.metric.distances(np.asarray(powers, dtype=np.float64))
+        scale = np.exp(theta)[groups]
+        own, other = a / scale, b / scale
+        distances = scaled_distances(own, other, self.metric)
 
         def pull(cotangent: FloatArray) -> FloatArray:
             weighted = cotangent * self.kernel_slope(distances)
-            steps = differences(a, b, lengthscale)
-            own = [float((weighted * self.metric.powers(step)).sum()) for step in steps]
-            return group_sums(own, groups, theta.size)
+            sums = weighted_powers(own, other, weighted, self.metric.order)
+            return group_sums(sums, groups, theta.size)
 
         return Evaluated(self.kernel(distances), pull)
+
+    def covariance(
+        self, a: FloatArray, b: FloatArray, theta: FloatArray, groups: IntArray
+    ) -> FloatArray:
+        scale = np.exp(theta)[groups]
+        return self.kernel(scaled_distances(a / scale, b / scale, self.metric))
 
 
 _NU_MIN, _NU_MAX = 0.1, 100.0

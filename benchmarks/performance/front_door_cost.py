@@ -1,7 +1,8 @@
 """Cost of `GPRegressor` over the number of rows, beside its forecast.
 
 Each size runs in a process of its own, on one thread: CPU seconds of the fit, the forecast that was
-given before it, seconds to predict 2000 rows, and the peak of memory beyond that of the data and
+given before it, seconds to predict 2000 rows with all that a first prediction prepares, rows a
+second with deviations after that, members of weight, and the peak of memory beyond that of the data and
 the imports. The function is rough in one column, linear in another and constant in the rest.
 
     python benchmarks/performance/front_door_cost.py [--rows 1000 10000 100000 1000000]
@@ -47,10 +48,14 @@ def measure(n_rows: int, dim: int) -> dict[str, float | str]:
     fitted = time.process_time()
     mean = gp.predict(X_test)
     done = time.process_time()
+    gp.predict(X_test, return_std=True)
+    again = time.process_time() - done
     return {
         "fit": fitted - start,
         "forecast": gp.forecast_,
         "predict": done - fitted,
+        "speed": len(X_test) / again,
+        "members": sum(member.weight > 0 for member in gp.choice_.members),
         "memory": peak() - before,
         "rmse": float(np.sqrt(np.mean((mean - function(X_test)) ** 2))),
         "member": max(gp.choice_.members, key=lambda member: member.weight).name,
@@ -68,7 +73,16 @@ def main() -> None:
         print(json.dumps(measure(options.one, options.dim)))
         return
     table = Table(title=f"{options.dim} columns, one thread")
-    for title in ("rows", "fit, CPU s", "forecast", "predict 2000", "memory, MB", "RMSE to f"):
+    for title in (
+        "rows",
+        "fit, CPU s",
+        "forecast",
+        "predict 2000",
+        "rows/s with std",
+        "members",
+        "memory, MB",
+        "RMSE to f",
+    ):
         table.add_column(title, justify="right")
     table.add_column("member of greatest weight")
     for n_rows in options.rows:
@@ -77,6 +91,7 @@ def main() -> None:
         one = json.loads(out.splitlines()[-1])
         table.add_row(
             str(n_rows), f"{one['fit']:.1f}", f"{one['forecast']:.1f}", f"{one['predict']:.2f}",
+            f"{one['speed']:.0f}", str(one["members"]),
             f"{one['memory']:.0f}", f"{one['rmse']:.4f}", one["member"],
         )  # fmt: skip
     Console(width=120).print(table)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
@@ -141,11 +142,16 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
             return list(processes)
     tables = first._own_tables
     return [
-        replace(cast(Any, process), dense_prior=replace(prior, tables=tables))
-        if isinstance(prior, AdditivePrior)
-        else process
+        _with_tables(process, tables) if isinstance(prior, AdditivePrior) else process
         for process, prior in zip(processes, priors, strict=True)
     ]
+
+
+def _with_tables(process: Any, tables: Tables) -> Any:
+    """The process with other tables, and with its own factor, which stays known to it."""
+    shared = replace(process, dense_prior=replace(process.dense_prior, tables=tables))
+    vars(shared)["row_factor"] = process.row_factor
+    return shared
 
 
 def _standardisation(prior: AdditivePrior) -> tuple[FloatArray, ...]:

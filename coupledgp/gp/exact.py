@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
-from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
+from coupledgp.gp.dense_prior import NOISY_GRAM, DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import DenseInverse
@@ -34,6 +33,7 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
 )
+from coupledgp.gp.row_factor import RowFactor
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
@@ -44,169 +44,24 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import CPU, check_device_memory
+from coupledgp.ground.devices import CPU
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of, scaled_distances
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
-from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import Spectrum, parse_spectrum
 
-# Name of `K + s R` in errors.
-NOISY_GRAM = "K + noise I"
-# Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
-MATRICES_AT_ONCE = 6
-# The same on a GPU, whose solvers have working memory beside their results.
-MATRICES_ON_DEVICE = 8
 # Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
 BLOCK_ROWS = 256
-# Least reciprocal condition number of a factor whose inverse keeps ten digits.
-LEAST_RECIPROCAL = 1e-5
-
-
-class DensePrior(ABC):
-    """A prior whose covariances between points can be computed as matrices.
-
-    Attributes
-    ----------
-    hyperparameters : Any
-        Hyperparameters; the output scale and the noise variance are in normalised units.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
-    device : torch.device
-        Where matrices of a process are.
-    """
-
-    hyperparameters: Any
-    likelihood: NoiseLaw
-    device: torch.device = CPU
-
-    @property
-    @abstractmethod
-    def process_class(self) -> type[ExactGP]:
-        """Class of the process given data."""
-
-    @abstractmethod
-    def covariance(self, a: Points, b: Points) -> FloatArray:
-        """Prior covariance (n, p) of f between points a (n, ...) and b (p, ...)."""
-
-    def matrix(self, a: Points, b: Points) -> Tensor:
-        """The prior covariance (n, p) of f as a tensor on the prior's device."""
-        return torch.as_tensor(self.covariance(a, b))
-
-    def on(self, device: torch.device) -> DensePrior:
-        """The prior on a device; itself where it computes on the CPU alone."""
-        return self
-
-    @abstractmethod
-    def variance(self, points: Points) -> FloatArray:
-        """Prior variance (p,) of f at points, normalised units."""
-
-    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
-        """Loadings of functions with this prior near rows (n, d), or None where none are known.
-
-        A spectrum has Fourier features, whose products estimate the covariance.
-        """
-        return None
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether paths of f are known to have no derivatives."""
-        return False
-
-    def slopes(self, points: Points, rows: Points) -> tuple[FloatArray, FloatArray] | None:
-        """Derivatives (D, p, n) of covariances between points and rows, and prior variances (D,).
-
-        The variances are those of partial derivatives of f. None where no closed form is known.
-        """
-        return None
-
-    def axes(self) -> tuple[AxisTerm, ...] | None:
-        """The covariance as terms of kernels of single columns of `standardised` points, or None.
-
-        Effects of columns have closed forms where there are such terms.
-        """
-        return None
-
-    def standardised(self, points: Points) -> Points:
-        """Points (p, d) as the terms of `axes` take them."""
-        return points
-
-    @abstractmethod
-    def problem(self, data: Data, units: Units) -> Problem:
-        """State prior and data as a problem, also where its law is too large to compute."""
-
-    def extent(self, points: Points) -> float:
-        """Largest coordinate of points, in lengthscales, from where they are centred.
-
-        Distances are rounded relative to it. Zero for a prior that knows no coordinates.
-        """
-        return 0.0
-
-    @property
-    def noise(self) -> float:
-        """Noise variance, normalised units."""
-        return float(self.hyperparameters.noise)
-
-    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
-        """Condition on data; return the process, of `process_class`.
-
-        With `warns` there is a PrecisionWarning where rounding shows.
-
-        Raises
-        ------
-        InvalidInputError
-            The matrices do not fit in this machine's memory.
-        NumericalError
-            The covariance is not positive definite to working precision.
-        """
-        gram = self.noisy_gram(data)
-        targets = torch.as_tensor(units.normalized(data.targets), device=self.device)
-        factor = cholesky(gram, NOISY_GRAM)
-        alpha = torch.cholesky_solve(targets, factor)
-        noise, weights = self.noise, data.weights
-        if warns:
-            least = noise if weights is None else noise * float(weights.relative_noise.min())
-            warn_if_imprecise(
-                dense_error(gram, alpha, targets, least, self.extent(data.points)),
-                f"noise: {noise:.1g} of the variance of y",
-                "raise the noise, or use SparseSpectrumGPRegressor",
-            )
-        quad = float((targets * alpha).sum())
-        logdet = 2 * float(factor.diagonal().log().sum())
-        evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
-        n_rows: float = len(data)
-        if weights is not None:
-            evidence += targets.shape[1] * weights.log_repetition(noise)
-            n_rows = weights.n_counted
-        evidence -= units.log_jacobian(n_rows)
-        return self.process_class(self, units, normalize, data, alpha, evidence, factor)
-
-    def noisy_gram(self, data: Data) -> Tensor:
-        """Covariance `K + s R` (n, n) of observations, normalised units.
-
-        Raises
-        ------
-        MemoryLimitError
-            The matrix and its factor do not fit in this machine's memory.
-        """
-        check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
-        gram = self.matrix(data.points, data.points)
-        noise, weights = self.noise, data.weights
-        gram.diagonal().add_(
-            noise
-            if weights is None
-            else torch.as_tensor(noise * weights.relative_noise, device=self.device)
-        )
-        return gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,11 +186,19 @@ class ExactGP(NormalizedProcess):
     known_factor: Tensor | None = None
 
     @cached_property
-    def factor(self) -> Tensor:
-        """Lower Cholesky factor (n, n) of `K + s R`, of which files hold none."""
+    def row_factor(self) -> RowFactor:
+        """Solves with the Cholesky factor of `K + s R`, of which files hold none."""
+        return RowFactor(self._made_factor)
+
+    def _made_factor(self) -> Tensor:
         if self.known_factor is not None:
             return self.known_factor
         return cholesky(self.dense_prior.noisy_gram(self.rows), NOISY_GRAM)
+
+    @property
+    def factor(self) -> Tensor:
+        """Lower Cholesky factor (n, n) of `K + s R`."""
+        return self.row_factor.lower
 
     @property
     def data(self) -> Data:
@@ -366,7 +229,7 @@ class ExactGP(NormalizedProcess):
             means.append(cross @ self.alpha)
             if want == "mean":
                 continue
-            root = self._whitened(cross)
+            root = self.row_factor.whitened(cross)
             # A difference of two variances: at training inputs it may round below zero.
             own = torch.as_tensor(prior.variance(points[block]), device=prior.device)
             variances.append((own - root.square().sum(1)).clamp_min_(0.0))
@@ -384,29 +247,6 @@ class ExactGP(NormalizedProcess):
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
         return mean, posterior.cpu().numpy()
-
-    @cached_property
-    def _inverse_factor(self) -> FloatArray | None:
-        """`L^-1` (n, n) of the Cholesky factor L on the CPU; None where L is near singular.
-
-        A product with it takes half the time of a solve, and loses digits where L is near singular.
-        """
-        if self.factor.device != CPU:
-            return None
-        factor = np.asfortranarray(self.factor.numpy())
-        reciprocal, _ = lapack.dtrcon(factor, uplo="L")
-        if reciprocal < LEAST_RECIPROCAL:
-            return None
-        inverse, info = lapack.dtrtri(factor, lower=1)
-        return inverse if info == 0 else None
-
-    def _whitened(self, cross: Tensor) -> Tensor:
-        """`k(x, X) L^-T` (p, n) of covariances (p, n), which it may overwrite."""
-        inverse = self._inverse_factor
-        if inverse is None:
-            return torch.linalg.solve_triangular(self.factor, cross.T, upper=False).T
-        columns = np.ascontiguousarray(cross.numpy()).T
-        return torch.as_tensor(blas.dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1).T)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -437,7 +277,7 @@ class ExactGP(NormalizedProcess):
             means.append(np.einsum("dpn,nk->pdk", slopes, self.alpha.cpu().numpy()))
             flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.factor.device)
             if want_variance:
-                lost = self._whitened(flat).square().sum(1).cpu().numpy()
+                lost = self.row_factor.whitened(flat).square().sum(1).cpu().numpy()
                 variances.append(np.maximum(prior - lost.reshape(slopes.shape[:2]).T, 0.0))
         mean = np.concatenate(means) * self.units.scale
         if not want_variance:
@@ -456,9 +296,9 @@ class ExactGP(NormalizedProcess):
         innovations = rng.standard_normal((own.shape[1], size))
         drawn = own @ innovations + np.sqrt(noise) * rng.standard_normal((len(rows), size))
         targets = np.repeat(self.units.normalized(rows.targets), n_functions, axis=1)
-        weights = self._solved(targets - drawn)
+        weights = self.row_factor.solved(targets - drawn)
         points = between(rows.points, rng)
-        gains = self._solved(prior.covariance(rows.points, points))
+        gains = self.row_factor.solved(prior.covariance(rows.points, points))
         gaps = loadings(points) - gains.T @ own
         variance = np.square(gaps).sum(axis=1) + (noise * np.square(gains)).sum(axis=0)
         exact = self.latent_law(points, "variance")[1]
@@ -472,12 +312,6 @@ class ExactGP(NormalizedProcess):
 
         error = deviation_error(variance, exact)
         return MatheronFunctions(prior_draw, cross, weights, self.units, n_functions, error)
-
-    def _solved(self, right: FloatArray) -> FloatArray:
-        """`(K + s R)^-1 B` (n, j) for B (n, j)."""
-        sides = torch.as_tensor(right, device=self.factor.device)
-        found: FloatArray = torch.cholesky_solve(sides, self.factor).cpu().numpy()
-        return found
 
     def site_prior(self, points: Points) -> DenseSites:
         return DenseSites(torch.as_tensor(self.latent_prior(points)))
@@ -555,14 +389,3 @@ class ExactGP(NormalizedProcess):
             # Files of earlier versions hold it.
             entries.factor("factor", "n") if "factor" in entries.arrays else None,
         )
-
-
-def check_dense_size(n_rows: int, n_matrices: int, device: torch.device = CPU) -> None:
-    """Refuse a dense computation that does not fit in the memory of the device or of the CPU."""
-    check_device_memory(
-        device,
-        (n_matrices if device == CPU else MATRICES_ON_DEVICE) * 8 * n_rows**2,
-        f"X: {n_rows} rows of the exact GP",
-        "use SparseSpectrumGPRegressor, or a subset of rows "
-        "(conditioned_on(X_subset, y_subset).exact_twin())",
-    )

@@ -11,7 +11,8 @@ from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.additive import AdditiveProblem
-from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.node_state import check_symmetric_csr, labels_from, labels_state
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
 from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares

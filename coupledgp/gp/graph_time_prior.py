@@ -9,7 +9,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import AdditiveProblem
-from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.filters import Term

@@ -12,7 +12,8 @@ import numpy as np
 from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Kernel, Sum
 from coupledgp.gp.additive import AdditiveProblem
-from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LARGEST_LOGARITHM
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries, require_type

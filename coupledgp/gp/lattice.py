@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
-from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state

@@ -17,11 +17,11 @@ from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
-from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
-from coupledgp.inference.evidence.stationary import scaled_distances
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 

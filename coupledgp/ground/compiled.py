@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import update_wrapper
-from typing import Any
+from functools import partial, update_wrapper
+from typing import Any, overload
 
 import numpy as np
 
@@ -25,6 +25,8 @@ import numpy as np
 BLOCKS_PER_THREAD = 8
 # A division by zero gives infinity, as in numpy: no test before each division.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# What a compiler may do with sums and products: one rounding for both; any order of the terms.
+FUSED, SUMMED = frozenset({"contract"}), frozenset({"contract", "reassoc"})
 _LOCK = threading.Lock()
 
 
@@ -83,8 +85,17 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return Lazy(function, _with_cache)
 
 
-def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function that only compiled functions call: nothing is made for calls by Python."""
+@overload
+def part(function: Callable[..., Any], /) -> Callable[..., Any]: ...
+@overload
+def part(function: frozenset[str], /) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+def part(function: Any, /) -> Any:
+    """Mark a function that only compiled functions call: nothing is made for calls by Python.
+
+    `@part(FUSED)` and `@part(SUMMED)` let the compiler round its sums in other ways.
+    """
+    if isinstance(function, frozenset):
+        return partial(Lazy, compile_it=partial(_without_wrappers, fastmath=set(function)))
     return Lazy(function, _without_wrappers)
 
 
@@ -99,10 +110,11 @@ def _with_cache(function: Callable[..., Any]) -> Any:
         return numba.njit(**OPTIONS)(function)
 
 
-def _without_wrappers(function: Callable[..., Any]) -> Any:
+def _without_wrappers(function: Callable[..., Any], **options: Any) -> Any:
     import numba  # slow to import
 
-    return numba.njit(**OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})(function)
+    bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**OPTIONS | bare | options)(function)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
     text    = product { "+" product }
     product = factor { "*" factor }
-    factor  = ( kernel | "(" text ")" ) [ JSON list of columns ]
+    factor  = ( kernel | "(" text ")" ) [ JSON list of columns, whose quotes may be single ]
     kernel  = name [ "(" argument { "," argument } ")" ]
             | ( "nodes:" | "times:" ) name [ JSON object of parameters ]
     argument = [ field "=" ] ( number | word )
@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import fields, is_dataclass
@@ -45,6 +46,9 @@ from coupledgp.spectra import SPECTRA, MaternSpectrum, Spectrum, find_spectrum, 
 
 # A name of a kernel, of any characters but those of expressions.
 NAME = re.compile(r"[^\s+*()\[\]{}]+")
+# Columns in single quotes, as Python writes them; JSON, which files hold, has double ones.
+_ITEM = r"""\s*(?:'[^'\\]*'|"[^"\\]*"|\d+)\s*"""
+QUOTED_NAMES = re.compile(rf"\[{_ITEM}(?:,{_ITEM})*\]")
 # Deepest nesting of parentheses in a text.
 DEEPEST = 16
 
@@ -235,7 +239,10 @@ class _Parser:
         try:
             found, end = json.JSONDecoder().raw_decode(self.text, self.place)
         except (ValueError, RecursionError):
-            raise self._wrong(f"a {kind.__name__} as JSON") from None
+            quoted = QUOTED_NAMES.match(self.text, self.place) if kind is list else None
+            if quoted is None:
+                raise self._wrong(f"a {kind.__name__} as JSON") from None
+            found, end = ast.literal_eval(quoted.group()), quoted.end()
         self.place = end
         return found
 

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
-from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
+from coupledgp.gp.dense_prior import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units

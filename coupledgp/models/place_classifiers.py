@@ -19,6 +19,7 @@ from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.schema import check_number
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
@@ -51,6 +52,7 @@ from coupledgp.search.fields.latent import KernelsOfFields
 from coupledgp.search.fields.routes import ROUTES
 from coupledgp.search.latent_places import KernelsOfPlaces
 from coupledgp.search.nodes.latent import KernelsOfNodes
+from coupledgp.selection.class_power import left_out_power
 
 # Answers whose first argument is nodes or places.
 CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function", "partial_fit")
@@ -102,7 +104,8 @@ class PlaceClassifier(ProcessClassifier):
             self.inference,
         )  # fmt: skip
         self._warn_of(process)
-        return FittedModel(process, min(data.targets.shape[1], 2), {**results, "classes_": classes})
+        results |= {"classes_": classes, "power_": left_out_power(process, seed)}
+        return FittedModel(process, min(data.targets.shape[1], 2), results)
 
     @staticmethod
     def _observed(points: Points, codes: IntArray, n_classes: int) -> Data:
@@ -144,6 +147,7 @@ class PlaceClassifier(ProcessClassifier):
             **restored_results(header, cls._section, cls._stored),
             **restored_choice(header),
             "classes_": restored_classes(header, len(process.functions)),
+            "power_": check_number(header.get("power", 1.0), "power", low=0.0),
         }
         return model.holding(FittedModel(process, min(len(process.functions), 2), results))
 

@@ -26,7 +26,7 @@ from coupledgp.spectra import parse_spectrum
 COLUMN_KERNEL, ORDER, MOST_COLUMNS = "matern-3/2", 2, 100
 # Seconds of one core: of one feature of a row, and of an operation of a step of the fixed point of
 # the group variances, of which there are about so many.
-COLUMN_FEATURE_SECONDS, FIXED_POINT_SECONDS, FIXED_POINT_STEPS = 4.5e-8, 3e-10, 40
+COLUMN_FEATURE_SECONDS, FIXED_POINT_SECONDS, FIXED_POINT_STEPS = 1.5e-8, 5e-11, 40
 
 
 @dataclass(frozen=True, eq=False)

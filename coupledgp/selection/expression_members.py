@@ -46,7 +46,7 @@ EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
 # Most factors: every pair of them is a term.
 MOST_FACTORS = 50
 # Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
-PAIR_SECONDS, CUBE_SECONDS = 2.8e-8, 2e-10
+PAIR_SECONDS, CUBE_SECONDS = 3e-9, 7e-11
 # Hyperparameters of a column by which scores are corrected, on few rows.
 OPTIMISM_VARIABLES = 2
 

@@ -11,9 +11,11 @@ from coupledgp.search.tables.local import Round
 # beside those of the machine at hand: of one entry of the neighbours' covariances, and of each
 # column in it, of one entry of the features with its gradient, of one entry of their Gram matrix,
 # of one step of a search for neighbours, and of one column in a distance of two rows.
-ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
-FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
+ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 2e-8, 3.5e-10
+FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 5e-8, 1e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
+# Of a pair of rows in a search for neighbours by all distances to earlier rows, half of all pairs.
+PAIR_SECONDS = 1.2e-9
 # Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
 EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # L-BFGS takes about this many evaluations an iteration.
@@ -62,5 +64,5 @@ class Size:
 
     def _neighbours(self) -> float:
         if self.dim >= TREE_DIM and self.n_rows <= BRUTE_ROWS:
-            return self.n_rows * 1e-8
+            return self.n_rows * PAIR_SECONDS
         return float(STEP_SECONDS * self.n_neighbours * 2 ** (min(self.dim, 16) / 1.5))

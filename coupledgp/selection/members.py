@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.constant_members import ConstantMembers, constant_means
 from coupledgp.selection.discrete_targets import discrete_outputs
@@ -27,6 +29,10 @@ LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 PRIOR_COUNT, TAIL_COUNT = 0.2, 1.0
 # Members of smaller weight are left out; the one for the tails is not.
 LEAST_WEIGHT = 0.01
+# Rows from which members are dropped that are hardly missed, since predictions of an exact member
+# take a time that grows with the square of its rows; and the mean log density of the rows left out,
+# nats a row, that all those dropped may cost together.
+THINNED_ROWS, DROPPED_DENSITY = 500, 0.0003
 # Remark on members that are left out.
 LOSES = "left out, since its means err more than a constant"
 
@@ -178,6 +184,8 @@ class MemberSearch:
         credits = np.where(tails, TAIL_COUNT, PRIOR_COUNT)
         weights[able] = mixture_weights(densities[able], credits[able], counts)
         weights = np.where((weights >= LEAST_WEIGHT) | tails, weights, 0.0)
+        if len(self.problem.data) >= THINNED_ROWS:
+            weights = _thinned(weights, densities, credits, counts, ~tails)
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
         def given(k: int) -> list[tuple[int, list[Any]]]:
@@ -214,3 +222,48 @@ class MemberSearch:
             sum(member.n_evaluations for member in members),
             tuple(f"{one.explain(name)}." for name, one in outputs.items()),
         )  # fmt: skip
+
+
+def _thinned(
+    weights: FloatArray,
+    densities: FloatArray,
+    credits: FloatArray,
+    counts: FloatArray | None,
+    may_go: NDArray[np.bool_],
+) -> FloatArray:
+    """Weights (K,) of a mixture with as few members as predict about as well.
+
+    The member that is missed least is dropped, and the others are weighed anew, as long as the
+    mean log density of the rows left out loses at most `DROPPED_DENSITY` against all members.
+
+    Parameters
+    ----------
+    weights
+        Weights of all members; those without weight stay so.
+    densities
+        Log densities (K, b).
+    credits
+        Rows (K,) that each member is credited with.
+    counts
+        How often each row counts (b,); None for once.
+    may_go
+        Which members (K,) may be dropped. One for the tails is there for rows that are rare.
+    """
+
+    def weighed(kept: IntArray) -> tuple[float, FloatArray]:
+        found = mixture_weights(densities[kept], credits[kept], counts)
+        density = mixture_log_density(densities[kept], found)
+        return float(np.average(density, weights=counts)), found
+
+    kept = np.flatnonzero(weights)
+    least = weighed(kept)[0] - DROPPED_DENSITY
+    while np.count_nonzero(may_go[kept]) > 1:
+        each = [np.delete(kept, place) for place in np.flatnonzero(may_go[kept])]
+        tried = [weighed(others) for others in each]
+        best = int(np.argmax([density for density, _ in tried]))
+        if tried[best][0] < least:
+            break
+        kept = each[best]
+        weights = np.zeros_like(weights)
+        weights[kept] = tried[best][1]
+    return weights

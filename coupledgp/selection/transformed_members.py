@@ -108,7 +108,7 @@ class TransformedMembers(MemberKind):
 
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         n = min(size.n_rows, ROWS)
-        screening = SCREENED * (EVALUATION_SECONDS + 4e-10 * n**3 + 4e-9 * n**2 * size.dim)
+        screening = SCREENED * (EVALUATION_SECONDS + 1e-10 * n**3 + 5e-10 * n**2 * size.dim)
         base = self._base(alone or size.n_rows <= EXACT_ROWS)
         return screening + base.forecast(size, True, effort)
 

@@ -8,7 +8,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.gp import mixture, tables
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.evidence import stationary
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 
 
@@ -45,11 +45,22 @@ def test_a_prediction_passes_over_a_wide_table_once(wide, monkeypatch):
 
     def counted(a, b, metric):
         shapes.append((len(a), len(b)))
-        return stationary.scaled_distances(a, b, metric)
+        return scaled_distances(a, b, metric)
 
     monkeypatch.setattr(tables, "scaled_distances", counted)
     process.law(points, "variance")
     assert shapes == [(7, 24)]
+
+
+def test_factors_stay_known_to_members(wide):
+    """A prediction leaves the members' factors where the next one finds them."""
+    process, points, _ = wide
+    process.law(points, "variance")
+    for member, shared in zip(
+        process.members, mixture.sharing_tables(process.members), strict=True
+    ):
+        assert shared.row_factor is member.row_factor
+        assert "lower" in vars(member.row_factor)
 
 
 def test_narrow_tables_are_not_kept():
@@ -81,4 +92,4 @@ def test_distances_of_many_columns_lose_no_digits():
     a, b = 1e6 + rng.normal(size=(5, 9001)), 1e6 + rng.normal(size=(4, 9001))
     b[0] = a[2] + 1e-9
     plain = np.sqrt(np.square(a[:, None] - b[None]).sum(axis=2))
-    np.testing.assert_allclose(stationary.scaled_distances(a, b, Metric.L2), plain, rtol=1e-12)
+    np.testing.assert_allclose(scaled_distances(a, b, Metric.L2), plain, rtol=1e-12)

@@ -167,6 +167,15 @@ def test_texts_of_kernels_of_rows(text):
     assert parse_kernel(kernel_text(kernel), "rows", "again") == kernel
 
 
+def test_names_of_columns_have_either_quotes():
+    text = """sphere['lat', "it's"] + periodic(24)['hour'] * linear[0]"""
+    same = parse_kernel("""sphere["lat", "it's"] + periodic(24)["hour"] * linear[0]""")
+    assert parse_kernel(text) == same
+    for wrong in ("linear['a]", "linear['a' 'b']", "linear[a]"):
+        with pytest.raises(InvalidInputError, match="list as JSON"):
+            parse_kernel(wrong)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

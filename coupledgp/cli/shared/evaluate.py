@@ -24,7 +24,7 @@ from coupledgp.diagnostics import PosteriorReport, compare, coverage, nlpd, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.errors import ExtrapolationWarning
-from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.dense_prior import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.gp.transformed import TransformedGP

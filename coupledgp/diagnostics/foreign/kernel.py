@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
 from coupledgp.ground.validation import check_positive, real_array

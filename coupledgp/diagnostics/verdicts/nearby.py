@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from coupledgp.expressions import Kernel, Sum
-from coupledgp.gp.exact import DensePrior, StationaryPrior
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.state import text_of
 from coupledgp.kernels.additive import BASES, Additive

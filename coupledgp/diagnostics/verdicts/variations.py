@@ -23,7 +23,8 @@ from coupledgp.diagnostics.verdicts.nearby import nearby
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS
 from coupledgp.gp.additive import AdditiveProblem
-from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem

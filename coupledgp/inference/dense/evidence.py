@@ -13,15 +13,13 @@ from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.evidence.stationary import (
     distances_on,
     kernel_of,
-    scaled_distances,
     slope_of,
 )
+from coupledgp.linalg.distances import scaled_distances, weighted_powers
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
-# Rows whose differences to all others are formed at once: they fit the processor's cache.
-_BLOCK = 32
 # Differences that are formed at once on a device: 256 MiB of them keep a GPU busy.
 _DEVICE_VALUES = 2**25
 # Columns above which the gradient is a product of matrices if the kernel allows it: with 150
@@ -147,8 +145,12 @@ class KernelAtLengthscale(GramAtLengthscale):
             u = u - u.mean(dim=0)
             sums = weighted.sum(dim=0) + weighted.sum(dim=1)
             return sums @ u.square() - 2 * (u * (weighted @ u)).sum(dim=0)
+        if self._device == CPU:
+            order = self.spectrum.metric.order
+            found = weighted_powers(self.inputs, self.inputs, weighted.numpy(), order)
+            return torch.as_tensor(found)
         gradient = u.new_zeros(u.shape[1])
-        size = _BLOCK if self._device == CPU else max(_DEVICE_VALUES // max(u.numel(), 1), 1)
+        size = max(_DEVICE_VALUES // max(u.numel(), 1), 1)
         for start in range(0, len(u), size):
             rows = slice(start, start + size)
             powers = self.spectrum.metric.powers(u[rows, None] - u).flatten(0, 1)

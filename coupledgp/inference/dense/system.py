@@ -18,9 +18,9 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.stationary import (
     distances_between,
     kernel_of,
-    scaled_distances,
 )
 from coupledgp.linalg.conjugate_gradients import solve_refined
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.metrics import Metric

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.linalg.cholesky import batch_cholesky
+from coupledgp.linalg.distances import weighted_powers_within
 from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum
 
@@ -226,13 +227,14 @@ class _ChunkLaws:
 
     def _of_lengthscale(self, of_cross: Tensor, of_covariance: Tensor) -> Tensor:
         """Gradient (d,): `d r^p / d log l_j = -p |u_aj - u_bj|^p` in scaled coordinates u."""
-        pairs = of_covariance * self.slope
-        u = self.scaled
-        if self.metric != Metric.L2:
+        pairs, u, order = of_covariance * self.slope, self.scaled, self.metric.order
+        alone = torch.einsum("ba,baj->j", of_cross * self.cross_slope, self.metric.powers(u))
+        if u.device.type == "cpu":
+            sums = torch.as_tensor(weighted_powers_within(u.numpy(), pairs.numpy(), order))
+        elif self.metric == Metric.L2:
+            between = pairs.sum(2, keepdim=True) * u - pairs @ u
+            sums = 2 * (u * between).sum((0, 1))
+        else:
             powers = (self.metric.powers(c[:, :, None] - c[:, None]) for c in u.unbind(2))
             sums = torch.stack([torch.vdot(pairs.ravel(), each.ravel()) for each in powers])
-            alone = torch.einsum("ba,baj->j", of_cross * self.cross_slope, self.metric.powers(u))
-            return -self.metric.order * (sums + alone)
-        between = pairs.sum(2, keepdim=True) * u - pairs @ u
-        own = (of_cross * self.cross_slope)[:, :, None] * u
-        return -(u * (4 * between + 2 * own)).sum((0, 1))
+        return -order * (sums + alone)

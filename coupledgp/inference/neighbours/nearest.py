@@ -6,20 +6,25 @@ row, and blocks of all distances, by matrix products, take less time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from coupledgp.ground.compiled import compiled, part, share_rows
 from coupledgp.random import FloatArray
 
 Places = NDArray[np.int64]
 
 # Number of columns from which blocks of distances are cheaper than trees, for tables of at most
 # `BRUTE_ROWS` rows; above, the quadratic cost of the blocks is the greater one in any dimension.
-TREE_DIM, BRUTE_ROWS = 9, 60_000
-# Distances that are formed at once.
-BLOCK_ENTRIES = 2**23
+TREE_DIM, BRUTE_ROWS = 7, 300_000
+# Queries and rows whose distances are formed at once, distances scanned for one that is
+# small, and room for rows that may be among the k nearest, over k.
+BLOCK_QUERIES, BLOCK_ROWS, SCANNED, ROOM = 512, 2048, 64, 4
 # Most that single precision changes squared distances by, over the largest squared norm.
 DOUBT = 1e-6
 # Most rows of a group whose neighbours outside of it are found among a few more near rows.
@@ -84,8 +89,8 @@ def _outside_small(
     chosen = np.where(
         np.take_along_axis(inside, order, axis=1), MISSING, np.take_along_axis(near, order, axis=1)
     )
-    for number, part in zip(small, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
-        found[number][:, : part.shape[1]] = part
+    for number, outside in zip(small, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
+        found[number][:, : outside.shape[1]] = outside
 
 
 def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:
@@ -140,41 +145,140 @@ def _by_blocks(rows: FloatArray, queries: FloatArray, k: int, before: Places | N
     center = rows.mean(axis=0)
     table = torch.as_tensor(rows - center, dtype=torch.float32)
     points = torch.as_tensor(queries - center, dtype=torch.float32)
-    squares, places = table.square().sum(1), torch.arange(len(rows))
-    doubt = DOUBT * (squares.max() + points.square().sum(1))
+    squares = table.square().sum(1)
+    doubt = (DOUBT * (squares.max() + points.square().sum(1))).numpy()
     found = np.full((len(queries), k), MISSING, dtype=np.int64)
-    step = max(1, BLOCK_ENTRIES // len(rows))
-    for start in range(0, len(queries), step):
-        part = slice(start, start + step)
-        block = torch.addmm(squares, points[part], table.T, alpha=-2.0)
-        if before is not None:
-            limit = torch.as_tensor(before[part])
-            block.masked_fill_(places >= limit[:, None], torch.inf)
-        last = torch.topk(block, k, largest=False).values[:, -1] + doubt[part]
-        near = (block <= last[:, None]) & torch.isfinite(block)
-        bounds = np.append(0, near.sum(1).cumsum(0).numpy())
-        cuts = np.searchsorted(bounds, np.arange(0, bounds[-1], BLOCK_ENTRIES // rows.shape[1]))
-        for own in np.split(np.arange(len(block)), np.unique(cuts)):
-            query, place = (x.numpy() for x in torch.nonzero(near[own], as_tuple=True))
-            gaps = rows[place] - queries[start + own[query]]
-            order = np.lexsort((place, np.square(gaps).sum(axis=1), query))
-            query, place = query[order], place[order]
-            rank = np.arange(query.size) - np.searchsorted(query, query)
-            kept = rank < k
-            found[start + own[query[kept]], rank[kept]] = place[kept]
+    ends = np.full(len(queries), len(rows)) if before is None else np.minimum(before, len(rows))
+    for start in range(0, len(queries), BLOCK_QUERIES):
+        part = slice(start, start + BLOCK_QUERIES)
+        own, last = points[part], int(ends[part].max(initial=0))
+        scan = _Scan.of(doubt[part], ends[part], rows, queries[part], k)
+        for first in range(0, last, BLOCK_ROWS):
+            some = slice(first, min(first + BLOCK_ROWS, last))
+            scan.take(torch.addmm(squares[some], own, table[some].T, alpha=-2.0).numpy(), first)
+        scan.finish(found[part])
     return found
+
+
+class _Scan(NamedTuple):
+    """The nearest rows of some queries among the rows seen so far.
+
+    Attributes
+    ----------
+    doubt : FloatArray (q,)
+        Most by which inexact distances of a query are wrong.
+    ends : Places (q,)
+        Rows from this place on are none of a query's neighbours.
+    rows, queries : FloatArray
+        Rows (n, d) and queries (q, d).
+    heaps : array (q, k) of float32
+        The least inexact distances of each query, the greatest first.
+    near, counts : Places (q, c) and (q,)
+        Places of rows that may be among the nearest, in rising order, and how many there are.
+    """
+
+    doubt: FloatArray
+    ends: Places
+    rows: FloatArray
+    queries: FloatArray
+    heaps: NDArray[np.float32]
+    near: Places
+    counts: Places
+
+    @classmethod
+    def of(
+        cls, doubt: FloatArray, ends: Places, rows: FloatArray, queries: FloatArray, k: int
+    ) -> _Scan:
+        """The scan before any row; nothing is known of k neighbours."""
+        heaps = np.full((len(queries), k), np.inf, dtype=np.float32)
+        near = np.empty((len(queries), ROOM * k + SCANNED), dtype=np.int64)
+        return cls(doubt, ends, rows, queries, heaps, near, np.zeros(len(queries), np.int64))
+
+    def take(self, block: FloatArray, offset: int) -> None:
+        """See inexact squared distances (q, m) of the rows from a place on."""
+
+        def work(blocks: Iterator[tuple[int, int]]) -> None:
+            for first, last in blocks:
+                _scan_rows(first, last, *self, block, offset)
+
+        share_rows(work, len(block), 1, 64)
+
+    def finish(self, found: Places) -> None:
+        """Write the places (q, k) of the nearest rows."""
+        _write_nearest(*self, found)
+
+
+@part
+def _below(values, start, stop, limit):  # type: ignore[no-untyped-def]
+    """How many of some values are at most a limit: several in one instruction."""
+    found = 0
+    for j in range(start, stop):
+        found += values[j] <= limit
+    return found
+
+
+@part
+def _replace_first(heap, value):  # type: ignore[no-untyped-def]
+    """Put a value in the place of the greatest of a heap."""
+    place, n = 0, len(heap)
+    while 2 * place + 1 < n:
+        child = 2 * place + 1
+        if child + 1 < n and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = value
+
+
+@part
+def _keep_nearest(near, count, k, rows, query):  # type: ignore[no-untyped-def]
+    """Places of the k nearest of some rows in rising order, by exact distances, then places."""
+    squares = np.zeros(count)
+    for c in range(count):
+        for column in range(rows.shape[1]):
+            gap = rows[near[c], column] - query[column]
+            squares[c] += gap * gap
+    order = np.argsort(squares, kind="mergesort")[:k]  # ties in the order of the places
+    return near[order]
+
+
+@compiled
+def _scan_rows(first, last, doubt, ends, rows, queries, heaps, near, counts, block, offset):  # type: ignore[no-untyped-def]
+    k, room = heaps.shape[1], near.shape[1] - SCANNED
+    for i in range(first, last):
+        own, heap, end = block[i], heaps[i], min(ends[i] - offset, block.shape[1])
+        for start in range(0, end, SCANNED):
+            stop = min(start + SCANNED, end)
+            if _below(own, start, stop, heap[0] + doubt[i]) == 0:
+                continue
+            for j in range(start, stop):
+                if own[j] <= heap[0] + doubt[i]:
+                    near[i, counts[i]] = offset + j
+                    counts[i] += 1
+                    if own[j] < heap[0]:
+                        _replace_first(heap, own[j])
+            if counts[i] > room:
+                kept = np.sort(_keep_nearest(near[i], counts[i], k, rows, queries[i]))
+                near[i, : len(kept)] = kept
+                counts[i] = len(kept)
+
+
+@compiled
+def _write_nearest(doubt, ends, rows, queries, heaps, near, counts, found):  # type: ignore[no-untyped-def]
+    for i in range(len(queries)):
+        kept = _keep_nearest(near[i], counts[i], heaps.shape[1], rows, queries[i])
+        found[i, : len(kept)] = kept
 
 
 def _earlier_by_blocks(rows: FloatArray, wanted: Places, which: Places, found: Places) -> None:
     """Fill `found` (w, k) at the places `which` among the wanted rows."""
     order = which[np.argsort(wanted[which], kind="stable")]
-    step = max(1, BLOCK_ENTRIES // len(rows))
-    for start in range(0, len(order), step):
-        chosen = order[start : start + step]
-        places, last = wanted[chosen], int(wanted[chosen[-1]])
-        if last:
-            near = _by_blocks(rows[:last], rows[places], min(found.shape[1], last), places)
-            found[chosen, : near.shape[1]] = near
+    places = wanted[order]
+    if len(places):
+        last = int(places[-1]) + 1
+        found[order] = _by_blocks(rows[:last], rows[places], found.shape[1], places)
 
 
 def _earlier_by_trees(rows: FloatArray, wanted: Places, found: Places) -> None:

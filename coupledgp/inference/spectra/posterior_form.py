@@ -30,8 +30,8 @@ from coupledgp.features.fourier import FourierFeatures
 from coupledgp.ground.validation import check_choice
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.evidence.stationary import scaled_distances
 from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.distances import scaled_distances
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
 

@@ -28,7 +28,21 @@ def _either_way(request, monkeypatch):
     by_trees = request.param == "trees"
     monkeypatch.setattr(module, "TREE_DIM", 99 if by_trees else 0)
     monkeypatch.setattr(module, "BRUTE_ROWS", 10**9)
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 2000)
+    monkeypatch.setattr(module, "BLOCK_QUERIES", 7)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 50)
+
+
+def test_many_equal_rows_leave_room_for_nearer_ones(monkeypatch):
+    """Of equal distances the first places win, however many there are; nearer rows come later."""
+    monkeypatch.setattr(module, "TREE_DIM", 0)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 100)
+    rows = np.ones((700, 2))
+    rows[650] = 0.5
+    found = nearest(rows, np.zeros((1, 2)), 5)
+    np.testing.assert_array_equal(found, [[650, 0, 1, 2, 3]])
+    np.testing.assert_array_equal(
+        nearest_earlier(rows, np.array([650, 651]), 3)[:, :3], [[0, 1, 2], [0, 1, 2]]
+    )
 
 
 @pytest.mark.usefixtures("_either_way")

@@ -12,7 +12,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.lattice.lattice import MOST_WAVES, PlaceBox, TooManyWavesError
+from coupledgp.inference.lattice.lattice import PlaceBox, TooManyWavesError
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
@@ -107,8 +107,8 @@ class LatticeProblem:
         Of rows, probes and draws.
     n_draws : int
         Draws by which variances are known where waves are many.
-    most_waves : int
-        Most waves of a lattice.
+    most_waves : int or None
+        Most waves of a lattice; see `Lattice.for_kernel`.
     report : Progress
         Called with a line of progress.
     """
@@ -121,7 +121,7 @@ class LatticeProblem:
     known_noise: float | None
     seed: int
     n_draws: int = N_DRAWS
-    most_waves: int = MOST_WAVES
+    most_waves: int | None = None
     report: Progress = silent
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
@@ -153,7 +153,7 @@ class LatticeProblem:
         Raises
         ------
         TooManyWavesError
-            The lattices of all kernels have more than `most_waves` waves.
+            A lattice holds none of the kernels.
         NumericalError
             Equations are not solved to working precision.
         """
@@ -197,8 +197,8 @@ class LatticeProblem:
     def _check_some(self, found: list[Tried]) -> None:
         if not found:
             raise TooManyWavesError(
-                f"kernel: expected one that takes at most {self.most_waves} waves on these "
-                f"{len(self.data)} rows, but none does; use LocalGPRegressor"
+                f"kernel: expected one that a lattice holds for these {len(self.data)} rows, but "
+                "none does; use LocalGPRegressor"
             )
 
     def _densities(self, process: LatticeGP | None) -> FloatArray:

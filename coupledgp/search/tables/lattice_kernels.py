@@ -25,6 +25,8 @@ from coupledgp.spectra import Spectrum
 
 # Kernels that are compared, the smoothest first, and rows by whose left-out laws.
 KERNELS, SCORED_ROWS = ("gaussian", "matern-5/2", "matern-3/2"), 20_000
+# Longest side of a box, in sides of its core: beyond it waves would serve empty space.
+FAR_SIDES = 20.0
 # Standard errors of the difference by which rows that are left out must be less dense for a kernel
 # to go.
 NEAR_ERRORS = 2.5
@@ -157,6 +159,7 @@ class LatticeProblem:
         NumericalError
             Equations are not solved to working precision.
         """
+        self._check_box()
         fitters = [self.fitter(spectrum) for spectrum in spectra]
         tried = self._tried(fitters) if len(fitters) > 1 else [Tried(fitters[0])]
         left = []
@@ -175,6 +178,23 @@ class LatticeProblem:
                 each.densities = self._densities(each.process)
             left = _closest(left)
         return left[0], tuple(sorted(tried, key=lambda each: each is not left[0]))
+
+    def _check_box(self) -> None:
+        """Refuse a box that few rows make many times as long as all others need."""
+        places = self.data.points[:, self.trend.places]
+        box = PlaceBox.of(places)
+        far = (box.sides > FAR_SIDES * box.core) & (box.core > 0)
+        if not far.any():
+            return
+        middle = np.median(places, axis=0)
+        beyond = (np.abs(places - middle) > 0.5 * FAR_SIDES * box.core) & far
+        rows = np.flatnonzero(beyond.any(axis=1))
+        listed = ", ".join(str(row + 1) for row in rows[:3])
+        raise TooManyWavesError(
+            f"X: expected rows in one box, got {len(rows)} of {len(places)} that are more than "
+            f"{FAR_SIDES / 2:.0f} times as far from the middle as most (row {listed}): leave them "
+            "out, or use LocalGPRegressor"
+        )
 
     def _tried(self, fitters: Sequence[LatticeFitter]) -> list[Tried]:
         """Each kernel searched on few rows, with the density of these when they are left out."""

@@ -284,7 +284,7 @@ def test_sums_add_up_and_follow_units():
 
 
 def test_too_few_waves_are_left_out_or_refused():
-    """A band is narrower where waves are too many, and none is left of a kernel that is all band."""
+    """A band is narrower where waves are too many; a kernel that it would not hold is refused."""
     box = PlaceBox(np.zeros(2), np.full(2, 10.0), np.full(2, 10.0))
     spectrum = parse_spectrum("matern-3/2")
     whole = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e4, box, 3000)

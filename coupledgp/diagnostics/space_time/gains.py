@@ -39,6 +39,9 @@ RIVALS = {
     "nearest sensor": "the nearest sensor",
     "mean of all sensors": "the mean of all sensors",
     "mean at that time of day": "the sensor's mean at that time of day",
+    "regression on the other sensors": "a regression on the other sensors",
+    "autoregression": "a regression on the last readings of all sensors",
+    "low rank": "a matrix of low rank",
     GRAPH_ALONE: "the graph alone, one time at a time",
     TIME_ALONE: "each sensor's time alone",
 }

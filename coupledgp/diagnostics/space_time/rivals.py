@@ -7,6 +7,9 @@
 | nearest sensor | the nearest sensor that reports at the time, by length of path | empirical |
 | mean of all sensors | mean of those that report at the time | empirical |
 | mean at that time of day | the sensor's mean at the same time of other days | empirical |
+| regression on the other sensors | ridge regression on all others at the same time | empirical |
+| autoregression | ridge regression on three lags of all sensors, step by step | empirical |
+| low rank | least nuclear norm, by softImpute | empirical |
 | GP in time alone | an Ornstein-Uhlenbeck process for each sensor | its own |
 | graph GP per time step | a graph Matern process for each time | its own |
 
@@ -23,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.diagnostics.rivals.rival import Rival, fitted_to, of_shape
+from coupledgp.diagnostics.space_time.learned import autoregression, low_rank, ridge_on_peers
 from coupledgp.diagnostics.space_time.models import law_of
 from coupledgp.diagnostics.space_time.per_step import graph_gp_per_step
 from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
@@ -57,6 +61,9 @@ SPACE_TIME_RIVALS: dict[str, Callable[[SensorReadings], tuple[FloatArray, FloatA
     "nearest sensor": _point(nearest_sensor),
     "mean of all sensors": _point(mean_at_the_time),
     "mean at that time of day": _point(mean_at_the_time_of_day),
+    "regression on the other sensors": _point(ridge_on_peers),
+    "autoregression": _point(autoregression),
+    "low rank": _point(low_rank),
     "GP in time alone": gp_in_time,
     "graph GP per time step": graph_gp_per_step,
 }

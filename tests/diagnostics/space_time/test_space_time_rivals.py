@@ -5,9 +5,10 @@ from dataclasses import replace
 import networkx as nx
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 import coupledgp as cgp
-from coupledgp.diagnostics.space_time import per_step, time_alone
+from coupledgp.diagnostics.space_time import learned, per_step, time_alone
 from coupledgp.diagnostics.space_time.covariances import sensor_covariance
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
@@ -144,6 +145,68 @@ def test_no_rival_sees_what_is_hidden(name):
     np.testing.assert_array_equal(one.mean[scored], other.mean[scored])
     np.testing.assert_array_equal(one.std[scored], other.std[scored])
     assert (one.std[scored & np.isfinite(one.mean)] > 0).all()
+
+
+def standardised(values):
+    mean, spread = np.nanmean(values, axis=1), np.nanstd(values, axis=1)
+    return (values - mean[:, None]) / spread[:, None], mean, spread
+
+
+def test_regressions_on_peers_are_ridge_regressions():
+    """Without gaps: each sensor by scikit-learn's ridge regression on the others."""
+    data = readings(80)
+    full = replace(data, values=np.where(data.seen, data.values, 50.0))
+    Z, mean, spread = standardised(full.values)
+    found = (learned.ridge_on_peers(full) - mean[:, None]) / spread[:, None]
+    for i in (0, 5):
+        others = np.delete(Z, i, axis=0).T
+        model = Ridge(alpha=learned.RIDGE * 80, fit_intercept=False).fit(others, Z[i])
+        np.testing.assert_allclose(found[i], model.predict(others), atol=1e-9)
+
+
+def test_the_autoregression_goes_on_with_what_it_predicts():
+    """Of a last stretch that is hidden: scikit-learn's ridge regression, step by step."""
+    data = readings(80)
+    values = np.where(data.seen, data.values, 50.0)
+    hidden = np.zeros(values.shape, dtype=bool)
+    hidden[:, 76:] = True
+    given = replace(data, values=values).without(hidden)
+    found = learned.autoregression(given)
+    filled = np.where(hidden, values[:, 75:76], values)  # lines end at the last value
+    _, mean, spread = standardised(np.where(hidden, np.nan, values))
+    Z = (filled - mean[:, None]) / spread[:, None]
+    lagged = np.vstack([Z[:, 3 - lag : 80 - lag] for lag in (1, 2, 3)]).T
+    model = Ridge(alpha=learned.RIDGE * 80, fit_intercept=False).fit(lagged, Z[:, 3:].T)
+    path = [Z[:, t] for t in range(76)]
+    for _ in range(4):
+        path.append(model.predict(np.concatenate([path[-1], path[-2], path[-3]])[None])[0])
+    expected = mean[:, None] + spread[:, None] * np.array(path[76:]).T
+    np.testing.assert_allclose(found[:, 76:], expected, atol=1e-8)
+
+
+def test_low_rank_fills_a_matrix_of_low_rank():
+    """A hidden tenth of a matrix of rank one: within a tenth of its spread, means within all of it."""
+    data = readings(200)
+    rng = np.random.default_rng(0)
+    values = np.outer(rng.uniform(1, 3, len(data.values)), np.sin(0.3 * np.arange(200)))
+    values += 0.01 * rng.normal(size=values.shape)
+    hidden = rng.random(values.shape) < 0.1
+    found = learned.low_rank(replace(data, values=values).without(hidden))
+    assert np.std((found - values)[hidden]) < 0.1 * np.std(values[hidden])
+
+
+@pytest.mark.parametrize("rival", [
+    learned.ridge_on_peers, learned.autoregression, learned.low_rank,
+])  # fmt: skip
+def test_sensors_without_readings_have_no_prediction(rival):
+    data = readings(20)
+    blank = replace(
+        data, values=np.where(np.arange(len(data.values))[:, None] == 3, np.nan, data.values)
+    )
+    found = rival(blank)
+    assert np.isnan(found[3]).all()
+    assert np.isfinite(np.delete(found, 3, axis=0)).all()
+    assert np.isnan(rival(replace(data, values=np.full_like(data.values, np.nan)))).all()
 
 
 def test_empirical_laws_are_as_wide_as_the_errors():

@@ -2,8 +2,8 @@
 
 Each size runs in a process of its own, on one thread: CPU seconds of the fit, the forecast that was
 given before it, seconds to predict 2000 rows with all that a first prediction prepares, rows a
-second with deviations after that, members of weight, and the peak of memory beyond that of the data and
-the imports. The function is rough in one column, linear in another and constant in the rest.
+second with deviations after that, members of weight, and the peak of memory beyond that of the data
+and the imports. The function is rough in one column, linear in another and constant in the rest.
 
     python benchmarks/performance/front_door_cost.py [--rows 1000 10000 100000 1000000]
 """

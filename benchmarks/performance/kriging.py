@@ -58,7 +58,7 @@ def drawn_field(
     box = PlaceBox(np.zeros(dim), np.ones(dim), np.ones(dim))
     spectrum, lengths = parse_spectrum(kernel), np.full(dim, length)
     size = {1: 1e9, 2: 1e8, 3: 1e5}[dim]
-    lattice = Lattice.for_kernel(spectrum, lengths, 1e3, box, size, most_waves=2**24)
+    lattice = Lattice.for_kernel(spectrum, lengths, 1e3, box, size, most_waves=2**22)
     weights = rng.standard_normal((lattice.n_waves, 1))
     weights *= lattice.amplitudes(spectrum, lengths)[:, None]
     coefficients = lattice.coefficients(weights)

@@ -42,8 +42,10 @@ ROOT2 = float(np.sqrt(2.0))
 
 # Share of the rows beyond the core of a box, on either end of a column.
 CORE = 0.02
-# Most waves of a lattice.
-MOST_WAVES = 2_000_000
+# Most waves of a lattice, however many rows, and those that any number of rows may have.
+MOST_WAVES, FEW_WAVES = 2_000_000, 10_000
+# Largest share of the variance that a lattice of too few waves may leave out.
+MOST_LEFT_OUT = 0.5
 
 
 class TooManyWavesError(InvalidInputError):
@@ -116,7 +118,7 @@ class Lattice:
         signal: float,
         box: PlaceBox,
         n_rows: float,
-        most_waves: int = MOST_WAVES,
+        most_waves: int | None = None,
     ) -> Self:
         """The lattice that n rows in a box can use.
 
@@ -133,14 +135,15 @@ class Lattice:
         n_rows
             Number of rows, each as often as it counts.
         most_waves
-            Most waves of the lattice.
+            Most waves of the lattice, whose band is narrower where it would have more. None: twice
+            the number of rows, within `FEW_WAVES` and `MOST_WAVES`.
 
         Raises
         ------
         InvalidInputError
             The spectral density of the kernel is not known in closed form.
         TooManyWavesError
-            The lattice has more than `most_waves` waves.
+            The lattice would leave out more than `MOST_LEFT_OUT` of the variance.
         """
         dim = len(lengthscale)
         sides = np.maximum(box.sides, 1e-9 * lengthscale)
@@ -150,15 +153,22 @@ class Lattice:
         level = LEAST_SIGNAL * float(np.prod(core / lengthscale)) / (n_rows * signal)
         reach = _band(spectrum, dim, level)
         halves = np.maximum(np.ceil(reach / lengthscale * period), 1).astype(np.int64)
+        if most_waves is None:
+            most_waves = int(np.clip(2 * n_rows, FEW_WAVES, MOST_WAVES))
         found = cls(box.center, 1 / period, halves)
-        if found.n_waves > most_waves:
+        if found.n_waves <= most_waves:
+            return found
+        shrink = (most_waves / found.n_waves) ** (1 / dim)
+        fewer = cls(box.center, 1 / period, np.maximum((halves * shrink).astype(np.int64), 1))
+        held = float(np.square(fewer.amplitudes(spectrum, lengthscale)).sum())
+        if held < 1 - MOST_LEFT_OUT:
             raise TooManyWavesError(
                 f"kernel: {spectrum} with lengthscales {np.array2string(lengthscale, precision=3)} "
                 f"in a box of sides {np.array2string(sides, precision=3)} takes {found.n_waves} "
-                f"waves, more than {most_waves}; take a smoother kernel, leave out rows that are "
-                "far from all others, or use LocalGPRegressor"
+                f"waves, more than {most_waves} for {n_rows:.0f} rows; take a smoother kernel, "
+                "leave out rows that are far from all others, or use LocalGPRegressor"
             )
-        return found
+        return fewer
 
     @property
     def n_waves(self) -> int:

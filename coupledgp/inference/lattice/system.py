@@ -29,7 +29,7 @@ from coupledgp.random import FloatArray
 # Most waves of the block: its Cholesky factor takes about as long as the steps it saves.
 BLOCK_WAVES = 1500
 # Most steps of conjugate gradients: with a noise of 1e-4 of the outputscale they are some hundreds.
-MOST_STEPS = 4000
+MOST_STEPS = 1500
 # Steps of Lanczos' method for the determinant of what the block leaves.
 DETERMINANT_STEPS = 60
 
@@ -198,10 +198,17 @@ class LatticeSystem:
         """
         if self.is_dense:
             return self.precondition(vectors)
-        return solve_columns(
-            self.product, self.precondition, vectors, tolerance, MOST_STEPS, report,
-            in_norm_of_preconditioner=True,
-        )  # fmt: skip
+        try:
+            return solve_columns(
+                self.product, self.precondition, vectors, tolerance, MOST_STEPS, report,
+                in_norm_of_preconditioner=True,
+            )  # fmt: skip
+        except NumericalError as error:
+            raise NumericalError(
+                f"lattice: the equations of {self.lattice.n_waves} waves are not solved in "
+                f"{MOST_STEPS} steps, with a noise of {self.noise:.1g} of the variance of y; raise "
+                "the noise, take a smoother kernel, or use LocalGPRegressor"
+            ) from error
 
     @cached_property
     def block_inverse(self) -> FloatArray:

@@ -21,7 +21,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step
-from coupledgp.inference.lattice.lattice import MOST_WAVES, Lattice, PlaceBox
+from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray
@@ -161,8 +161,8 @@ class LatticeFitter:
         Of random rows and probes.
     report : Progress
         Called with a line of progress at each step.
-    most_waves : int
-        Most waves of a lattice.
+    most_waves : int or None
+        Most waves of a lattice; see `Lattice.for_kernel`.
     """
 
     spectrum: Spectrum
@@ -170,7 +170,7 @@ class LatticeFitter:
     known_noise: float | None
     seed: int
     report: Progress = silent
-    most_waves: int = MOST_WAVES
+    most_waves: int | None = None
 
     def fit(self, rows: LatticeRows, start: Hyperparameters | None = None) -> LatticeSearch:
         """Search on a part of the rows, if there is no start, and then on all.
@@ -178,7 +178,7 @@ class LatticeFitter:
         Raises
         ------
         TooManyWavesError
-            The lattice has more than `most_waves` waves.
+            A lattice of so many waves leaves out most of the kernel.
         NumericalError
             The equations are not solved to working precision.
         """

@@ -12,7 +12,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.lattice.lattice import MOST_WAVES, PlaceBox, TooManyWavesError
+from coupledgp.inference.lattice.lattice import PlaceBox, TooManyWavesError
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
@@ -25,6 +25,8 @@ from coupledgp.spectra import Spectrum
 
 # Kernels that are compared, the smoothest first, and rows by whose left-out laws.
 KERNELS, SCORED_ROWS = ("gaussian", "matern-5/2", "matern-3/2"), 20_000
+# Longest side of a box, in sides of its core: beyond it waves would serve empty space.
+FAR_SIDES = 20.0
 # Standard errors of the difference by which rows that are left out must be less dense for a kernel
 # to go.
 NEAR_ERRORS = 2.5
@@ -107,8 +109,8 @@ class LatticeProblem:
         Of rows, probes and draws.
     n_draws : int
         Draws by which variances are known where waves are many.
-    most_waves : int
-        Most waves of a lattice.
+    most_waves : int or None
+        Most waves of a lattice; see `Lattice.for_kernel`.
     report : Progress
         Called with a line of progress.
     """
@@ -121,7 +123,7 @@ class LatticeProblem:
     known_noise: float | None
     seed: int
     n_draws: int = N_DRAWS
-    most_waves: int = MOST_WAVES
+    most_waves: int | None = None
     report: Progress = silent
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
@@ -153,10 +155,11 @@ class LatticeProblem:
         Raises
         ------
         TooManyWavesError
-            The lattices of all kernels have more than `most_waves` waves.
+            A lattice holds none of the kernels.
         NumericalError
             Equations are not solved to working precision.
         """
+        self._check_box()
         fitters = [self.fitter(spectrum) for spectrum in spectra]
         tried = self._tried(fitters) if len(fitters) > 1 else [Tried(fitters[0])]
         left = []
@@ -175,6 +178,23 @@ class LatticeProblem:
                 each.densities = self._densities(each.process)
             left = _closest(left)
         return left[0], tuple(sorted(tried, key=lambda each: each is not left[0]))
+
+    def _check_box(self) -> None:
+        """Refuse a box that few rows make many times as long as all others need."""
+        places = self.data.points[:, self.trend.places]
+        box = PlaceBox.of(places)
+        far = (box.sides > FAR_SIDES * box.core) & (box.core > 0)
+        if not far.any():
+            return
+        middle = np.median(places, axis=0)
+        beyond = (np.abs(places - middle) > 0.5 * FAR_SIDES * box.core) & far
+        rows = np.flatnonzero(beyond.any(axis=1))
+        listed = ", ".join(str(row + 1) for row in rows[:3])
+        raise TooManyWavesError(
+            f"X: expected rows in one box, got {len(rows)} of {len(places)} that are more than "
+            f"{FAR_SIDES / 2:.0f} times as far from the middle as most (row {listed}): leave them "
+            "out, or use LocalGPRegressor"
+        )
 
     def _tried(self, fitters: Sequence[LatticeFitter]) -> list[Tried]:
         """Each kernel searched on few rows, with the density of these when they are left out."""
@@ -197,8 +217,8 @@ class LatticeProblem:
     def _check_some(self, found: list[Tried]) -> None:
         if not found:
             raise TooManyWavesError(
-                f"kernel: expected one that takes at most {self.most_waves} waves on these "
-                f"{len(self.data)} rows, but none does; use LocalGPRegressor"
+                f"kernel: expected one that a lattice holds for these {len(self.data)} rows, but "
+                "none does; use LocalGPRegressor"
             )
 
     def _densities(self, process: LatticeGP | None) -> FloatArray:

@@ -12,7 +12,12 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice import evidence, lattice
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
-from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, log_spectral_density
+from coupledgp.inference.lattice.lattice import (
+    Lattice,
+    PlaceBox,
+    TooManyWavesError,
+    log_spectral_density,
+)
 from coupledgp.inference.lattice.posterior import LatticePosterior, boxed
 from coupledgp.inference.lattice.spreading import PlaneWaves
 from coupledgp.inference.lattice.sums import LatticeSums
@@ -276,3 +281,15 @@ def test_sums_add_up_and_follow_units():
     np.testing.assert_allclose(std, np.sqrt(square), atol=1e-8)
     with pytest.raises(ValueError, match="other: expected sums of"):
         own.sums.merge(replace(own.sums, waves=own.sums.waves[:-1]))
+
+
+def test_too_few_waves_are_left_out_or_refused():
+    """A band is narrower where waves are too many; a kernel that it would not hold is refused."""
+    box = PlaceBox(np.zeros(2), np.full(2, 10.0), np.full(2, 10.0))
+    spectrum = parse_spectrum("matern-3/2")
+    whole = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e4, box, 3000)
+    fewer = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e4, box, 3000, most_waves=1000)
+    assert fewer.n_waves <= 1000 < whole.n_waves
+    np.testing.assert_array_equal(fewer.steps, whole.steps)
+    with pytest.raises(TooManyWavesError, match=r"takes \d+ waves, more than 100 for 3000 rows"):
+        Lattice.for_kernel(spectrum, np.full(2, 0.05), 1e4, box, 3000, most_waves=100)

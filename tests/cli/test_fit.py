@@ -56,7 +56,7 @@ def test_columns_of_weights_and_noise_are_no_inputs(tmp_path, call, fails):
     assert result["hyperparameters"]["noise"] == pytest.approx(0.25)
     for option in ("--weight-column", "--noise-column"):
         missing = fails(*arguments, tmp_path / "x", option, "nothing")
-        assert "--weight-column, --noise-column: " in missing
+        assert "--weight-column, --noise-column, --exposure: " in missing
         assert "expected column 'nothing'" in missing
         assert "besides the target" in fails(*arguments, tmp_path / "x", option, "price")
 

@@ -73,7 +73,10 @@ def is_under_law(options: InterpolateOptions) -> bool:
         name = others[0] if len(others) == 1 else name
     if name not in table.column_names or not is_text(table.column(name).type):
         return False
-    return bool(labels_or_numbers(table.column(name), str(options.values)).dtype.kind == "U")
+    return bool(
+        labels_or_numbers(table.column(name), f"{options.values}: column {name!r}").dtype.kind
+        == "U"
+    )
 
 
 def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> SpatialDomain | None:

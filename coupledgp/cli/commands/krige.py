@@ -8,12 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from coupledgp.cli.shared.declare import Options, argument, option, required
 from coupledgp.cli.shared.options import check_distinct, is_whole
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.ground.progress import reporter
 
 # Most places of a grid: a map of them takes some gigabytes.
 MOST_PLACES = 50_000_000
@@ -44,19 +41,9 @@ class KrigeOptions(Options):
 
 def krige(options: KrigeOptions) -> None:
     """Fit all rows, and write mean and standard deviation on a grid over the box of the rows."""
-    import pyarrow as pa  # slow to import
-
-    from coupledgp.cli.readers.files import about
-    from coupledgp.cli.readers.tables import (
-        check_columns,
-        check_table_path,
-        numeric,
-        read_table,
-        write_table,
-    )
+    from coupledgp.cli.commands.krige_tasks import fit_places, read_places, write_map
+    from coupledgp.cli.readers.tables import check_table_path
     from coupledgp.diagnostics.pages.terminal import PlainConsole
-    from coupledgp.ground.output import written_whole
-    from coupledgp.models.lattice import LatticeGPRegressor
 
     netcdf = options.output.suffix in NETCDF
     if netcdf and find_spec("xarray") is None:
@@ -68,47 +55,29 @@ def krige(options: KrigeOptions) -> None:
     check_distinct({"--output": options.output, "--model": options.model}, [options.data])
     names = [name.strip() for name in options.places.split(",")]
     counts = grid_of(options.grid, len(names))
-    with reporter("read"), about(options.data):
-        table = read_table(options.data)
-        check_columns(table, [*names, options.target], f"--places, --target: {options.data}")
-        columns = numeric(table, [*names, options.target], str(options.data))
-    X = np.column_stack([columns.column(name).to_numpy() for name in names])
-    y = columns.column(options.target).to_numpy()
-    gp = LatticeGPRegressor(
-        options.kernel, trend=options.trend, ard=not options.shared, random_state=options.seed
-    ).fit(X, y)
-    axes = {f"x{j}": np.linspace(X[:, j].min(), X[:, j].max(), n) for j, n in enumerate(counts)}
-    grid = gp.predict_grid(axes, return_std=True, latent=not options.observed)
+    X, y = read_places(options.data, names, options.target)
+    gp = fit_places(X, y, options.kernel, options.trend, options.shared, options.seed)
+    write_map(gp, X, names, counts, options.observed, options.output, netcdf)
     if options.model is not None:
         gp.save(options.model)
-    with written_whole(options.output) as temporary:
-        if netcdf:
-            renamed = grid.rename({f"x{j}": name for j, name in enumerate(names)})
-            renamed.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
-        else:
-            mesh = np.meshgrid(*axes.values(), indexing="ij")
-            found = {name: part.ravel() for name, part in zip(names, mesh, strict=True)}
-            found |= {key: np.asarray(grid[key]).ravel() for key in ("mean", "std")}
-            write_table(pa.table(found), temporary, like=options.output)
-    result = described(gp, options, len(y))
+    result = {**described(gp), "rows": len(y), "output": str(options.output)}
     if options.as_json:
         print(json.dumps(result))
         return
     PlainConsole(soft_wrap=True).print(_sentences(result), markup=False)
 
 
-def described(gp: Any, options: KrigeOptions, n_rows: int) -> dict[str, Any]:
-    """What was fitted and written, as plain values."""
+def described(gp: Any) -> dict[str, Any]:
+    """What was fitted, as plain values."""
+    lengthscale = gp.lengthscale_
     return {
-        "rows": n_rows,
         "kernel": gp.kernel_,
-        "lengthscale": np.ravel(gp.lengthscale_).tolist(),
+        "lengthscale": lengthscale.tolist() if hasattr(lengthscale, "tolist") else [lengthscale],
         "outputscale": gp.outputscale_,
         "noise": gp.noise_,
         "waves": gp.n_waves_,
         "left_out_share": gp.left_out_share_,
         "std_error": gp.std_error_,
-        "output": str(options.output),
     }
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.protocol import Arrays, Header
-from coupledgp.gp.schema import require_type
+from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.schema import check_number, require_type
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import plain_array
 from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
+from coupledgp.models.rows import RowArguments
+from coupledgp.models.stored import plain_value
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -32,6 +37,12 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
 
         P(class c) = p_c^a / sum_k p_k^a .
 
+    Parameters
+    ----------
+    class_weight
+        Weights of the classes: a dict of labels, or `"balanced"` for weights that make all classes
+        count alike. They multiply `sample_weight`.
+
     Attributes
     ----------
     classes_
@@ -39,6 +50,9 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
     power_
         The power a, chosen by labels that are left out; one where it is not chosen.
     """
+
+    _: KW_ONLY
+    class_weight: Mapping[Any, float] | str | None = None
 
     classes_ = fitted_result("classes_", "Labels (K,) of the classes, ascending.")
 
@@ -129,6 +143,28 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
             data = self._further_data(X, y, **weights)
         return self._updated(data)
 
+    def _observed(
+        self, points: FloatArray, y: ArrayLike, codes: IntArray, n_classes: int, given: Any
+    ) -> Data:
+        """Indicators of labels y at points, each as often as its weights say."""
+        if len(codes) != len(points):
+            raise InvalidInputError(f"y: expected {len(points)} labels, got {len(codes)}")
+        weights = self._weights(y, len(points), given)
+        return RowArguments(weights, None).data(points, indicators(codes, n_classes))
+
+    def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
+        """Weights (n,) of rows, those of their classes included; None where there are none."""
+        if self.class_weight is None:
+            return given
+        try:
+            weights = compute_sample_weight(self.class_weight, y)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"class_weight: {error}") from None
+        own = RowArguments(given, None).data(np.zeros((n, 1)), np.zeros((n, 1))).counts
+        if own is not None:
+            weights = weights * np.asarray(given, dtype=np.float64)
+        return np.asarray(weights)
+
     def _codes(self, y: Any) -> IntArray:
         """Places (n,) of labels in `classes_`; other labels are refused."""
         labels = _labels(y)
@@ -140,6 +176,12 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
                 f"{labels[strange][0]!r}"
             )
         return places
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "class_weight" and isinstance(value, Mapping):
+            # Labels keep their types in pairs, which keys of JSON would not.
+            return [plain_value("", pair) for pair in value.items()]
+        return super()._plain(name, value)
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
@@ -193,6 +235,25 @@ def restored_classes(header: Header, n_outputs: int) -> NDArray[Any]:
     if type(stored[0]) not in (str, int, float, bool) or stored != sorted(set(stored)):
         raise ModelFileError("classes: expected numbers or texts in order, got others")
     return np.array(stored)
+
+
+def restored_class_weight(stored: Any) -> Any:
+    """The parameter `class_weight` of a file, a dict from pairs of a label and its weight.
+
+    Raises
+    ------
+    ModelFileError
+        It is a list of anything else.
+    """
+    if not isinstance(stored, list):
+        return stored
+    for pair in stored:
+        if not (
+            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (str, int, float, bool)
+        ):
+            raise ModelFileError("parameters.class_weight: expected labels with weights")
+        check_number(pair[1], "parameters.class_weight", low=0.0)
+    return dict(stored)
 
 
 def _labels(y: Any) -> NDArray[Any]:

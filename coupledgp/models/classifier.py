@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.class_weight import compute_sample_weight
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import check_number
@@ -19,15 +16,14 @@ from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
-    indicators,
     learn_classes,
     logits_of_shares,
+    restored_class_weight,
     restored_classes,
 )
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
-from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
 from coupledgp.selection.class_power import left_out_power
@@ -54,9 +50,6 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         it the first kernel alone is fitted; `fit` refuses if that is too much, too.
     n_frequencies
         Frequencies of the features of large tables.
-    class_weight
-        Weights of the classes: a dict of labels, or `"balanced"` for weights that make all classes
-        count alike. They multiply `sample_weight`.
     inference
         Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
 
@@ -84,7 +77,6 @@ class GPClassifier(TableEstimator, ProcessClassifier):
     random_state: Any = None
     _: KW_ONLY
     missing: str = "indicator"
-    class_weight: Mapping[Any, float] | str | None = None
     inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The kernels that were compared, with their log losses.")
@@ -119,8 +111,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         classes, codes = learn_classes(y)
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
-        weights = self._weights(y, len(points), sample_weight)
-        data = RowArguments(weights, None).data(points, indicators(codes, len(classes)))
+        data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
         process, results = fit_latent_table(
             self,
@@ -133,24 +124,10 @@ class GPClassifier(TableEstimator, ProcessClassifier):
         results["power_"] = left_out_power(process, seed)
         return FittedModel(process, 1 if data.targets.shape[1] == 1 else 2, results, columns)
 
-    def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
-        """Weights (n,) of rows, those of their classes included; None where there are none."""
-        if self.class_weight is None:
-            return given
-        try:
-            weights = compute_sample_weight(self.class_weight, y)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidInputError(f"class_weight: {error}") from None
-        own = RowArguments(given, None).data(np.zeros((n, 1)), np.zeros((n, 1))).counts
-        if own is not None:
-            weights = weights * np.asarray(given, dtype=np.float64)
-        return np.asarray(weights)
-
     def _further_data(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Data:
         codes = self._codes(y)
         points, _ = further_rows_with_targets(self, X, codes.astype(np.float64), self._columns)
-        weights = self._weights(y, len(points), sample_weight)
-        return RowArguments(weights, None).data(points, indicators(codes, len(self.classes_)))
+        return self._observed(points, y, codes, len(self.classes_), sample_weight)
 
     def _explained(self) -> list[str]:
         process: Any = self.process_
@@ -172,6 +149,7 @@ class GPClassifier(TableEstimator, ProcessClassifier):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
         model = super().from_state(header, arrays)
+        model.class_weight = restored_class_weight(model.class_weight)
         record = model.fitted_
         results = {
             **record.results,

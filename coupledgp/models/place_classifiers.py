@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.gp.components import restored_on_graph
 from coupledgp.gp.fields import kernel_from
@@ -30,9 +30,9 @@ from coupledgp.kernels.fields import KernelOfField, as_field_kernel, parse_field
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
-    indicators,
     learn_classes,
     logits_of_shares,
+    restored_class_weight,
     restored_classes,
 )
 from coupledgp.models.field_places import as_operator, located, warn_of_insides, warn_of_parts
@@ -47,7 +47,7 @@ from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.stored import restored_parameters, restored_results
-from coupledgp.random import IntArray, draw_seed
+from coupledgp.random import draw_seed
 from coupledgp.search.fields.latent import KernelsOfFields
 from coupledgp.search.fields.routes import ROUTES
 from coupledgp.search.latent_places import KernelsOfPlaces
@@ -93,31 +93,26 @@ class PlaceClassifier(ProcessClassifier):
     def _located(self, X: Any) -> Points:
         """Points (n, ...) of the observations of a fit."""
 
-    def _fit(self, X: Any, y: ArrayLike) -> FittedModel:
+    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
         budget, seed = check_positive(self.budget, "budget"), draw_seed(self.random_state)
         points = self._located(X)
         classes, codes = learn_classes(y)
-        data = self._observed(points, codes, len(classes))
-        units = Units(logits_of_shares(data.targets, None), np.ones(data.targets.shape[1]))
+        data = self._observed(points, y, codes, len(classes), sample_weight)
+        units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
         process, results = search_places(
-            self, self._kernels(points, seed), Bernoulli(), data, units, seed, budget,
+            self, self._kernels(data.points, seed), Bernoulli(), data, units, seed, budget,
             self.inference,
         )  # fmt: skip
         self._warn_of(process)
         results |= {"classes_": classes, "power_": left_out_power(process, seed)}
         return FittedModel(process, min(data.targets.shape[1], 2), results)
 
-    @staticmethod
-    def _observed(points: Points, codes: IntArray, n_classes: int) -> Data:
-        if len(codes) != len(points):
-            raise InvalidInputError(f"y: expected {len(points)} labels, got {len(codes)}")
-        return Data.of(points, indicators(codes, n_classes))
-
     def _warn_of(self, process: LatentGP) -> None:
         """Warn of what the data do not decide."""
 
-    def _further_data(self, X: Any, y: ArrayLike) -> Data:
-        return self._observed(self.points(X), self._codes(y), len(self.classes_))
+    def _further_data(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Data:
+        codes = self._codes(y)
+        return self._observed(self.points(X), y, codes, len(self.classes_), sample_weight)
 
     @property
     def first_process_(self) -> GaussianProcess:
@@ -143,6 +138,7 @@ class PlaceClassifier(ProcessClassifier):
         """A model around the process of a file."""
         if not isinstance(process, LatentGP):
             raise ModelFileError("process: expected one of classes, got another process")
+        model.class_weight = restored_class_weight(model.class_weight)
         results = {
             **restored_results(header, cls._section, cls._stored),
             **restored_choice(header),
@@ -190,7 +186,7 @@ class GraphGPClassifier(PlaceClassifier):
     kernel: GraphKernelLike = "auto"
     random_state: Any = None
 
-    def fit(self, nodes: Any, y: ArrayLike) -> Self:
+    def fit(self, nodes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Compare kernels by their evidence, and condition on the labels of nodes.
 
         Parameters
@@ -199,6 +195,9 @@ class GraphGPClassifier(PlaceClassifier):
             Labels (n,) of the observed nodes; a node may be observed more than once.
         y
             Labels (n,) of two classes or more: numbers, texts or Booleans.
+        sample_weight
+            Weights (n,), not negative: the log chance of a label counts so often. Observations of
+            weight zero are left out.
 
         Raises
         ------
@@ -210,7 +209,7 @@ class GraphGPClassifier(PlaceClassifier):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(nodes, y))
+        return self._assigned(lambda: self._fit(nodes, y, sample_weight))
 
     def _located(self, X: Any) -> Points:
         return check_nodes(check_graph(self.graph), X)
@@ -277,7 +276,7 @@ class FieldGPClassifier(PlaceClassifier):
 
     _section: ClassVar[str] = "results"
 
-    def fit(self, places: Any, y: ArrayLike) -> Self:
+    def fit(self, places: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Compare kernels by their evidence, and condition on the labels of places.
 
         Parameters
@@ -286,6 +285,9 @@ class FieldGPClassifier(PlaceClassifier):
             Places of n observations, as in `FieldGPRegressor.fit`.
         y
             Labels (n,) of two classes or more: numbers, texts or Booleans.
+        sample_weight
+            Weights (n,), not negative: the log chance of a label counts so often. Observations of
+            weight zero are left out.
 
         Raises
         ------
@@ -298,7 +300,7 @@ class FieldGPClassifier(PlaceClassifier):
         UserWarning
             A position is far from the surface, or a part of it has no observation.
         """
-        return self._assigned(lambda: self._fit(places, y))
+        return self._assigned(lambda: self._fit(places, y, sample_weight))
 
     def _located(self, X: Any) -> Points:
         operator = as_operator(self.operator)

@@ -93,6 +93,11 @@ class KernelsOfPlaces(ABC):
         return 0.0
 
 
+def mean_variance(gram: FloatArray, counts: FloatArray | None) -> float:
+    """Mean of the variances of covariances (n, n), each as often as its row counts."""
+    return float(np.average(gram.diagonal(), weights=counts))
+
+
 class PlaceEvidence(VectorObjective):
     """Minus the log posterior of outputscale and likelihood's parameters, per observation.
 
@@ -114,7 +119,9 @@ class PlaceEvidence(VectorObjective):
     def __init__(
         self, gram: FloatArray, constant: float, observed: Observed, inference: str
     ) -> None:
-        self.level, self.size = float(gram.diagonal().mean()), float(observed.y.numel())
+        counts = None if observed.counts is None else observed.counts.numpy()
+        n, k = gram.shape[0] if counts is None else counts.sum(), observed.y.shape[0]
+        self.level, self.size = mean_variance(gram, counts), float(n * k)
         matrix = torch.as_tensor(gram / self.level)
         self.sites = SiteObjective(
             lambda v: DenseSites(v[0].exp() * matrix + constant), 1, observed, rule_of(inference)
@@ -317,7 +324,8 @@ class LatentPlaces:
             dict(zip(self.likelihood.parameters, np.exp(point[1:]).tolist(), strict=True))
         ).rescaled(self.unit)
         rows = self._rows(LAST_ROWS)
-        level = float(self.places.gram(kernel, self.data.points[rows]).diagonal().mean())
+        few = self.data.take(rows)
+        level = mean_variance(self.places.gram(kernel, few.points), few.counts)
         outputscale = float(np.exp(point[0])) * self.unit**2 / level
         functions = [
             self.places.function(

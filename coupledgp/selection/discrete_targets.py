@@ -10,6 +10,8 @@ from coupledgp.random import FloatArray
 
 # Most distinct values, fewest rows for each of them, and fewest rows, of targets that are discrete.
 MOST_VALUES, ROWS_A_VALUE, LEAST_ROWS = 100, 10, 20
+# Most values that are likely to be ranks or classes.
+MOST_RANKS = 10
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,14 @@ class DiscreteTargets:
         Number of distinct values, two or more.
     whole : bool
         Whether all are whole numbers.
+    least, most : float
+        The least and the greatest value.
     """
 
     n_values: int
     whole: bool
+    least: float
+    most: float
 
     @classmethod
     def of(cls, targets: FloatArray) -> DiscreteTargets | None:
@@ -36,15 +42,32 @@ class DiscreteTargets:
         if not 2 <= len(values) <= min(MOST_VALUES, len(targets) / ROWS_A_VALUE):
             return None
         whole = bool((values == np.round(values)).all())
-        return cls(len(values), whole)
+        return cls(len(values), whole, float(values[0]), float(values[-1]))
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """Models whose law is one of such values alone, each with the targets it is for."""
+        if self.n_values == 2:
+            return ("GPClassifier gives the chances of two values",)
+        found = []
+        if self.whole and self.least >= 0:
+            found.append('likelihood="poisson" or "negative-binomial" is for counts')
+        if self.n_values <= MOST_RANKS:
+            as_ranks = self.whole and self.least == 0 and self.most == self.n_values - 1
+            ranks = "" if as_ranks else ", y being np.unique(y, return_inverse=True)[1]"
+            found.append(f'likelihood="ordinal" is for numbers in an order{ranks}')
+            found.append("GPClassifier is for numbers that name classes")
+        return tuple(found)
 
     def explain(self, name: str = "y") -> str:
-        """What follows for a Gaussian law, in words."""
+        """What follows for a Gaussian law, and laws to take instead, in words."""
         kind = "distinct whole numbers" if self.whole else "distinct values"
+        laws = "; ".join(self.laws)
+        alone = "" if name == "y" else f" for {name} alone"
         return (
             f"{name} has {self.n_values} {kind}: a Gaussian law puts chance between them, so that "
             "its NLPD does not compare with that of a law of the values alone"
-        )
+        ) + (f". Fit such a law{alone}: {laws}" if laws else "")
 
 
 def discrete_outputs(targets: FloatArray) -> dict[str, DiscreteTargets]:

@@ -21,6 +21,7 @@ from coupledgp.inference.sites.steps import find_sites
 from coupledgp.kernels import PositionKernel, WhittleMatern
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
+from coupledgp.models.classes import restored_class_weight
 from coupledgp.search import latent_places
 from coupledgp.search.fields import latent as fields_latent
 from coupledgp.search.latent_places import LOG_VARIANCE, PlaceEvidence
@@ -128,6 +129,54 @@ class TestEveryClassifier:
         with pytest.raises(InvalidInputError, match="expected labels"):
             part.partial_fit(points[:1], ["other"] if y.dtype.kind == "U" else [17])
 
+    def test_weights_count_labels_as_if_repeated(self, case):
+        make, points, y, wanted = MODELS[case]
+        counts = np.arange(len(y)) % 3
+        weighted = make().fit(points, y, sample_weight=counts)
+        repeated = make().fit(np.repeat(points, counts, axis=0), np.repeat(y, counts))
+        assert len(weighted.process_.rows) < len(y)
+        assert weighted.process_.log_evidence == pytest.approx(repeated.process_.log_evidence, 1e-4)
+        for one, other in zip(weighted.choice_.kernels, repeated.choice_.kernels, strict=True):
+            assert one.name == other.name
+            assert one.log_loss == pytest.approx(other.log_loss, rel=1e-4)
+        one, other = (
+            model.process_.law(model.points(wanted), "mean").mean for model in (weighted, repeated)
+        )
+        np.testing.assert_allclose(one, other, atol=1e-4)
+        more = make().fit(points[:-5], y[:-5], counts[:-5])
+        more.partial_fit(points[-5:], y[-5:], sample_weight=counts[-5:])
+        again = more.conditioned_on(points, y, sample_weight=counts)
+        np.testing.assert_allclose(
+            more.predict_proba(wanted), again.predict_proba(wanted), rtol=1e-5
+        )
+
+    def test_classes_have_weights(self, case, tmp_path):
+        make, points, y, wanted = MODELS[case]
+        classes, shares = np.unique(y, return_counts=True)
+        given = dict(
+            zip(classes.tolist(), (len(y) / (len(classes) * shares)).tolist(), strict=True)
+        )
+        twice = np.where(np.arange(len(y)) < 10, 2.0, 1.0)
+        balanced = make().set_params(class_weight="balanced").fit(points, y, twice)
+        named = make().set_params(class_weight=given).fit(points, y, twice)
+        by_hand = make().fit(points, y, twice * [given[label] for label in y.tolist()])
+        for one in (named, by_hand):
+            np.testing.assert_allclose(
+                one.predict_proba(wanted), balanced.predict_proba(wanted), rtol=1e-6
+            )
+        # Labels that are numbers stay so in a file, so that weights are found for more of them.
+        named.save(tmp_path / "model", include_data=True)
+        restored = cgp.load_model(tmp_path / "model")
+        assert restored.class_weight == given
+        one, other = (model.partial_fit(points[:3], y[:3]) for model in (named, restored))
+        np.testing.assert_allclose(
+            one.predict_proba(wanted), other.predict_proba(wanted), rtol=1e-6
+        )
+        with pytest.raises(InvalidInputError, match="class_weight"):
+            make().set_params(class_weight="equal").fit(points, y)
+        with pytest.raises(InvalidInputError, match="sample_weight"):
+            make().fit(points, y, np.full(len(y), -1.0))
+
     def test_refusals(self, case):
         make, points, y, _ = MODELS[case]
         model = make()
@@ -142,6 +191,14 @@ class TestEveryClassifier:
             clone(model).set_params(inference="ep").fit(points, y)
         with pytest.raises(InvalidInputError, match="missing"):
             clone(model).set_params(missing="indicator").fit(points, y)
+
+
+@pytest.mark.parametrize("wrong", [[1], [["up"]], [["up", -1.0]], [["up", "2"]], [[["up"], 1.0]]])
+def test_weights_of_classes_in_wrong_files(wrong):
+    with pytest.raises(ModelFileError, match="class_weight"):
+        restored_class_weight(wrong)
+    assert restored_class_weight([["up", 2.0], ["down", 1]]) == {"up": 2.0, "down": 1}
+    assert restored_class_weight("balanced") == "balanced"
 
 
 def test_all_nodes_and_vertices_are_the_default():

@@ -8,8 +8,10 @@ and the rule gives new precisions and shifts. A step of rate one with Laplace's 
 (Rasmussen and Williams 2006, section 3.4), with the variational one that of the natural gradient
 (Khan and Lin 2017). A shorter step goes the same share of the way in L and h, and is one of ascent
 if it is short enough. Steps are halved until the objective does not fall, so that separable classes
-converge. Where a law is not log-concave, some variational precisions are raised, and steps do not
-end at the greatest bound: they are of one half then, and go on until they move by little.
+converge. Where a step turns back by more than half of the one before it, the next one has the rate
+of the secant: whole steps of variational sites may swing about the optimum. Where a law is not
+log-concave, some variational precisions are raised, and steps do not end at the greatest bound:
+they are of one half then, and go on until they move by little.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ LAST = 1e-9
 ROUNDING = 1e-13
 # Rate of steps that do not climb.
 HALF = 0.5
+# Share of a step by which the next one turns back, beyond which it is shortened.
+TURNED = 0.5
 REMEDY = "check the units of targets, exposures and outputscale"
 
 
@@ -110,6 +114,20 @@ class _Place:
         precision, raised = observed.precisions(self.site)
         return precision, precision * self.mean + self.site.slope, raised
 
+    def way(self, precision: Tensor) -> tuple[Tensor, Tensor]:
+        """The whole step to precisions of the rule: residuals (k, n), and changes (k, n) of L.
+
+        Residuals are slopes less `K^-1 m`, which are zero at the optimum.
+        """
+        alpha = self.shift - self.precision * self.mean
+        return self.site.slope - alpha, precision - self.precision
+
+    def product(self, one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+        """Inner products (k,) of steps, by variances of f at the observations."""
+        spread = 1 / self.precision if self.variance is None else self.variance
+        first, second = (a * b for a, b in zip(one, other, strict=True))
+        return (first * spread + 0.5 * second * spread.square()).sum(1)
+
     def distance(self, other: _Place) -> Tensor:
         """Half the square (k,) of the way to another place, in the metric of the posterior."""
         by = other.mean - self.mean
@@ -152,10 +170,13 @@ def find_sites(
             precision, shift = start.precision, start.shift
         now = _Place.at(prior, rule, observed, precision, shift)
         rate, most, last = torch.ones_like(now.value), torch.tensor(HALF), torch.inf
+        before: tuple[Tensor, Tensor] | None = None
         for step in range(1, MOST_STEPS + 1):
             precision, shift, raised = now.proposed(observed)
             climbs = not (rule.is_averaged and bool(raised.any()))
-            rate = (2 * rate).clamp_max(1.0) if climbs else rate.minimum(most)
+            whole = now.way(precision)
+            rate = _next_rate(now, whole, before, rate) if climbs else rate.minimum(most)
+            before = whole
             new, rate = _taken(prior, rule, observed, now, (precision, shift), rate, climbs)
             way = now.distance(new) / rate.square()
             size = 1 + new.value.abs()
@@ -171,6 +192,21 @@ def find_sites(
         f"likelihood: sites of {observed.likelihood} do not converge in {MOST_STEPS} steps, the "
         f"last of which moved by {float(way.max().sqrt()):.1g} standard deviations: {REMEDY}"
     )
+
+
+def _next_rate(
+    now: _Place, way: tuple[Tensor, Tensor], before: tuple[Tensor, Tensor] | None, rate: Tensor
+) -> Tensor:
+    """Rates (k,) of the next steps: twice the last, at most one, but less where a step turns back.
+
+    With d the whole step and d' the one before, of which the share `rate` was taken,
+    `r = <d, d'> / <d', d'>` would be zero at the rate `rate / (1 - r)` if steps were linear.
+    """
+    longer = (2 * rate).clamp_max(1.0)
+    if before is None:
+        return longer
+    turned = now.product(way, before) / now.product(before, before)
+    return torch.where(turned < -TURNED, rate / (1 - turned), longer)
 
 
 def _taken(

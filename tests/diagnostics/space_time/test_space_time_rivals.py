@@ -185,7 +185,7 @@ def test_the_autoregression_goes_on_with_what_it_predicts():
 
 
 def test_low_rank_fills_a_matrix_of_low_rank():
-    """A hidden tenth of a matrix of rank one: within a tenth of its spread, means within all of it."""
+    """A hidden tenth of a matrix of rank one, to a tenth of its spread."""
     data = readings(200)
     rng = np.random.default_rng(0)
     values = np.outer(rng.uniform(1, 3, len(data.values)), np.sin(0.3 * np.arange(200)))

@@ -33,10 +33,16 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     loaded = cgp.load_model(model)
     with xr.open_dataset(out, engine="scipy") as found:
         assert found["mean"].dims == ("east", "north")
-        places = [[float(found.east[3]), float(found.north[2])]]
+        places = pd.DataFrame({"east": [float(found.east[3])], "north": [float(found.north[2])]})
         mean, std = loaded.predict(places, return_std=True, latent=True)
         assert float(found["mean"][3, 2]) == pytest.approx(mean[0])
         assert float(found["std"][3, 2]) == pytest.approx(std[0])
+    for command in (["predict"], ["report", "-t", "depth"]):
+        name, *more = command
+        written = tmp_path / ("page.html" if more else "predicted.csv")
+        assert run([name, str(model), str(wells), *more, "-o", str(written)]) == 0
+        assert written.stat().st_size > 1000
+    capsys.readouterr()
     table = tmp_path / "map.csv"
     assert run(["krige", str(wells), *options, "--grid", "7x5", "-o", str(table)]) == 0
     assert "gaussian kernel" in capsys.readouterr().out

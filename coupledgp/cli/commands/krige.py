@@ -57,9 +57,9 @@ def krige(options: KrigeOptions) -> None:
     counts = grid_of(options.grid, len(names))
     X, y = read_places(options.data, names, options.target)
     gp = fit_places(X, y, options.kernel, options.trend, options.shared, options.seed)
-    write_map(gp, X, names, counts, options.observed, options.output, netcdf)
+    write_map(gp, X, counts, options.observed, options.output, netcdf)
     if options.model is not None:
-        gp.save(options.model)
+        gp.save(options.model, include_data=True)  # which reports need
     result = {**described(gp), "rows": len(y), "output": str(options.output)}
     if options.as_json:
         print(json.dumps(result))

@@ -15,18 +15,17 @@ from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.random import FloatArray
 
 
-def read_places(data: Path, names: list[str], target: str) -> tuple[FloatArray, FloatArray]:
-    """Places (n, d) and values (n,) of a table."""
+def read_places(data: Path, names: list[str], target: str) -> tuple[pa.Table, FloatArray]:
+    """Places, n rows of named columns, and values (n,) of a table."""
     with reporter("read"), about(data):
         table = read_table(data)
         check_columns(table, [*names, target], f"--places, --target: {data}")
         columns = numeric(table, [*names, target], str(data))
-    places = np.column_stack([columns.column(name).to_numpy() for name in names])
-    return places, columns.column(target).to_numpy()
+    return columns.select(names), columns.column(target).to_numpy()
 
 
 def fit_places(
-    X: FloatArray, y: FloatArray, kernel: str, trend: str, shared: bool, seed: int
+    X: pa.Table, y: FloatArray, kernel: str, trend: str, shared: bool, seed: int
 ) -> LatticeGPRegressor:
     """The model of all rows."""
     gp = LatticeGPRegressor(kernel, trend=trend, ard=not shared, random_state=seed)
@@ -35,14 +34,13 @@ def fit_places(
 
 def write_map(
     gp: LatticeGPRegressor,
-    X: FloatArray,
-    names: list[str],
+    X: pa.Table,
     counts: tuple[int, ...],
     observed: bool,
     output: Path,
     netcdf: bool,
 ) -> None:
-    """Write mean and standard deviation on a grid over the box of the rows X (n, d).
+    """Write mean and standard deviation on a grid over the box of the rows.
 
     Parameters
     ----------
@@ -50,8 +48,6 @@ def write_map(
         The model.
     X
         Places of the rows.
-    names
-        Names of the places.
     counts
         Numbers of places of the grid along each axis.
     observed
@@ -61,14 +57,16 @@ def write_map(
     netcdf
         Whether it is NetCDF, or a table of all places.
     """
-    axes = {f"x{j}": np.linspace(X[:, j].min(), X[:, j].max(), n) for j, n in enumerate(counts)}
+    axes = {}
+    for name, count in zip(X.column_names, counts, strict=True):
+        values = X.column(name).to_numpy()
+        axes[name] = np.linspace(values.min(), values.max(), count)
     grid = gp.predict_grid(axes, return_std=True, latent=not observed)
     with written_whole(output) as temporary:
         if netcdf:
-            renamed = grid.rename({f"x{j}": name for j, name in enumerate(names)})
-            renamed.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
+            grid.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
             return
         mesh = np.meshgrid(*axes.values(), indexing="ij")
-        found = {name: part.ravel() for name, part in zip(names, mesh, strict=True)}
+        found = {name: part.ravel() for name, part in zip(axes, mesh, strict=True)}
         found |= {key: np.asarray(grid[key]).ravel() for key in ("mean", "std")}
         write_table(pa.table(found), temporary, like=output)

@@ -497,11 +497,6 @@ class LatticeGP(NormalizedProcess):
         sums = self.sums.merge(_sums(self.lattice, self.trend, data, self.offset))
         units = self._units_of(sums) if self.normalize else self.units
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
-        if both is None and not self.system.is_dense:
-            raise InvalidInputError(
-                "partial_fit: expected a model with its rows, from which standard deviations on "
-                f"{self.n_waves} waves are drawn; fit with keep_rows=True"
-            )
         return LatticeGP.of(
             own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws,
             data if both is None else both, keep_rows=both is not None,
@@ -522,8 +517,8 @@ class LatticeGP(NormalizedProcess):
         )
 
     def without_data(self) -> LatticeGP:
-        """The process without its rows."""
-        return replace(self, rows=None)
+        """The process without its rows, unless draws for further rows would need them."""
+        return replace(self, rows=None) if self.system.is_dense else self
 
     def state(self) -> tuple[Header, Arrays]:
         return lattice_state(self)

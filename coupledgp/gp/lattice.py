@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import ExactGP, StationaryPrior
@@ -58,6 +58,8 @@ NOISE_COLUMNS = 8
 # Parts of a reach beyond the box from which, and up to which, answers return to the prior.
 FADING, FADED = 0.25, 0.5
 PROBES_FOR_EVIDENCE = 12
+# Rows up to which laws of rows left out are those of the exact process where variances are drawn.
+EXACT_ROWS = 4000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -431,8 +433,17 @@ class LatticeGP(NormalizedProcess):
     def latent_prior(self, points: Points) -> FloatArray:
         return self._dense_prior().covariance(points, points)
 
-    def inverse_covariance(self) -> LatticeInverse:
-        """Inverse covariance of the observations: a transform, and a solve for each in a group."""
+    def inverse_covariance(self) -> InverseCovariance | None:
+        """Inverse covariance of the observations: a transform, and a solve for each in a group.
+
+        Where variances come from draws and rows are few, their errors would be as large as what a
+        row that is left out leaves: there it is that of the exact process.
+        """
+        if not self.system.is_dense and len(self.data) <= EXACT_ROWS:
+            try:
+                return self.exact().inverse_covariance()
+            except NumericalError:  # the exact covariance has no factor: draws are all there is
+                pass
         return LatticeInverse(self)
 
     def left_out_densities(self, rows: IntArray) -> FloatArray:

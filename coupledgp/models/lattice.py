@@ -41,6 +41,8 @@ from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tri
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 TRENDS = ("constant", "linear")
+# Kernel that is tried after all others, where none of the smoother ones is clearly better.
+ROUGHEST = "matern-1/2"
 # Share of the noise in waves beyond the lattice above which a kernel is called too rough.
 MOST_LEFT_OUT = 0.5
 
@@ -58,7 +60,7 @@ class LatticeGPRegressor(TableRegressor):
     Parameters
     ----------
     kernel
-        `"auto"` (Matern-3/2, Matern-5/2 and Gaussian, chosen by the density of rows that are left
+        `"auto"` (Gaussian, Matern-5/2, -3/2 and -1/2, chosen by the density of rows that are left
         out), `"gaussian"`, `"matern-NU"` or a Spectrum of these.
     places
         Names or numbers of the one to three columns of numbers that are places. None: all columns,
@@ -205,7 +207,9 @@ class LatticeGPRegressor(TableRegressor):
                 f"device: expected None or 'cpu', since lattices are on the CPU, got {self.device}"
             )
         names = (
-            KERNELS if isinstance(self.kernel, str) and self.kernel == "auto" else (self.kernel,)
+            (*KERNELS, ROUGHEST)
+            if isinstance(self.kernel, str) and self.kernel == "auto"
+            else (self.kernel,)
         )
         if self.optimizer is None and len(names) > 1:
             raise InvalidInputError("kernel: expected one kernel beside optimizer=None, got 'auto'")

@@ -23,7 +23,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import ROOT2, Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.linalg.conjugate_gradients import solve_columns
-from coupledgp.linalg.lanczos import lanczos_quadrature
+from coupledgp.linalg.lanczos import inverse_root, lanczos_quadrature
 from coupledgp.random import FloatArray
 
 # Most waves of the block: its Cholesky factor takes about as long as the steps it saves.
@@ -242,13 +242,33 @@ class LatticeSystem:
         if self.is_dense:
             return value, 0.0
         signs = rng.choice([-1.0, 1.0], size=(self.n_weights, n_probes))
-        rules = lanczos_quadrature(
-            lambda V: self._whitened(self.product(self._whitened(V, True))), signs,
-            DETERMINANT_STEPS,
-        )  # fmt: skip
+        rules = lanczos_quadrature(self._balanced, signs, DETERMINANT_STEPS)
         logs = np.log(np.where(rules.weights > 0, rules.values, 1.0))
         found = self.n_weights * (rules.weights * logs).sum(axis=1)
         return value + float(found.mean()), float(found.std(ddof=1) / np.sqrt(n_probes))
+
+    def deviations(
+        self, normals: FloatArray, tolerance: float, report: Progress = silent
+    ) -> FloatArray:
+        """Draws (M + p, P) of the weights less their mean, from normal numbers (M + p, P).
+
+        `sqrt(s) P^-T/2 B^-1/2 z` with `B = P^-1/2 A P^-T/2` has the covariance `s A^-1`. It needs
+        no rows, only their sums.
+
+        Raises
+        ------
+        NumericalError
+            Lanczos' method did not come within the relative tolerance.
+        """
+        root = np.sqrt(self.noise)
+        if self.is_dense:
+            return root * self._whitened(normals, True)
+        found = inverse_root(self._balanced, normals, tolerance, MOST_STEPS, report)
+        return root * self._whitened(found, True)
+
+    def _balanced(self, vectors: FloatArray) -> FloatArray:
+        """`B V` for the matrix B = P^-1/2 A P^-T/2, near one."""
+        return self._whitened(self.product(self._whitened(vectors, True)))
 
     def _whitened(self, vectors: FloatArray, transposed: bool = False) -> FloatArray:
         """`P^-1/2 V`, or by its transpose."""

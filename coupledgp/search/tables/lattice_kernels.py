@@ -226,7 +226,7 @@ class LatticeProblem:
         assert process is not None
         rng = np.random.default_rng([self.seed, 6])
         chosen = np.sort(rng.permutation(len(process.data))[:SCORED_ROWS])
-        return process.left_out_densities(chosen)
+        return process.left_out_densities(process.data.take(chosen))
 
 
 def _closest(tried: Sequence[Tried]) -> list[Tried]:

@@ -113,7 +113,6 @@ class LatticeGP(NormalizedProcess):
         *,
         seed: int = 0,
         n_draws: int = N_DRAWS,
-        made: tuple[Lattice, LatticeSums] | None = None,
         report: Progress = silent,
     ) -> LatticeGP:
         """Condition on data.
@@ -128,9 +127,6 @@ class LatticeGP(NormalizedProcess):
             Observations, their units, and whether units follow further data.
         seed, n_draws
             Of the draws by which variances are known where waves are many.
-        made
-            A lattice and sums on it of targets less the offset of the units, units of y. None: they
-            are made.
         report
             Called with a line of progress.
 
@@ -142,23 +138,12 @@ class LatticeGP(NormalizedProcess):
         points = data.points[:, trend.places]
         box = PlaceBox.of(points)
         offset = units.offset
-        if made is None:
-            counted = len(data) if data.weights is None else data.weights.n_counted
-            signal = hyperparameters.outputscale / hyperparameters.noise
-            lattice = Lattice.for_kernel(
-                spectrum, hyperparameters.lengthscale, signal, box, float(counted)
-            )
-            made = (
-                lattice,
-                LatticeSums.of(
-                    lattice,
-                    points,
-                    data.targets - offset,
-                    trend.standardised(data.points),
-                    data.weights,
-                ),
-            )
-        lattice, sums = made
+        counted = len(data) if data.weights is None else data.weights.n_counted
+        signal = hyperparameters.outputscale / hyperparameters.noise
+        lattice = Lattice.for_kernel(
+            spectrum, hyperparameters.lengthscale, signal, box, float(counted)
+        )
+        sums = trend.sums(lattice, data, offset)
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
         return cls.of(
             prior, trend, box, units, normalize, offset, sums, seed, n_draws, data, report=report
@@ -497,7 +482,7 @@ class LatticeGP(NormalizedProcess):
                     f"{box.high}; fit again with all rows"
                 )
             return self.conditioned(both, renormalize=self.normalize)
-        sums = self.sums.merge(_sums(self.lattice, self.trend, data, self.offset))
+        sums = self.sums.merge(self.trend.sums(self.lattice, data, self.offset))
         units = self._units_of(sums) if self.normalize else self.units
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
         return LatticeGP.of(
@@ -536,9 +521,3 @@ def _system(
 ) -> LatticeSystem:
     normalised = sums.shifted(units.offset - offset, 1 / units.scale)
     return prior.system(normalised, units.n_outputs)
-
-
-def _sums(lattice: Lattice, trend: TrendColumns, data: Data, offset: FloatArray) -> LatticeSums:
-    """Sums over rows of targets less an offset (k,)."""
-    places, columns = data.points[:, trend.places], trend.standardised(data.points)
-    return LatticeSums.of(lattice, places, data.targets - offset, columns, data.weights)

@@ -16,11 +16,12 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -30,14 +31,20 @@ from coupledgp.ground.validation import (
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.grids import PlaceGrid
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
-from coupledgp.models.rows import known_noise
-from coupledgp.models.tables import TableRegressor
+from coupledgp.models.rows import known_noise, noise_of_level
 from coupledgp.random import IntArray
 from coupledgp.search.tables.lattice import scales_of
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
+from coupledgp.search.tables.lattice_rows import (
+    SAMPLE_ROWS,
+    LatticeRows,
+    RowsInMemory,
+    RowsInPasses,
+)
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 TRENDS = ("constant", "linear")
@@ -48,7 +55,7 @@ MOST_LEFT_OUT = 0.5
 
 
 @estimator
-class LatticeGPRegressor(TableRegressor):
+class LatticeGPRegressor(FitInBatches):
     """Kriging of one to three columns with all rows, by frequencies on a lattice.
 
     `y = f(places) + trend + e`, `f ~ GP(0, v kappa)` with a Gaussian or Matern kernel. Products of
@@ -170,19 +177,67 @@ class LatticeGPRegressor(TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         kernels = self._checked_kernels()
         units = Units.of(data.targets, self.normalize_y, data.counts)
-        trend = self._trend(data, columns)
+        places = self._place_columns(columns, data.points.shape[1])
+        trend = TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
-        seed = int(self._rng().integers(2**31))
         with reporter("fit", self.progress) as report:
-            problem = LatticeProblem(
-                data, units, trend, self.normalize_y, not self.ard, known, seed, self.n_draws,
-                report=report,
-            )  # fmt: skip
-            if self.optimizer is None or are_constant(data.targets):
-                best = self._given(problem, kernels[0])
-                tried: tuple[Tried, ...] = (best,)
-            else:
-                best, tried = problem.best(kernels)
+            rows = RowsInMemory(data, units, trend)
+            problem = self._problem(rows, known, report)
+            if are_constant(data.targets):
+                return self._found(self._given(problem, kernels[0]))
+            return self._fitted_to(problem, kernels)
+
+    def check_passes(self) -> None:
+        if self.target_transform is not None:
+            raise InvalidInputError(
+                f"target_transform: expected None for batches, got {self.target_transform!r}, "
+                "which needs all rows in memory; fit it to some of the rows"
+            )
+        self._checked_kernels()
+
+    def fit_passes(
+        self, passes: TablePasses, report: Progress, budget: float | None = None
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        summary, kernels = passes.summary, self._checked_kernels()
+        if summary.n_rows <= SAMPLE_ROWS:
+            data = passes.take(np.arange(summary.n_rows))
+            process, results = self.fit_data(data, summary.columns)
+            return process.without_data(), results
+        units = summary.units(self.normalize_y)
+        places = self._place_columns(summary.columns, summary.inputs.mean.size)
+        trend = TrendColumns.of_moments(places, self.trend == "linear", summary.inputs)
+        known = noise_of_level(summary.level, units, self.noise if self.optimizer is None else None)
+        rows = RowsInPasses(passes, units, trend)
+        problem = self._problem(rows, known, report, budget)
+        ends = np.stack([summary.targets.low, summary.targets.high])
+        if are_constant(ends, units.offset):
+            return self._found(self._given(problem, kernels[0]))
+        return self._fitted_to(problem, kernels)
+
+    def _problem(
+        self,
+        rows: LatticeRows,
+        known: float | None,
+        report: Progress,
+        budget: float | None = None,
+    ) -> LatticeProblem:
+        seed = int(self._rng().integers(2**31))
+        return LatticeProblem(
+            rows, self.normalize_y, not self.ard, known, seed, self.n_draws, report=report,
+            budget=budget,
+        )  # fmt: skip
+
+    def _fitted_to(
+        self, problem: LatticeProblem, kernels: list[Spectrum]
+    ) -> tuple[LatticeGP, dict[str, Any]]:
+        if self.optimizer is None:
+            return self._found(self._given(problem, kernels[0]))
+        best, tried = problem.best(kernels)
+        return self._found(best, tried)
+
+    def _found(self, best: Tried, tried: Sequence[Tried] = ()) -> tuple[LatticeGP, dict[str, Any]]:
+        """The process of the best kernel, and further results."""
+        tried = tried or (best,)
         process, search = best.process, best.search
         assert process is not None
         assert search is not None
@@ -191,6 +246,7 @@ class LatticeGPRegressor(TableRegressor):
             "probe_error_": search.probe_error,
             "n_evaluations_": sum(each.n_steps for each in tried),
             "converged_": search.converged,
+            **({} if best.forecast is None else {"forecast_": best.forecast.seconds}),
         }
         self._warn_if_rough(process)
         return process, results
@@ -215,18 +271,14 @@ class LatticeGPRegressor(TableRegressor):
             raise InvalidInputError("kernel: expected one kernel beside optimizer=None, got 'auto'")
         return [parse_spectrum(name, "kernel") for name in names]
 
-    def _trend(self, data: Data, columns: Columns) -> TrendColumns:
-        """Places and trend columns of a table.
+    def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
+        """Numbers (d,) of the encoded columns that are places.
 
         Raises
         ------
         InvalidInputError
             There are more than three places, one is no column of numbers, or comes twice.
         """
-        places = self._place_columns(columns, data.points.shape[1])
-        return TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
-
-    def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
         encoding = columns.encoding
         if self.places is None:
             if n_encoded > MOST_AXES or encoding is not None:
@@ -264,7 +316,7 @@ class LatticeGPRegressor(TableRegressor):
 
     def _given(self, problem: LatticeProblem, spectrum: Spectrum) -> Tried:
         """The process with the hyperparameters that were given, or with their defaults."""
-        table, known = problem.table(), problem.known_noise
+        table, known = problem.rows, problem.known_noise
         given = self.lengthscale if self.lengthscale is not None else scales_of(table.box) / 4
         noise = 0.1 if self.noise is None else self.noise
         hyper = Hyperparameters(

@@ -13,6 +13,7 @@ from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem
+from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import (
@@ -95,7 +96,7 @@ class LatticeMembers(MemberKind):
             np.arange(points.shape[1]), task.trend == "linear", points, own.data.counts
         )
         problem = LatticeProblem(
-            own.data, own.units, trend, task.normalize,
+            RowsInMemory(own.data, own.units, trend), task.normalize,
             plan.shared, own.known_noise, own.seed, most_waves=most_waves, report=task.report,
         )  # fmt: skip
         try:
@@ -104,7 +105,7 @@ class LatticeMembers(MemberKind):
             raise NumericalError(f"lattice: {error}") from error
         assert best.search is not None
         prior = best.search.prior
-        model = LatticeModel(prior.spectrum, prior.hyperparameters, problem.trend, own.seed)
+        model = LatticeModel(prior.spectrum, prior.hyperparameters, trend, own.seed)
         name = f"lattice, {prior.spectrum}, {prior.lattice.n_waves} waves"
         n_steps = sum(each.n_steps for each in tried)
         return [FittedMember.scored(task, name, (model,), np.ones(1), n_steps)]

@@ -71,7 +71,12 @@ class PlaceBox:
     @classmethod
     def of(cls, points: FloatArray) -> Self:
         """The smallest box of rows (n, d)."""
-        low, first, last, high = np.quantile(points, [0.0, CORE, 1 - CORE, 1.0], axis=0)
+        return cls.within(points.min(axis=0), points.max(axis=0), points)
+
+    @classmethod
+    def within(cls, low: FloatArray, high: FloatArray, sample: FloatArray) -> Self:
+        """The box with ends (d,), of rows of which some (n, d) stand for all."""
+        first, last = np.quantile(sample, [CORE, 1 - CORE], axis=0)
         return cls(low, high, np.minimum((last - first) / (1 - 2 * CORE), high - low))
 
     @property

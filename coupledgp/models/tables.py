@@ -176,7 +176,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
         Columns of numbers are taken as they are, D = d; others as their encoding says.
         """
-        inputs, targets, columns = learn_rows(self, X, y, self.missing)
+        inputs, targets, columns = learn_rows(self, X, y, self.missing, self.geographic)
         given = RowArguments(sample_weight, sample_noise, exposure=exposure)
         data = given.data(inputs, targets.reshape(len(targets), -1))
         return data, targets.ndim, columns

@@ -95,9 +95,10 @@ class LatticeMembers(MemberKind):
         trend = TrendColumns.of(
             np.arange(points.shape[1]), task.trend == "linear", points, own.data.counts
         )
+        shared = plan.shared or np.unique(own.groups).size == 1  # as of points of space
         problem = LatticeProblem(
-            RowsInMemory(own.data, own.units, trend), task.normalize,
-            plan.shared, own.known_noise, own.seed, most_waves=most_waves, report=task.report,
+            RowsInMemory(own.data, own.units, trend), task.normalize, shared, own.known_noise,
+            own.seed, most_waves=most_waves, report=task.report,
         )  # fmt: skip
         try:
             best, tried = problem.best([parse_spectrum(name) for name in KERNELS])

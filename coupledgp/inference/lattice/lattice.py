@@ -38,8 +38,6 @@ PADDING = 1.5
 # Waves whose signal in all rows together is below this share of the noise are left out.
 LEAST_SIGNAL = 0.1
 ROOT2 = float(np.sqrt(2.0))
-# Columns that are transformed at once: more of them would not stay near the processor.
-COLUMNS = 4
 # Share of the rows beyond the core of a box, on either end of a column.
 CORE = 0.02
 # Most waves of a lattice, however many rows, and those that any number of rows may have.
@@ -282,20 +280,21 @@ class Lattice:
         return np.asarray(fft.irfftn(whole, self._grid, norm="forward"))
 
     def convolved(self, multiplier: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Products (M, k) of the Toeplitz matrix of a `multiplier` with vectors (M, k)."""
-        places: Any = (slice(None), *np.ix_(*wave_places(self.halves, self._grid)))
+        """Products (M, k) of the Toeplitz matrix of a `multiplier` with vectors (M, k).
+
+        One column after the other, whose transforms stay near the processor.
+        """
+        places: Any = np.ix_(*wave_places(self.halves, self._grid))
+        shape = (*self._grid[:-1], self._grid[-1] // 2 + 1)
         products = np.empty_like(vectors)
-        for first in range(0, vectors.shape[1], COLUMNS):
-            own = slice(first, first + COLUMNS)
-            coefficients = self.coefficients(vectors[:, own])
-            size = (len(coefficients), *self._grid[:-1], self._grid[-1] // 2 + 1)
-            whole = np.zeros(size, dtype=complex)
-            whole[places] = coefficients
-            axes = range(1, whole.ndim)
-            values = fft.irfftn(whole, self._grid, axes=axes, norm="forward", overwrite_x=True)
+        for column in range(vectors.shape[1]):
+            own = slice(column, column + 1)
+            whole = np.zeros(shape, dtype=complex)
+            whole[places] = self.coefficients(vectors[:, own])[0]
+            values = fft.irfftn(whole, self._grid, norm="forward", overwrite_x=True)
             values *= multiplier
-            found = fft.rfftn(values, axes=axes, norm="forward", overwrite_x=True)
-            products[:, own] = self.vectors(found[places])
+            found = fft.rfftn(values, norm="forward", overwrite_x=True)
+            products[:, own] = self.vectors(found[places][None])
         return products
 
     @cached_property

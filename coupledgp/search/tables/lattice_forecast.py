@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from coupledgp.search.tables.lattice_rows import SUM_ROWS, LatticeRows
 TRIAL_ROWS = 8192
 # Passes over the rows of a search on all of them: a lattice, and one that it outgrows.
 PASSES = 2
-# Steps of a search on all rows, columns of each one's solves beside one for each lengthscale, steps
-# of conjugate gradients, and of Lanczos' method for a draw.
-SEARCH_STEPS, COLUMNS, SOLVE_STEPS, ROOT_STEPS = 6, 11, 45, 70
+# Steps of a search on all rows, and columns of each one's solves beside one for each lengthscale.
+SEARCH_STEPS, COLUMNS = 6, 11
+# Steps of conjugate gradients, and of Lanczos' method for a draw, in units of the root of the
+# signal outside of the block, and beside these.
+SOLVE_STEPS, ROOT_STEPS, FEWEST = 2.0, 4.0, 10.0
 # Time of all else, as a share of the products.
 BESIDE = 0.35
 # Seconds of a search on the largest lattice whose equations have a factor.
@@ -83,12 +85,17 @@ def forecast_of(prior: LatticePrior, rows: LatticeRows, n_draws: int) -> Lattice
     a_pass = rows.seconds_a_pass + each * n_rows + transform * max(n_rows / SUM_ROWS, 1.0)
     if lattice.n_waves <= BLOCK_WAVES:
         return LatticeForecast(PASSES * a_pass + DENSE_SECONDS, lattice.n_waves, n_rows)
-    multiplier = lattice.multiplier(sums.waves)
-    start = time.process_time()
-    lattice.convolved(multiplier, np.ones((lattice.n_waves, 1)))
-    product = time.process_time() - start
-    columns = SEARCH_STEPS * SOLVE_STEPS * (COLUMNS + lattice.dim + 2 * rows.n_outputs)
-    products = (1 + BESIDE) * product * (columns + ROOT_STEPS * n_draws)
+    sums = replace(sums, waves=sums.waves * (n_rows / sums.n_counted))  # of as many rows
+    system = prior.system(sums, rows.n_outputs)
+    product = np.inf
+    for _ in range(2):  # the first call also plans the transforms
+        start = time.process_time()
+        system.product(np.ones((system.n_weights, 1)))
+        product = min(product, time.process_time() - start)
+    steps = float(np.sqrt(system.signal_outside))
+    solved = SEARCH_STEPS * (COLUMNS + lattice.dim + 2 * rows.n_outputs)
+    columns = solved * (FEWEST + SOLVE_STEPS * steps) + n_draws * (FEWEST + ROOT_STEPS * steps)
+    products = (1 + BESIDE) * product * columns
     return LatticeForecast(PASSES * a_pass + products, lattice.n_waves, n_rows)
 
 

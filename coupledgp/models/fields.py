@@ -81,7 +81,8 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
-    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum.
+    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum;
+    the kernel of position is also one of position, normal and columns of the operator together.
     Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
     ratios run over grids, the amplitude v is integrated out of the restricted likelihood (with the
     variance of the law that this gives), and the kernels of greatest evidence are mixed by it. For
@@ -93,9 +94,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         `coupledgp.LaplaceOperator` of the surface or network, or a triangle mesh
         (`trimesh.Trimesh`), which stands for `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`.
     kernel
-        `"auto"`: along the surface, of position, and the sum, averaged by evidence; on a network
-        along it, with alpha = 1 and 2. `"matern"`: along the surface or network alone.
-        `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
+        `"auto"`: along the surface, of position, and the sum, averaged by evidence, with and
+        without normals and columns; on a network along it, with alpha = 1 and 2. `"matern"`: along
+        the surface or network alone. `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
         `coupledgp.kernels.PositionKernel` or their sum; parameters that are None are averaged over.
     random_state
         Seed of the frequencies of the precision route; None draws another one in each fit.
@@ -123,6 +124,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     outputscale_, noise_
         Variances of the field, averaged over the surface, and of the noise, of the member of
         greatest weight, in units of y squared.
+    column_shares_
+        By the name of each column, the lengthscales that one standard deviation of it counts for,
+        averaged over the members by weight; zero of columns without effect.
     operator_
         The operator.
     """
@@ -173,7 +177,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
-            self.kernel, operator.dimension, operator.positions is not None
+            self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         data, ndim, _ = self._checked(operator, places, y)
         averages = check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
@@ -257,6 +261,20 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def kernel_(self) -> FieldKernel:
         """Kernel of greatest weight."""
         return self.kernels_[0]
+
+    @property
+    def column_shares_(self) -> dict[str, float]:
+        """Lengthscales that one standard deviation of each column counts for, by its name."""
+        columns = self.operator_.place_columns
+        if columns is None:
+            return {}
+        total = np.zeros(columns.sizes.size)
+        for weight, kernel in zip(self.weights_, self.kernels_, strict=True):
+            if kernel.position is not None and kernel.position.columns:
+                assert kernel.position.lengthscale is not None
+                lengths = np.array(kernel.position.columns)
+                total += weight * lengths / kernel.position.lengthscale
+        return dict(zip(columns.names, total.tolist(), strict=True))
 
     @property
     def weights_(self) -> FloatArray:

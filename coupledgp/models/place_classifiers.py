@@ -311,7 +311,7 @@ class FieldGPClassifier(PlaceClassifier):
     def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
-            self.kernel, operator.dimension, operator.positions is not None
+            self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         route = check_choice(self.route, ROUTES, "route")
         return KernelsOfFields.of(FieldCovariance(operator), families, route, len(points))

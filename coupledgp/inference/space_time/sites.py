@@ -61,7 +61,8 @@ def sites_of(
         return GraphSites(found, parse_graph_kernel(kernel), tolerance)
     if isinstance(kernel, GraphKernel) or (isinstance(kernel, str) and kernel not in FIELD_NAMES):
         return _on_operator_graph(found, kernel, tolerance)
-    family = parse_field_kernels(kernel, found.dimension, found.positions is not None)[0]
+    placed = found.positions is not None
+    family = parse_field_kernels(kernel, found.dimension, placed, found.n_columns)[0]
     return FieldSites(FieldCovariance(found), family)
 
 

@@ -96,8 +96,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     kernel
         `"auto"`: along the surface, of position, and the sum, averaged by evidence, with and
         without normals and columns; on a network along it, with alpha = 1 and 2. `"matern"`: along
-        the surface or network alone. `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
-        `coupledgp.kernels.PositionKernel` or their sum; parameters that are None are averaged over.
+        the surface or network alone. `"position"`: of position alone. Or a
+        `coupledgp.kernels.WhittleMatern`, a `coupledgp.kernels.PositionKernel` or their sum;
+        parameters that are None are averaged over.
     random_state
         Seed of the frequencies of the precision route; None draws another one in each fit.
     route

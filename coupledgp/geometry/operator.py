@@ -116,7 +116,8 @@ class LaplaceOperator:
         Parameters
         ----------
         mesh
-            `trimesh.Trimesh`, or anything with arrays `vertices` (v, 3) and `faces` (f, 3).
+            `trimesh.Trimesh`, `pyvista.PolyData`, `meshio.Mesh` or a mesh of open3d, anything with
+            arrays `vertices` (v, 3) and `faces` (f, 3), or a pair of such arrays.
         max_edge
             Edges longer than this, in the mesh's unit, are split at their midpoints, all faces
             alike, until there are none; `"auto"` means the diameter / 25, None no refinement. The

@@ -45,7 +45,6 @@ from coupledgp.models.latent_places import (
     stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood
-from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import (
     SensorPlacement,
@@ -91,8 +90,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     Parameters
     ----------
     operator
-        `coupledgp.LaplaceOperator` of the surface or network, or a triangle mesh
-        (`trimesh.Trimesh`), which stands for `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`.
+        `coupledgp.LaplaceOperator` of the surface or network; a triangle mesh, which stands for
+        `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`; or a networkx graph, for
+        `LaplaceOperator.from_networkx(graph, max_edge="auto")`.
     kernel
         `"auto"`: along the surface, of position, and the sum, averaged by evidence, with and
         without normals and columns; on a network along it, with alpha = 1 and 2. `"matern"`: along
@@ -151,9 +151,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         ----------
         places
             Places of n observations: positions (n, d) in the unit of the operator, each moved to
-            the nearest place on it; numbers or labels (n,) of its given vertices; or
-            `coupledgp.geometry.Locations` (`operator.at_faces(...)`, `operator.at_edges(...)`).
-            Several observations at one place are fine.
+            the nearest place on it, or a GeoDataFrame of points; numbers or labels (n,) of its
+            given vertices; or `coupledgp.geometry.Locations` (`operator.at_faces(...)`,
+            `operator.at_edges(...)`). Several observations at one place are fine.
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in
             units of their own variance, amplitude and noise.
@@ -190,7 +190,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
             self.normalize_y,
             averages == "averaged",
         )
-        law, data = self._law(), self._exposed(data, exposure)
+        law, data = self._law(), self._exposed(data, exposure, y)
         if law is not None:
             warn_of_parts(operator, data.points)
             places = KernelsOfFields.of(
@@ -227,9 +227,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _checked(
         self, operator: LaplaceOperator, places: Any, y: ArrayLike
     ) -> tuple[Data, int, None]:
-        points = located(operator, places, "places")
-        targets = check_node_targets(y, len(points))
-        return Data.of(points, targets.reshape(len(points), -1)), targets.ndim, None
+        return *self._observations_at(located(operator, places, "places"), y), None
 
     def points(self, places: Any = None) -> Points:
         """Locations of places; of all given vertices if left out."""
@@ -239,7 +237,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
 
     def _further_data(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
         data = self._check_outputs(self._checked(self.operator_, places, y)[0])
-        return self._exposed(data, exposure)
+        return self._exposed(data, exposure, y)
 
     def _explained(self) -> list[str]:
         return [*super()._explained(), *explained_choice(self)]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, score_names
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, lacking, score_names
 from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
+from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
 
@@ -194,14 +195,14 @@ class OwnScores:
     ----------
     transforms : FloatArray (p, k)
         Distribution functions `F(y)`.
-    log_density : FloatArray (p,)
-        Log densities, nats, outputs jointly.
+    log_density : FloatArray (p,) or None
+        Log densities, nats, outputs jointly; None for laws that have none.
     crps : FloatArray (p, k)
         Continuous ranked probability scores.
     """
 
     transforms: FloatArray
-    log_density: FloatArray
+    log_density: FloatArray | None
     crps: FloatArray
 
     @classmethod
@@ -209,7 +210,8 @@ class OwnScores:
         """Scores of targets under laws; None without either."""
         if laws is None or y is None:
             return None
-        return cls(laws.transforms(y), laws.log_density(y), laws.crps(y))
+        density = None if "nlpd" in lacking(laws) else laws.log_density(y)
+        return cls(laws.transforms(y), density, laws.crps(y))
 
 
 @dataclass(frozen=True)
@@ -254,9 +256,18 @@ class Predictions:
         """Log densities (p, k) of the targets under the model, (p, 1) of a law that is not normal.
 
         The outputs of the latter are scored jointly.
+
+        Raises
+        ------
+        InvalidInputError
+            The law has no density, as of draws and quantiles.
         """
         assert self.y is not None
         if self.own is not None:
+            if self.own.log_density is None:
+                raise InvalidInputError(
+                    "predict: expected a law with a density, got draws or quantiles"
+                )
             return self.own.log_density[:, None]
         return -point_nlpd(self.y, self.mean, self.std)
 

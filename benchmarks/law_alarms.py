@@ -260,7 +260,61 @@ def classes(counts: Counts, n_cases: int, n_wrong: int) -> None:
                 counts.add("classes, chances (logits x 2, x .5)", what, law, tables)
 
 
-PARTS = {"shapes": shapes, "poisson": poisson, "joint": joint, "classes": classes}
+# Factors on the standard deviations of right laws.
+FACTORS = (0.6, 0.7, 0.8, 0.85, 0.9, 1.0, 1.1, 1.15, 1.2, 1.3, 1.5)
+
+
+def power(counts: Counts, n_cases: int, n_wrong: int) -> None:
+    """Print how often Gaussian laws of wrong standard deviations are called dishonest."""
+    kinds = ("single points, 200 rows", "joint law, 200 rows", "single points, 1000 rows")
+    print("| law |", " | ".join(f"sd x {factor:g}" for factor in FACTORS), "|")
+    for kind in kinds:
+        found: Counter[float] = Counter()
+        for seed in range(n_cases):
+            tables, mean, cov = joint_case(seed)
+            if kind.startswith("single"):
+                rng, p = np.random.default_rng([seed, 51]), 1000 if "1000" in kind else N_TEST
+                X = rng.uniform(-2, 2, (p, 2))
+                mean, std = np.sin(2 * X[:, 0]) * X[:, 1], np.exp(0.3 * X[:, 0])
+                y = mean + std * rng.normal(size=p)
+                train = rng.uniform(-2, 2, (N_TRAIN, 2))
+                tables = train, np.sin(2 * train[:, 0]) * train[:, 1], X, y
+            for factor in FACTORS:
+                stated = factor * std if kind.startswith("single") else factor**2 * cov
+                report = cgp.audit((mean, stated), *tables, progress=False)
+                found[factor] += report.verdicts[1].colour in ALARMS
+        cells = " | ".join(f"{found[factor] / n_cases:.3f}" for factor in FACTORS)
+        print(f"| {kind} | {cells} |", flush=True)
+
+
+def overstated(counts: Counts, n_cases: int, n_wrong: int) -> None:
+    """Print how often stated correlations hide wrong deviations, and whether they are found."""
+    for true in (0.0, 0.95):
+        for stated, factor in ((true, 1.0), (0.95, 0.6), (0.95, 1.0), (0.0, 1.0)):
+            count: Counter[str] = Counter()
+            for seed in range(n_cases):
+                rng = np.random.default_rng([seed, 53])
+                X = rng.uniform(-2, 2, (N_TRAIN + N_TEST, 2))
+                mean = np.sin(2 * X[:, 0]) * X[:, 1]
+                shared = np.sqrt(true) * rng.normal()
+                y = mean + 0.3 * (shared + np.sqrt(1 - true) * rng.normal(size=len(X)))
+                cov = np.full((N_TEST, N_TEST), stated) + (1 - stated) * np.eye(N_TEST)
+                a, b = slice(None, N_TRAIN), slice(N_TRAIN, None)
+                law = mean[b], (0.3 * factor) ** 2 * cov
+                report = cgp.audit(law, X[a], y[a], X[b], y[b], progress=False)
+                count[report.verdicts[1].colour] += 1
+            print(f"true correlation {true:g}, stated {stated:g}, sd x {factor:g}: {dict(count)}",
+                  flush=True)  # fmt: skip
+
+
+PARTS = {
+    "power": power,
+    "overstated": overstated,
+    "shapes": shapes,
+    "poisson": poisson,
+    "joint": joint,
+    "classes": classes,
+}
 
 
 def main() -> None:
@@ -273,7 +327,8 @@ def main() -> None:
     for part in given.only:
         counts = Counts()
         PARTS[part](counts, given.cases, given.wrong)
-        counts.show(list(WRONG))
+        if counts.cases:
+            counts.show(list(WRONG))
 
 
 if __name__ == "__main__":

@@ -118,6 +118,11 @@ class DrawnLaws:
         n = len(some)
         return float((near - 0.5 * apart.sum() / (n * (n - 1))) / np.sqrt(targets.size))
 
+    def shuffled(self) -> DrawnLaws:
+        """The same draws of each point in an order of its own, so that points are independent."""
+        rng = np.random.default_rng(TIES)
+        return DrawnLaws(rng.permuted(self.draws, axis=0))
+
     def pooled_moments(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and standard deviations (p, k) of draws and targets together.
 

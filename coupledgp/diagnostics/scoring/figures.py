@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
+from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, lacking, score_names
 from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
@@ -199,11 +201,19 @@ class OwnScores:
         Log densities, nats, outputs jointly; None for laws that have none.
     crps : FloatArray (p, k)
         Continuous ranked probability scores.
+    energy : (float, float) or None
+        Energy scores of joint draws, and of the same draws shuffled at each point, so that points
+        are independent; None for laws without joint draws.
+    below : dict of float to (float, float)
+        By the chance of each stated quantile, the share of targets that are at most it, and its
+        mean pinball loss in units of y.
     """
 
     transforms: FloatArray
     log_density: FloatArray | None
     crps: FloatArray
+    energy: tuple[float, float] | None = None
+    below: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, laws: OwnLaws | None, y: FloatArray | None) -> OwnScores | None:
@@ -211,7 +221,10 @@ class OwnScores:
         if laws is None or y is None:
             return None
         density = None if "nlpd" in lacking(laws) else laws.log_density(y)
-        return cls(laws.transforms(y), density, laws.crps(y))
+        found = cls(laws.transforms(y), density, laws.crps(y))
+        if isinstance(laws, DrawnLaws):
+            return replace(found, energy=(laws.energy(y), laws.shuffled().energy(y)))
+        return replace(found, below=laws.below(y)) if isinstance(laws, QuantileLaws) else found
 
 
 @dataclass(frozen=True)

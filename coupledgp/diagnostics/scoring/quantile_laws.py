@@ -127,6 +127,15 @@ class QuantileLaws:
         found: FloatArray = ((gaps >= 0) - self.chances) * gaps
         return found
 
+    def below(self, targets: FloatArray) -> dict[float, tuple[float, float]]:
+        """By chance, the share of targets that are at most the quantile, and its pinball loss."""
+        shares = (targets[..., None] <= self.values).mean(axis=(0, 1))
+        losses = self.pinball(targets).mean(axis=(0, 1))
+        return {
+            float(chance): (float(share), float(loss))
+            for chance, share, loss in zip(self.chances, shares, losses, strict=True)
+        }
+
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Middles and scales (p, k): the median, and what normal quantiles would have.
 

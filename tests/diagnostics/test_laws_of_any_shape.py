@@ -272,7 +272,7 @@ class TestReports:
         return {
             "draws": np.exp(mu + 0.5 * scale * rng.normal(size=(60, mu.size))),
             "quantiles": {
-                chance: np.exp(mu + 0.5 * scale * one) for chance, one in zip(CHANCES, z, strict=True)
+                one: np.exp(mu + 0.5 * scale * z_of) for one, z_of in zip(CHANCES, z, strict=True)
             },
             "distribution": stats.lognorm(0.5 * scale, scale=np.exp(mu)),
         }  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -32,20 +34,25 @@ def evidence_of(
     law: ForeignLaw,
     train: ForeignTable,
     test: ForeignTable,
+    metadata: Mapping[str, Any],
     joint: Law | None,
     inputs: FloatArray | None = None,
 ) -> Evidence:
     """What the targets say of a law.
 
-    `joint` is one that knows how errors of points go together, if any does; `inputs` are the rows
-    in the metric of the kernel, and None in unit variances.
+    `metadata` are columns that the model does not see. `joint` is a law that knows how errors of
+    points go together, if any does. `inputs` are the rows in the metric of the kernel, and None in
+    unit variances.
     """
     own, y = law.law, test.y[:, None]
     baselines = table_baselines(train.X, train.y, test.X)
+    given: dict[str, Any] = {
+        "n_train": len(train.y), "metadata": metadata, "inputs": test.X, "names": test.names
+    }  # fmt: skip
     if joint is None:
-        return gather(y, own, baselines, n_train=len(train.y))
+        return gather(y, own, baselines, is_joint=False, **given)
     shared = correlations(joint.cov)
-    found = gather(y, own, baselines, correlation=shared, n_train=len(train.y))
+    found = gather(y, own, baselines, correlation=shared, **given)
     if inputs is None:
         inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
     std = own.std

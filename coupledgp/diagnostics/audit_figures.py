@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,9 @@ class Way(NamedTuple):
     report: Progress
 
 
-def beside_data(law: ForeignLaw, train: ForeignTable, test: ForeignTable) -> PosteriorReport:
+def beside_data(
+    law: ForeignLaw, train: ForeignTable, test: ForeignTable, metadata: Mapping[str, Any]
+) -> PosteriorReport:
     """Report on a law without a reference."""
     own, y = law.law, test.y[:, None]
     scores = marginal_scores(y, own.single(), "")
@@ -56,19 +59,24 @@ def beside_data(law: ForeignLaw, train: ForeignTable, test: ForeignTable) -> Pos
             "Nothing is known on how errors of neighbours go together, so that chance is that of "
             "independent points.",
         )
-    evidence = evidence_of(law, train, test, None if law.cov is None else own)
+    evidence = evidence_of(law, train, test, metadata, None if law.cov is None else own)
     return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
 
 
 def beside_exact(
-    law: ForeignLaw, stated: StatedKernel, train: ForeignTable, test: ForeignTable, way: Way
+    law: ForeignLaw,
+    stated: StatedKernel,
+    train: ForeignTable,
+    test: ForeignTable,
+    way: Way,
+    metadata: Mapping[str, Any],
 ) -> PosteriorReport:
     """Report on a law beside the exact one."""
     exact = exact_law(stated, train, test.X, way)
     own, other = law.law, replace(exact.law, prior=None)
     # Where the model says nothing on how errors go together, the exact law does.
     joint = other if law.cov is None else own
-    evidence = evidence_of(law, train, test, joint, stated.in_its_metric(test.X))
+    evidence = evidence_of(law, train, test, metadata, joint, stated.in_its_metric(test.X))
     remarks = _remarks(law)
     if law.cov is None:
         other = marginals(other)

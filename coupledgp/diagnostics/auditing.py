@@ -17,6 +17,7 @@ from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, 
 from coupledgp.diagnostics.foreign.table import ForeignTable, tables
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
+from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.overlap import Overlap, counted
 from coupledgp.diagnostics.scoring.scores import point_nlpd
@@ -53,6 +54,7 @@ def audit(
     progress: bool | None = None,
     alternatives: bool | FindAlternatives = False,
     budget: float | str = "60s",
+    metadata: Any = None,
 ) -> AuditReport | LikelihoodReport:
     """Audit a posterior of any origin against the exact process of its kernel, and against data.
 
@@ -96,6 +98,9 @@ def audit(
         True: fit models of this package, and boosted trees, to the training rows and score them at
         the same test rows, within so many seconds (docs/alternatives.md). Or a function of training
         rows, targets, test rows, targets and the negative log densities (p,) of these.
+    metadata
+        Columns (p,) of the test rows that the model does not see, along which residuals are looked
+        at, as in `compare`.
 
     Returns
     -------
@@ -114,7 +119,7 @@ def audit(
         given = {
             "kernel": kernel, "lengthscale": lengthscale, "outputscale": outputscale,
             "noise": noise, "mean": mean, "latent": latent or None,
-            "alternatives": alternatives or None,
+            "alternatives": alternatives or None, "metadata": metadata,
         }  # fmt: skip
         for name in (name for name, value in given.items() if value is not None):
             raise InvalidInputError(f"{name}: expected none for a model under a likelihood")
@@ -135,13 +140,14 @@ def audit(
     limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
     judged = rows[some_rows(rows.size, limit, chosen.seed)]
     law, points = law_at_rows(predict, test, judged), test.take(judged)
+    columns = kept_columns(with_row_order(metadata, len(test.y)), judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
         if stated is None:
-            found = beside_data(law, train, points)
+            found = beside_data(law, train, points, columns)
         else:
             way = Way(method, chosen, report)
-            found = beside_exact(law, stated, train, points, way)
+            found = beside_exact(law, stated, train, points, way, columns)
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")

@@ -33,6 +33,8 @@ TAILS = (
     "Look at the largest residuals: leave mistakes out, or try target_transform='auto'; no scale "
     "of the standard deviations is right for these tails."
 )
+# How the gain of a correction of residuals is known.
+ON_OTHER_ROWS = "measured by a correction that was learned on other rows"
 # Share of a gain that explains another one.
 ENOUGH = 1.1
 # What to try where near points share errors.
@@ -51,7 +53,7 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     faults that they name would go with it.
     """
     cures = [_closing(evidence, own_nlpd), _shift(evidence), _variations(evidence),
-             _rescaling(evidence)]  # fmt: skip
+             _patterns(evidence), _rescaling(evidence)]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
     for cure in cures:
@@ -77,6 +79,14 @@ def _variations(evidence: Evidence) -> list[Advice]:
     return [
         Advice(one.action, one.gain, one.standard_error)
         for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
+    ]
+
+
+def _patterns(evidence: Evidence) -> list[Advice]:
+    """What patterns of the residuals ask for, each with what its correction gains."""
+    return [
+        Advice(one.remedy, one.gain, one.standard_error, ON_OTHER_ROWS)
+        for one in evidence.findings.found
     ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coupledgp.diagnostics.residuals.findings import Finding, Findings
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
@@ -49,6 +50,8 @@ class Evidence:
     remedies : (str, str)
         What to do where observations spread more, and less, than a law that is not normal says;
         empty: another scale of the standard deviations.
+    findings : Findings
+        Patterns of the residuals along columns.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -64,6 +67,7 @@ class Evidence:
     is_own: bool = True
     rmse_is: str = "RMSE"
     remedies: tuple[str, str] = ("", "")
+    findings: Findings = field(default_factory=Findings)
 
     @property
     def better_alternatives(self) -> list[Alternative]:
@@ -76,6 +80,10 @@ class Evidence:
         return [
             one for one in self.variations if one.evidence_gain > EVIDENCE and is_better(one, TOLD)
         ]
+
+    def findings_on(self, concerns: str) -> list[Finding]:
+        """Patterns of residuals that concern `"mean"` or `"spread"`, the greatest gain first."""
+        return [one for one in self.findings.found if one.concerns == concerns]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all measurements as plain values."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.scoring.calibration import FAR, SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.verdicts.rules import SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
@@ -15,10 +18,24 @@ RULE = (
 )
 
 
-def honesty(found: Calibration, width: float | None = None) -> Verdict:
-    """The verdict on intervals, `width` the mean width of the 95 % ones in units of y."""
+def honesty(
+    found: Calibration, width: float | None = None, spreads: Sequence[Finding] = ()
+) -> Verdict:
+    """The verdict on intervals.
+
+    Parameters
+    ----------
+    found
+        Coverage and transforms.
+    width
+        Mean width of the 95 % intervals, in units of y.
+    spreads
+        Patterns of the size of residuals along columns, the greatest gain first.
+    """
     level = found.worst_level
     gap, error = found.coverage[level] - level, found.standard_error[level]
+    if spreads:
+        return _uneven(found, spreads[0])
     if found.is_off:
         colour: Colour = "red" if is_serious(found) else "amber"
         return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
@@ -36,6 +53,20 @@ def honesty(found: Calibration, width: float | None = None) -> Verdict:
         return _verdict("amber", sentence, found.pit_distance, None, "distance of PIT")
     wide = "" if width is None else f"; those of 95 % are {width:.3g} units of y wide on average"
     return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
+
+
+def _uneven(found: Calibration, best: Finding) -> Verdict:
+    """The verdict where the size of errors has a pattern along a column."""
+    off = found.is_off
+    whole = f"not honest ({found.text()})" if off else "honest on the whole but not everywhere"
+    return _verdict(
+        "red" if best.gain > SERIOUS or (off and is_serious(found)) else "amber",
+        f"Its intervals are {whole}: {best.text[:1].lower()}{best.text[1:]}; knowing it gains "
+        f"{best.gain:.2g} nats per point.",
+        best.gain,
+        best.standard_error,
+        "nats per point",
+    )
 
 
 def _kind(found: Calibration) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
@@ -39,6 +40,9 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     nearby = _better_variation(evidence)
     if nearby is not None:
         return nearby
+    patterns = evidence.findings_on("mean")
+    if patterns:
+        return _patterned(patterns, evidence.findings.n_looks)
     if evidence.misfit is not None and evidence.misfit.is_misfit:
         return _misfit(evidence)
     if not evidence.baselines:
@@ -104,6 +108,19 @@ def _beaten(best: Any, sentence: str, reason: str) -> Verdict:
     """The verdict where something with a `gain` and its `standard_error` is better."""
     colour: Colour = "red" if best.gain > SERIOUS else "amber"
     return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error)
+
+
+def _patterned(found: list[Finding], n_looks: int) -> Verdict:
+    """The verdict where residuals have a pattern along a column."""
+    best = found[0]
+    more = f" {found[1].text}." if len(found) > 1 else ""
+    return _beaten(
+        best,
+        f"It misses what its residuals still show. {best.text}; correcting for it gains "
+        f"{gap_text(best)} nats per point.{more}",
+        f"Of {n_looks} looks at residuals along columns one is beyond 995 of 1000 draws of the "
+        f"model's own law, and gains {MATTERS} nats per point (red: {SERIOUS}) on rows put aside.",
+    )
 
 
 def _misfit(evidence: Evidence) -> Verdict:

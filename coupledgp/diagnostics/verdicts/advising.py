@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.quality import loses, name_of
+from coupledgp.diagnostics.verdicts.quality import better_flexible, loses, name_of
 from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.diagnostics.verdicts.verdict import Advice
 
@@ -18,6 +18,13 @@ BASELINE_ACTIONS = {
     "the kernel to the fit, weight edges by distance, or use FieldGPRegressor on a mesh or roads",
     "position GP": "position says more than the surface does: add the coordinates as inputs",
     "mean": "its signal is not there: look for mistakes in inputs or units, or fit again",
+}
+# What to do where a flexible rival is better.
+FLEXIBLE_ACTIONS = {
+    "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
+    "'additive(2)' by ExactGPRegressor or GPRegressor.",
+    "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
+    "or GPRegressor, which has trees and a local part among its members.",
 }
 # What to do where the exact process of another package's model is better.
 EXACT_OR_FINER = (
@@ -46,21 +53,24 @@ NETWORK = "Try another kernel, weights of edges that follow distance, or more ob
 
 
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
-    """What is known to gain, in nats per point, the greatest gain first.
+    """What is known to gain what matters, in nats per point, the greatest gain first.
 
     Where one kind of cure (the exact process, the right place, a nearby kernel, another scale of
     the standard deviations) gains nearly as much as any of the others, these are left out: the
     faults that they name would go with it.
     """
-    cures = [_closing(evidence, own_nlpd), _shift(evidence), _variations(evidence),
-             _patterns(evidence), _rescaling(evidence)]  # fmt: skip
+    cures = [
+        _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
+        _variations(evidence), _patterns(evidence), _rescaling(evidence),
+    ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
     for cure in cures:
         if _explains(cure, found):
             found = cure
             break
-    return tuple(sorted([*_alternatives(evidence), *found], key=lambda one: -one.gain))
+    told = [one for one in [*_alternatives(evidence), *found] if one.gain >= MATTERS]
+    return tuple(sorted(told, key=lambda one: -one.gain))
 
 
 def _explains(cure: list[Advice], faults: list[Advice]) -> bool:
@@ -79,6 +89,14 @@ def _variations(evidence: Evidence) -> list[Advice]:
     return [
         Advice(one.action, one.gain, one.standard_error)
         for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
+    ]
+
+
+def _flexible(evidence: Evidence) -> list[Advice]:
+    """What the best of the flexible rivals that win has, and the model lacks."""
+    return [
+        Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error)
+        for one in better_flexible(evidence)[:1]
     ]
 
 

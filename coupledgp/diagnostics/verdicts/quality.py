@@ -19,7 +19,11 @@ NAMES = {
     "linear": "a linear model",
     "harmonic": "harmonic interpolation",
     "position GP": "a GP of the positions",
+    "additive kernel": "a process of functions of single columns and pairs",
+    "boosted trees": "boosted trees",
 }
+# Rivals that are fitted as a model is: a loss to one is judged by its size.
+FLEXIBLE = ("additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
@@ -34,9 +38,12 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if lost:
         return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
+    flexible = better_flexible(evidence)
     best = _strongest_alternative(evidence)
     if best is not None:
         return best
+    if flexible:
+        return _beaten_by_flexible(flexible[0])
     nearby = _better_variation(evidence)
     if nearby is not None:
         return nearby
@@ -52,10 +59,28 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
 
 def loses(one: BesideBaseline, rmse: float | None) -> bool:
     """Whether a baseline is better, beyond chance and by an amount that matters."""
+    if one.name in FLEXIBLE:
+        return False
     if is_better(one, LOST):
         return True
     larger = rmse is not None and rmse > WORSE_RMSE * one.rmse
     return larger and clear_gap(one.differences["squared_error"], LOST)
+
+
+def better_flexible(evidence: Evidence) -> list[BesideBaseline]:
+    """Flexible rivals that are better beyond chance, by an amount that matters; the best first."""
+    found = [one for one in evidence.baselines if one.name in FLEXIBLE and is_better(one, LOST)]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _beaten_by_flexible(best: BesideBaseline) -> Verdict:
+    return _beaten(
+        best,
+        f"Another kind of model, fitted to the same rows, predicts better: {name_of(best)}, by "
+        f"{gap_text(best)} nats per point.",
+        f"An additive kernel or boosted trees are better by more than {LOST} standard errors and "
+        f"{MATTERS} nats per point (red: {SERIOUS}).",
+    )
 
 
 def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:

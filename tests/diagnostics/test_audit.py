@@ -545,7 +545,7 @@ class TestFormsOfPredictions:
         report = cgp.audit(lambda rows: (rows["a"], np.ones(len(rows))), *tables)
         np.testing.assert_array_equal(report.predictions.mean[:, 0], X[60:, 0])
         assert [one.name for one in report.baselines] == [
-            "mean", "nearest", "linear", "additive kernel", "boosted trees"
+            "mean", "nearest", "linear", "plain process", "additive kernel", "boosted trees"
         ]  # fmt: skip
         with pytest.raises(InvalidInputError, match="X_test: expected columns 'a'"):
             cgp.audit(EXACT, *tables[:2], frame[60:][["colour"]], Y[60:])

@@ -1,6 +1,6 @@
-"""Flexible rivals of tables: boosted trees, and a process of an additive kernel, by folds of rows.
+"""Flexible rivals of tables: boosted trees, a plain and an additive process, by folds of rows.
 
-Both are cheap: at most `MOST_ROWS` rows, of more a random part, and five fits. Rows that are left
+All are cheap: at most `MOST_ROWS` rows, of more a random part, and five fits. Rows that are left
 out are predicted from those of the other folds, which keep groups together.
 """
 
@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
 
 from coupledgp.diagnostics.rivals.baselines import Baseline
 from coupledgp.diagnostics.rivals.observations import Observations
@@ -23,9 +24,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Folds of rows.
 FOLDS = 5
-# Lengthscales of an additive kernel, in standard deviations of the columns, and shares of its
-# variance that products of two columns have.
-LENGTHSCALES, SHARES = (0.4, 1.0, 2.5, 6.0), (0.0, 0.5)
+# Lengthscales of kernels, in standard deviations of the columns.
+LENGTHSCALES = (0.4, 0.65, 1.0, 1.6, 2.5, 6.0)
 # Noise variances over that of the signal.
 NOISES = np.geomspace(1e-4, 1e2, 25)
 
@@ -152,38 +152,34 @@ class BoostedRival(FlexibleRival):
         return predict
 
 
-class AdditiveRival(FlexibleRival):
-    """A process whose kernel is a sum over columns, with products of pairs or without.
+class KernelRival(FlexibleRival):
+    """A process whose kernel has the greatest evidence on a grid.
 
-        k(x, x') = s [(1 - a) e_1 / d + a e_2 / (d (d - 1) / 2)] + noise,
-
-    e_1 and e_2 the elementary symmetric polynomials of the Matern-5/2 kernels of the d columns
-    (Duvenaud, Nickisch and Rasmussen, 2011). One lengthscale in standard deviations of the
-    columns, the share a and the noise over s are those of the greatest evidence on a grid.
+    A kernel has one lengthscale in standard deviations of the columns and a structure: additive
+    with a share of pairs, or of all columns together. The noise over the
+    signal's variance is that of the greatest evidence, too.
     """
 
-    name = "additive kernel"
-    fewest, most = 30, 400
+    structures: ClassVar[tuple[float | None, ...]]
+    most = 400
 
     def made(self) -> Baseline | str:
         """See the base class."""
-        if self.rows.shape[1] < 2:
-            return "expected two columns at least, got one"
         if np.ptp(self.observations.weights) > 0:
             return "expected rows of equal weights"
         return super().made()
 
     @cached_property
-    def _chosen(self) -> tuple[list[tuple[float, float, float]], FloatArray]:
+    def _chosen(self) -> tuple[list[tuple[float, float | None, float]], FloatArray]:
         """Lengthscale, share of pairs and relative noise of each output, and signal variances."""
         rows = self._others(np.zeros(len(self.rows), dtype=np.int64), 1)
         X, y = self.rows[rows], self.observations.y[rows]
         y = y - y.mean(axis=0)
         best = np.full(y.shape[1], -np.inf)
-        found = [(1.0, 0.0, 1.0)] * y.shape[1]
+        found: list[tuple[float, float | None, float]] = [(1.0, None, 1.0)] * y.shape[1]
         signal = np.ones(y.shape[1])
         for length in LENGTHSCALES:
-            for share in SHARES:
+            for share in self.structures:
                 values, vectors = np.linalg.eigh(_kernel(X, X, length, share))
                 squares = np.square(vectors.T @ y)
                 spread = np.maximum(values, 0)[:, None] + NOISES
@@ -220,18 +216,58 @@ class AdditiveRival(FlexibleRival):
         return predict
 
 
+class PlainRival(KernelRival):
+    """An exact process of the Matern-5/2 kernel of all columns together, of one lengthscale.
+
+    To lose to it is to be a coarse approximation, or badly fitted.
+    """
+
+    name = "plain process"
+    fewest = 30
+    structures = (None,)
+
+
+class AdditiveRival(KernelRival):
+    """A process whose kernel is a sum over columns, with products of pairs or without.
+
+        k(x, x') = s [(1 - a) e_1 / d + a e_2 / (d (d - 1) / 2)] + noise,
+
+    e_1 and e_2 the elementary symmetric polynomials of the Matern-5/2 kernels of the d columns
+    (Duvenaud, Nickisch and Rasmussen, 2011). One lengthscale in standard deviations of the
+    columns, the share a and the noise over s are those of the greatest evidence on a grid.
+    """
+
+    name = "additive kernel"
+    fewest = 30
+    structures = (0.0, 0.5)
+
+    def made(self) -> Baseline | str:
+        """See the base class."""
+        if self.rows.shape[1] < 2:
+            return "expected two columns at least, got one"
+        return super().made()
+
+
+def _matern(distances: FloatArray, length: float) -> FloatArray:
+    """Matern-5/2 kernel of distances."""
+    r = distances * (np.sqrt(5) / length)
+    found: FloatArray = (1 + r + np.square(r) / 3) * np.exp(-r)
+    return found
+
+
 def _below(factor: FloatArray, values: FloatArray) -> FloatArray:
     found: FloatArray = solve_triangular(factor, values, lower=True, check_finite=False)
     return found
 
 
-def _kernel(X: FloatArray, Z: FloatArray, length: float, share: float) -> FloatArray:
-    """Additive kernel (n, p) of variance one; columns one after the other."""
+def _kernel(X: FloatArray, Z: FloatArray, length: float, share: float | None) -> FloatArray:
+    """Kernel (n, p) of variance one: additive with a share of pairs, or None for all together."""
     d = X.shape[1]
+    if share is None:  # distances in d columns are longer by d^1/2
+        return _matern(cdist(X, Z), length * np.sqrt(d))
     total, squares = np.zeros((len(X), len(Z))), np.zeros((len(X), len(Z)))
     for j in range(d):
-        r = np.abs(X[:, j, None] - Z[None, :, j]) * (np.sqrt(5) / length)
-        one = (1 + r + np.square(r) / 3) * np.exp(-r)
+        one = _matern(np.abs(X[:, j, None] - Z[None, :, j]), length)
         total += one
         if share:
             squares += np.square(one)

@@ -21,11 +21,15 @@ BASELINE_ACTIONS = {
 }
 # What to do where a flexible rival is better.
 FLEXIBLE_ACTIONS = {
+    "plain process": "An exact process fitted anew does better: take twice as many inducing points "
+    "or features, or the exact process, and fit with more steps or restarts.",
     "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
     "'additive(2)' by ExactGPRegressor or GPRegressor.",
     "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
     "or GPRegressor, which has trees and a local part among its members.",
 }
+# Nats per point by which a plain process may be behind another rival that says the same.
+NEARLY = 0.03
 # What to do where the exact process of another package's model is better.
 EXACT_OR_FINER = (
     "Use the exact process of this kernel, or approximate it more closely: more inducing points, "
@@ -93,11 +97,14 @@ def _variations(evidence: Evidence) -> list[Advice]:
 
 
 def _flexible(evidence: Evidence) -> list[Advice]:
-    """What the best of the flexible rivals that win has, and the model lacks."""
-    return [
-        Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error)
-        for one in better_flexible(evidence)[:1]
-    ]
+    """What the best of the flexible rivals that win has, and the model lacks.
+
+    A plain process that does nearly as well as the best says that the kernel is not at fault.
+    """
+    found = better_flexible(evidence)
+    plain = [one for one in found if one.name == "plain process"]
+    best = plain if plain and plain[0].gain > found[0].gain - NEARLY else found[:1]
+    return [Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error) for one in best]
 
 
 def _patterns(evidence: Evidence) -> list[Advice]:

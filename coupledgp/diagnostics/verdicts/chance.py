@@ -15,9 +15,10 @@ difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c
 `c = b - m`.
 
 If the model were true, a rival of another law would lose on average
-`KL_i = KL(N(m_i, s_i^2) || N(b_i, t_i^2))` at point i. One that gains g nats instead is above that mean by g + KL, which stands
-beside the error that the model's law gives. So the error beside g is less, by g / (g + KL), but not
-below that of points taken as independent: a law far from the truth is no judge of what is chance.
+`KL_i = KL(N(m_i, s_i^2) || N(b_i, t_i^2))` at point i. One that gains g nats instead is above that
+mean by g + KL, which stands beside the error that the model's law gives. So the error beside g is
+less, by g / (g + KL), but not below that of points taken as independent: a law far from the truth
+is no judge of what is chance.
 """
 
 from __future__ import annotations

@@ -19,11 +19,12 @@ NAMES = {
     "linear": "a linear model",
     "harmonic": "harmonic interpolation",
     "position GP": "a GP of the positions",
+    "plain process": "an exact process of one lengthscale",
     "additive kernel": "a process of functions of single columns and pairs",
     "boosted trees": "boosted trees",
 }
 # Rivals that are fitted as a model is: a loss to one is judged by its size.
-FLEXIBLE = ("additive kernel", "boosted trees")
+FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
@@ -78,7 +79,8 @@ def _beaten_by_flexible(best: BesideBaseline) -> Verdict:
         best,
         f"Another kind of model, fitted to the same rows, predicts better: {name_of(best)}, by "
         f"{gap_text(best)} nats per point.",
-        f"An additive kernel or boosted trees are better by more than {LOST} standard errors and "
+        f"A plain or additive process or boosted trees are better by more than {LOST} standard "
+        "errors and "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 

@@ -256,7 +256,7 @@ class TestSharedErrors:
         both = (np.full((5, 5), 0.5) + 0.5 * np.eye(5))[..., None]
         law = Law(np.zeros((5, 1)), both)
         rival = BaselinePrediction("mean", np.ones(5), np.full(5, 1.5))
-        y = np.arange(5.0) if gains else -np.arange(5.0)
+        y = np.arange(5.0) if gains else -np.ones(5)
         before = BesideBaseline.of(y, np.zeros(5), np.ones(5), rival)
         assert (before.gain > 0) == gains
         after = widened(before, law, both, rival)

@@ -64,7 +64,7 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     faults that they name would go with it.
     """
     cures = [
-        _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
+        _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
         _variations(evidence), _patterns(evidence), _rescaling(evidence),
     ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
@@ -124,6 +124,8 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
     gain, error, basis = best.gain, best.standard_error, "measured"
     if gain <= 0 and rmse is not None:  # it is the RMSE that is worse: the nats of its square
         gain, error, basis = float(np.log(rmse / max(best.rmse, 1e-6 * rmse))), None, "estimated"
+    elif "nlpd" not in best.differences:
+        basis = "estimated"
     reason = BASELINE_ACTIONS.get(best.name, "look for what it uses and the model does not")
     action = f"{name_of(best).capitalize()} predicts better: {reason}."
     return [Advice(action, gain, error, basis)]
@@ -132,7 +134,10 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
 def _rescaling(evidence: Evidence) -> list[Advice]:
     """A factor on all standard deviations, where coverage is off on the whole."""
     found = evidence.calibration
-    if found is None or not found.is_off or found.rescaling_gain < MATTERS:
+    told = _latent(evidence) or _tails(evidence)
+    if told or found is None or found.rescaling_gain < MATTERS:
+        return told
+    if not (found.is_off or found.is_spread_off):
         return []
     if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
         return []
@@ -149,6 +154,32 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
             None,
         )
     ]
+
+
+def _latent(evidence: Evidence) -> list[Advice]:
+    """The noise, where variances are those of the function."""
+    found = evidence.shapes
+    if found is None or not found.is_latent:
+        return []
+    action = (
+        f"Add the noise {found.noise.value:.2g} to its variances: they are those of the function, "
+        "not of observations (latent=True says so to an audit)."
+    )
+    return [Advice(action, found.noise.gain, None, ON_OTHER_ROWS)]
+
+
+def _tails(evidence: Evidence) -> list[Advice]:
+    """A law of heavy tails, where it is better than a normal one of any scale."""
+    found = evidence.shapes
+    if found is None or not found.is_heavy:
+        return []
+    tails = found.tails
+    action = (
+        f"Give observations heavy tails, those of Student's law of {tails.value:.2g} degrees of "
+        "freedom: GPRegressor(noise='varying'), or likelihood='student-t'. Look at the largest "
+        "residuals, and leave mistakes out."
+    )
+    return [Advice(action, tails.gain, tails.lead_error, ON_OTHER_ROWS)]
 
 
 def _shift(evidence: Evidence) -> list[Advice]:

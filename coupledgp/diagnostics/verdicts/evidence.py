@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coupledgp.diagnostics.residuals.findings import Finding, Findings
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
@@ -52,6 +53,9 @@ class Evidence:
         empty: another scale of the standard deviations.
     findings : Findings
         Patterns of the residuals along columns.
+    shapes : Shapes or None
+        What another scale, added noise and heavier tails gain; None of laws of several outputs,
+        and of laws that are not normal.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -68,6 +72,7 @@ class Evidence:
     rmse_is: str = "RMSE"
     remedies: tuple[str, str] = ("", "")
     findings: Findings = field(default_factory=Findings)
+    shapes: Shapes | None = None
 
     @property
     def better_alternatives(self) -> list[Alternative]:

@@ -5,9 +5,10 @@
 
 with the groups {1}, {2, 3}, {4..6}, {7..12} of lags (Corsi 2009), W the mean over neighbours, and a
 ridge: `lam |C|^2 + 10 (|a|^2 + |b|^2)`. With `R = H'H + lam I`, `E_i` (4p, 8) the columns that
-choose own and neighbours' lags of a sensor i, and `w = R^-1 H'x_i`, elimination of C gives
+choose own and neighbours' lags of a sensor i, `w = R^-1 H'x_i` and `d_i = (a, b)_i`, elimination
+of C gives
 
-    (10 I + lam E_i'(I - lam R^-1) E_i) (a, b)_i = lam E_i'w ,    row i of A = w + lam R^-1 E_i (a, b)_i ,
+    (10 I + lam E_i'(I - lam R^-1) E_i) d_i = lam E_i'w ,    row i of A = w + lam R^-1 E_i d_i ,
 
 so that one inverse serves all sensors. Errors left out are those of blocks of time whose products
 are subtracted from all.

@@ -1,4 +1,4 @@
-"""How to weigh other sensors inside gaps, and how sure to be there, from gaps whose values are known.
+"""Weights of other sensors inside gaps, and how sure to be there, from gaps of known values.
 
 The pattern of the gaps is laid over other sensors and times. These pseudo-gaps are filled by the
 recursion of other blocks of time, `z` with variance v, and by each sensor's regression on the
@@ -7,10 +7,10 @@ blocks. The law in a gap is then
 
     mean = z + w(r) (peers - z) ,    variance = v exp(b(r) + F phi) ,
 
-with w and b linear in log r between knots. The depth r of a gap is v over the variance that a single
-gap would have there, 1 / Lam_it,it: one in single gaps, and the larger the longer a gap is. w is the
-least-squares weight and the exponent a gamma regression of squared errors (`spread`), both with a
-pull to values found on other data.
+with w and b linear in log r between knots. The depth r of a gap is v over the variance that a
+single gap would have there, 1 / Lam_it,it: one in single gaps, and the larger the longer a gap is.
+w is the least-squares weight and the exponent a gamma regression of squared errors (`spread`), both
+with a pull to values found on other data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.inference.space_time.autoregression import LONGEST_LAG, Block
-from coupledgp.inference.space_time.precision import Markov, filled_series
+from coupledgp.inference.space_time.markov import Markov
+from coupledgp.inference.space_time.precision import filled_series
 from coupledgp.inference.space_time.spread import (
     FACTORS,
     columns,
@@ -46,7 +47,7 @@ KNOT_RIDGE, RIDGE = 300.0, 30.0
 
 
 def hats(depths: FloatArray) -> FloatArray:
-    """Weights (m, 5) of the knots at depths (m,) of gaps, of sum one, linear in their logarithms."""
+    """Weights (m, 5) of the knots at depths (m,), of sum one, linear in their logarithms."""
     at = np.log(np.clip(depths, KNOTS[0], KNOTS[-1]))
     return np.stack([np.interp(at, np.log(KNOTS), row) for row in np.eye(KNOTS.size)], axis=1)
 
@@ -146,8 +147,7 @@ def fitted_gap_law(
     `fitted_spread`.
     """
     rng = np.random.default_rng([seed, 5])
-    seen = observed.any(axis=0)
-    hidden = laid_patterns(observed, seen, rng)
+    hidden = laid_patterns(observed, np.asarray(observed.any(axis=0)), rng)
     hidden[:, : blocks[0].first] = False
     ridge = chosen_peer_ridge(X, observed, blocks)
     whole = X @ X.T
@@ -169,8 +169,8 @@ def fitted_gap_law(
         levels = base[:, here] + gain[:, None] * filled.values
         alone = np.broadcast_to(law.interior[0].diagonal()[:, None], cells.shape)
         found.append([
-            alone[cells], filled.values[cells], filled.variances[cells], peer[cells], X[:, here][cells],
-            levels[cells], volatility[:, here][cells],
+            alone[cells], filled.values[cells], filled.variances[cells], peer[cells],
+            X[:, here][cells], levels[cells], volatility[:, here][cells],
         ])  # fmt: skip
     if not found:
         return GapLaw(USUAL_WEIGHTS, np.zeros(10), ridge, 0)

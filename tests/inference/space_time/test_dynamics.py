@@ -10,19 +10,20 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import GammaRegressor, Ridge
 
 from coupledgp.inference.space_time import autoregression as ar
+from coupledgp.inference.space_time import markov as mk
 from coupledgp.inference.space_time import precision as pr
 from coupledgp.inference.space_time import pseudo_gaps as pg
 from coupledgp.inference.space_time import spread as sp
 from coupledgp.random import FloatArray
 
 
-def law_of(p: int, seed: int = 0) -> pr.Markov:
+def law_of(p: int, seed: int = 0) -> mk.Markov:
     rng = np.random.default_rng(seed)
     A = 0.1 * rng.normal(size=(4, p, p))
     A[0] += 0.5 * np.eye(p)
     root = rng.normal(size=(p, p))
     Q = root @ root.T + np.eye(p)
-    return pr.Markov(ar.Autoregression(A, 0.3 * rng.normal(size=p)), Q, 2.0 * Q + np.eye(p))
+    return mk.Markov(ar.Autoregression(A, 0.3 * rng.normal(size=p)), Q, 2.0 * Q + np.eye(p))
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Dense:
     covariance: FloatArray
 
     @classmethod
-    def of(cls, law: pr.Markov, n: int) -> Dense:
+    def of(cls, law: mk.Markov, n: int) -> Dense:
         p, (A, c) = law.n_sensors, (law.model.coefficients, law.model.constant)
         B, right = np.eye(n * p), np.zeros((n, p))
         noise = np.zeros((n * p, n * p))
@@ -131,7 +132,7 @@ def test_one_autoregressive_series_is_the_markov_process_of_exponential_covarian
     n, phi = 50, 0.9
     A = np.zeros((4, 1, 1))
     A[0] = phi
-    law = pr.Markov(ar.Autoregression(A, np.zeros(1)), np.array([[1 - phi**2]]), np.eye(1))
+    law = mk.Markov(ar.Autoregression(A, np.zeros(1)), np.array([[1 - phi**2]]), np.eye(1))
     S = phi ** np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     np.testing.assert_allclose(Dense.of(law, n).covariance, S, atol=1e-10)
     observed = np.random.default_rng(8).random((1, n)) > 0.5
@@ -230,7 +231,7 @@ def test_transport_is_learned_and_its_laws_hold_what_they_say() -> None:
     graph = 0.5 * np.eye(8) + 0.5
     edges = [(b.first, b.last) for b in fit.blocks]
     Q = ar.fitted_innovations(fit.errors, edges, graph).covariance
-    law = pr.Markov(fit.model, Q, np.eye(8))
+    law = mk.Markov(fit.model, Q, np.eye(8))
     test, there = x[:, 2500:] / scale, observed[:, 2500:]
     filled = pr.filled_series(law, test, there)
     z = ((test - filled.values) / np.sqrt(np.maximum(filled.variances, 1e-12)))[~there]

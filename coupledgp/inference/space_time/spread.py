@@ -26,6 +26,8 @@ from coupledgp.random import FloatArray
 BoolArray = NDArray[np.bool_]
 # Steps ahead at which variances are fitted.
 HORIZONS = (1, 3, 6, 12)
+# Columns of F.
+N_COLUMNS = 6
 # Rate of the volatility, most of a squared error in it, and what is added to it.
 RATE, MOST_VOLATILE, FLOOR = 0.2, 50.0, 0.05
 # Clips of the level, most of a ratio, and ridge of the coefficients but the constant.
@@ -208,7 +210,7 @@ def fitted_spread(
     variances = np.maximum(variances, 1e-12)
     own = own_volatility(first, variances[0], np.ones(len(first)))
     volatility = log_volatility(own, neighbours)
-    coefficients = np.zeros((len(HORIZONS), 6))
+    coefficients = np.zeros((len(HORIZONS), N_COLUMNS))
     for k, h in enumerate(HORIZONS):
         before = np.zeros_like(volatility)
         before[:, h:] = volatility[:, :-h]
@@ -218,3 +220,15 @@ def fitted_spread(
         ratio = (squares[k] / variances[k][:, None])[there]
         coefficients[k] = gamma_coefficients(F, ratio)
     return Spread(variances, coefficients)
+
+
+def first_factors(
+    spread: Spread, ahead: AheadErrors, neighbours: FloatArray, base: FloatArray, gain: FloatArray
+) -> FloatArray:
+    """Factors (p, n) of the variances of errors one step ahead that are left out."""
+    own = own_volatility(ahead.errors[0], spread.variances[0], np.ones(len(gain)))
+    before = np.zeros_like(own)
+    before[:, 1:] = log_volatility(own, neighbours)[:, :-1]
+    forecast = np.nan_to_num(ahead.forecasts[0])
+    F = columns(base + gain[:, None] * forecast, forecast, before)
+    return np.exp(np.clip(F @ spread.coefficients[0], *FACTORS))

@@ -165,6 +165,12 @@ class UsualDay:
         kinds = kinds_of(self.dates, self.holidays)
         return {name: int((kinds == k).sum()) for k, name in enumerate(KINDS)}
 
+    def end_of(self, times: FloatArray) -> float:
+        """The last of times (n,) that lie on a whole day of the usual day, or before one."""
+        dates, _ = self.places(times)
+        before = dates <= self.dates[-1]
+        return float(times[before].max(initial=-np.inf))
+
     def with_days(self, filled: FloatArray, times: FloatArray) -> UsualDay:
         """The usual day, its variances kept, with the whole days that filled values (p, n) hold."""
         dates, values = whole_days(self.axis, filled, times, self.n_steps)
@@ -173,6 +179,11 @@ class UsualDay:
         order = np.argsort(joined, kind="stable")[-MOST_DAYS:]
         both = np.concatenate([self.values[:, kept], values], axis=1)[:, order]
         return replace(self, dates=joined[order], values=both)
+
+
+def n_bands(n_steps: int) -> int:
+    """Number of bands of the harmonics of a day."""
+    return int(band_of_harmonics(n_steps)[-1]) + 1
 
 
 def band_of_harmonics(n_steps: int) -> IntArray:
@@ -254,7 +265,7 @@ def usual_day_of(
         return None
     off = np.unique(np.asarray(holidays, dtype=np.int64))
     same, band = parts_of_days(dates, off), band_of_harmonics(n_steps)
-    start = UsualDay(axis, n_steps, dates, values, np.empty((int(band.max()) + 1, 4)), off)
+    start = UsualDay(axis, n_steps, dates, values, np.empty((n_bands(n_steps), 4)), off)
     a = rfft(values / start.scale[:, None, None], axis=2) / np.sqrt(n_steps)
     for b in range(len(start.variances)):
         part = np.moveaxis(a[:, :, band == b], 1, 0).reshape(dates.size, -1)

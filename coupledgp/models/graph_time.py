@@ -44,7 +44,14 @@ from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_parameters, restored_results
 from coupledgp.models.targets import TransformLike
 from coupledgp.random import draw_seed
-from coupledgp.search.space_time.days import DayOptions, days_of, found_dynamics, found_usual_day
+from coupledgp.search.space_time.days import (
+    DayOptions,
+    days_of,
+    filled_values,
+    found_dynamics,
+    found_usual_day,
+    refined,
+)
 from coupledgp.search.space_time.fitter import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -243,16 +250,18 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             inner = plain if day.usual is None else replace(plain, values=plain.values - day.past)
             units = units_of(sites, inner, self.normalize_y)
             found = fit_space_time(sites, inner, units, self.normalize_y, model, settings, report)
-            moving = found_dynamics(found.process, day.past, options, report)
-        process: GaussianProcess = found.process
-        if day.usual is not None or moving.dynamics is not None:
+            grid, later = refined(found.process, day, options)
+            start = filled_values(found.process) + day.past - later.past
+            moving = found_dynamics(found.process, start, later.past, options, report)
+        process: GaussianProcess = grid
+        if later.usual is not None or moving.dynamics is not None:
             process = UsualDayGP.of(
-                found.process, observations(found.process, plain), day.usual, day.past,
-                moving.dynamics, moving.errors,
+                grid, observations(grid, plain), later.usual, later.past, moving.dynamics,
+                moving.errors,
             )  # fmt: skip
         self._warn_of(found, moving.dynamics)
         if transform is not None:
-            process = TransformedGP.of(process, (transform,), observations(found.process, rows))
+            process = TransformedGP.of(process, (transform,), observations(grid, rows))
         results = results_of(found, panel, labels)
         results["reasons"] = f"{day.reason}; {moving.reason}"
         return FittedModel(process, 1, results)

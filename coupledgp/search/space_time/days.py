@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.space_time_rows import SpaceTimeRows
+from coupledgp.gp.space_time_rows import SpaceTimeRows, units_of
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.autoregression import LONGEST_LAG, neighbour_means
 from coupledgp.inference.space_time.dynamics import Dynamics, fitted_dynamics
@@ -22,6 +22,7 @@ from coupledgp.inference.space_time.usual_day import (
     UsualDay,
     fitted_usual_day,
     steps_of_day,
+    usual_day_of,
 )
 from coupledgp.inference.space_time.whittle import Whittle
 from coupledgp.random import FloatArray, IntArray
@@ -108,6 +109,34 @@ def found_usual_day(rows: SpaceTimeRows, axis: TimeAxis, options: DayOptions) ->
     return FoundDay(found.usual, past, found.gain, f"usual day: {gain}")
 
 
+def refined(
+    process: GraphTimeGP, day: FoundDay, options: DayOptions
+) -> tuple[GraphTimeGP, FoundDay]:
+    """The usual day of values whose gaps the process has filled, and the process about it.
+
+    Hyperparameters are kept. Long gaps that are joined by straight lines tell less of the day.
+    """
+    rows, usual = process.rows, day.usual
+    if usual is None or rows.observed.all():
+        return process, day
+    filled = filled_values(process) + day.past
+    found = usual_day_of(usual.axis, filled, rows.times, options.holidays)
+    if found is None:
+        return process, day
+    past = found.means(rows.times) - found.levels[:, None]
+    values = rows.values + day.past - past
+    units = units_of(process.sites, replace(rows, values=values), process.normalize)
+    new = replace(process, rows=replace(rows, values=values), units=units)
+    return new, replace(day, usual=found, past=past)
+
+
+def filled_values(process: GraphTimeGP) -> FloatArray:
+    """Observations (p, n) in units of y, gaps filled by their means."""
+    offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
+    values = offset + scale * process.posterior.filled
+    return np.asarray(np.where(process.rows.observed, process.rows.values, values))
+
+
 @dataclass(frozen=True, eq=False)
 class FoundDynamics:
     """Dynamics, or none.
@@ -127,9 +156,11 @@ class FoundDynamics:
 
 
 def found_dynamics(
-    process: GraphTimeGP, past: FloatArray, options: DayOptions, report: Progress
+    process: GraphTimeGP, start: FloatArray, past: FloatArray, options: DayOptions, report: Progress
 ) -> FoundDynamics:
     """The dynamics of values about the usual day, if they are wanted and foretell better.
+
+    `start` are the values (p, n) about the usual day `past`, gaps filled.
 
     Raises
     ------
@@ -144,11 +175,9 @@ def found_dynamics(
             raise InvalidInputError(f"dynamics: expected data that allow them, {obstacle}")
         return FoundDynamics(None, None, f"no dynamics: {obstacle}")
     rows = process.rows
-    offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
-    filled = np.where(rows.observed, rows.values, offset + scale * process.posterior.filled)
     sites = under_kernel(process.sites)
     dynamics, errors = fitted_dynamics(
-        rows.sensors, filled, rows.observed, past, neighbours_of(sites, rows.sensors),
+        rows.sensors, start, rows.observed, past, neighbours_of(sites, rows.sensors),
         kernel_correlations(sites, rows.sensors), options.spread is not False, options.seed, report,
     )  # fmt: skip
     plain = separable_density(process)

@@ -14,7 +14,7 @@ from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
 from coupledgp.inference.space_time.day_field import RATIOS
 from coupledgp.inference.space_time.day_moments import PARTS
-from coupledgp.inference.space_time.dynamics import Dynamics, MovingPosterior
+from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
 from coupledgp.inference.space_time.markov import Markov
 from coupledgp.inference.space_time.precision import FilledSeries
 from coupledgp.inference.space_time.pseudo_gaps import KNOTS, PEER_RIDGES, GapLaw
@@ -53,7 +53,9 @@ def usual_from(entries: Entries, times: FloatArray) -> UsualDay:
     return UsualDay(axis, n_steps, dates, values, variances, holidays)
 
 
-def dynamics_state(dynamics: Dynamics, moving: MovingPosterior) -> tuple[dict[str, Any], Arrays]:
+def dynamics_state(
+    dynamics: SensorDynamics, moving: MovingPosterior
+) -> tuple[dict[str, Any], Arrays]:
     """Dynamics and their law given the observations as values of JSON and arrays."""
     law, gaps = dynamics.law, ~moving.observed
     values: dict[str, Any] = {
@@ -96,8 +98,8 @@ def _positive(entries: Entries, name: str) -> FloatArray:
 
 
 def dynamics_from(
-    entries: Entries, n_times: int, standardized: Callable[[Dynamics, Any], FloatArray]
-) -> tuple[Dynamics, MovingPosterior]:
+    entries: Entries, n_times: int, standardized: Callable[[SensorDynamics, Any], FloatArray]
+) -> tuple[SensorDynamics, MovingPosterior]:
     """The dynamics of `dynamics_state`; `standardized` gives x of the observations."""
     sensors = entries.integers("dynamics_sensors", "q", low=0, high=2**62).numpy()
     if not sensors.size or not (np.diff(sensors) > 0).all():
@@ -125,7 +127,7 @@ def dynamics_from(
     peers = entries.floats("dynamics_peers", "q", "q").numpy()
     if not (peers.diagonal() > 0).all():
         raise ModelFileError("dynamics_peers: expected a diagonal above zero, got others")
-    dynamics = Dynamics(
+    dynamics = SensorDynamics(
         sensors, law, entries.floats("dynamics_level", "q").numpy(),
         entries.scales("dynamics_scale", "q").numpy(),
         entries.scales("dynamics_level_spread", "q").numpy(),

@@ -38,7 +38,7 @@ from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.day_field import DayField
-from coupledgp.inference.space_time.dynamics import Dynamics, MovingPosterior
+from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.usual_day import UsualDay
@@ -70,7 +70,7 @@ class UsualDayGP(WrappedGP):
         m at the sensors and times of the grid, which later days do not change.
     field : DayField or None
         Regression of the usual day on that of the sensors.
-    dynamics : Dynamics or None
+    dynamics : SensorDynamics or None
         Parameters of the autoregression.
     moving : MovingPosterior or None
         Its law given the observations.
@@ -83,7 +83,7 @@ class UsualDayGP(WrappedGP):
     usual: UsualDay | None
     past: FloatArray
     field: DayField | None
-    dynamics: Dynamics | None
+    dynamics: SensorDynamics | None
     moving: MovingPosterior | None
     reason: str = ""
 
@@ -94,7 +94,7 @@ class UsualDayGP(WrappedGP):
         rows: Data,
         usual: UsualDay | None,
         past: FloatArray,
-        dynamics: Dynamics | None = None,
+        dynamics: SensorDynamics | None = None,
         errors: FloatArray | None = None,
         reason: str = "",
     ) -> Self:
@@ -434,9 +434,12 @@ class UsualDayGP(WrappedGP):
         values, observed, deviations = found._of_dynamics()
         assert self.dynamics is not None
         part = slice(values.shape[1] - new.size, None)
+        # Deviations of all steps, also of those that are not kept.
+        before = self._of_dynamics()[2]
         moving = self.moving.updated(
-            self.dynamics.standardized(values[:, part]), observed[:, part], deviations[:, part]
-        )
+            self.dynamics.standardized(values[:, part]), observed[:, part],
+            np.concatenate([before, deviations[:, part]], axis=1),
+        )  # fmt: skip
         return replace(found, moving=moving.last_steps(values.shape[1]))
 
     def _with_day(self) -> Self:
@@ -485,7 +488,7 @@ class UsualDayGP(WrappedGP):
         if not has(entries, "dynamics"):
             return found
 
-        def standardized(dynamics: Dynamics, observed: Any) -> FloatArray:
+        def standardized(dynamics: SensorDynamics, observed: Any) -> FloatArray:
             values, there, _ = replace(found, dynamics=dynamics)._of_dynamics()
             if not np.array_equal(there, observed):
                 raise ModelFileError("moving_observed: expected the cells of y, got others")

@@ -22,7 +22,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.groups import warn_of_small
-from coupledgp.inference.space_time.dynamics import Dynamics
+from coupledgp.inference.space_time.dynamics import SensorDynamics
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
@@ -63,6 +63,8 @@ from coupledgp.series import Panel
 
 OUTLIER_CHOICES = ("reject", "student-t")
 SENSOR_NOISE = ("shared", "own")
+# Parameters that are True, False or "auto".
+TRUTHS = {"usual_day", "dynamics", "spread"}
 RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
 SENSOR_COVARIANCES = ("kernel", "learned")
 
@@ -321,7 +323,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             self.outliers, seed, self.sensor_covariance == "learned",
         )  # fmt: skip
 
-    def _warn_of(self, found: FittedSpaceTime, dynamics: Dynamics | None) -> None:
+    def _warn_of(self, found: FittedSpaceTime, dynamics: SensorDynamics | None) -> None:
         if dynamics is not None and not dynamics.is_stable:
             warnings.warn(
                 "dynamics: disturbances grow from step to step; forecasts far ahead mean nothing",
@@ -370,9 +372,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def _plain(self, name: str, value: Any) -> Any:
         if name in ("kernel", "time_kernel"):
             return value if isinstance(value, str) else type(value).__name__
-        if name == "periods" and value is not None:
+        if name in ("periods", "holidays") and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
+        if name in TRUTHS:
+            return "auto" if is_auto(value) else str(bool(value))
         return super()._plain(name, value)
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
@@ -383,7 +387,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file; predictions are arrays."""
-        parameters = restored_parameters(cls, header)
+        parameters = {**restored_parameters(cls, header)}
+        for name in TRUTHS & set(parameters):
+            parameters[name] = {"True": True, "False": False}.get(parameters[name], "auto")
         whole = restored_grid(header, arrays)
         process = innermost(whole)
         assert isinstance(process, GraphTimeGP)

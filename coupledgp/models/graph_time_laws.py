@@ -15,15 +15,17 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.back_transformed import mapped_back
 from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.ground.memory import check_memory, named_exhaustion
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
+from coupledgp.inference.space_time.day_moments import KINDS
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
+from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
 from coupledgp.models.graph_time_parts import DAY, term_names
-from coupledgp.models.graph_time_record import Grid, SpaceTimeRecord
+from coupledgp.models.graph_time_record import DayProfile, Grid, SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.
@@ -275,6 +277,48 @@ class SpaceTimeLaws(SpaceTimeRecord):
             values = process.units.scale[0] * part[:, grid.places]
             found[name] = self.panel_.restored(labels, grid.times, **{"mean": values})
         return found
+
+    def day_profile(self, nodes: Any = None, kind: str = "working day") -> DayProfile:
+        """The usual day of sensors that a further day of a kind would have.
+
+        Parameters
+        ----------
+        nodes
+            Labels (a,) of sensors; None: all.
+        kind
+            `"working day"`, `"weekend"` or `"holiday"`.
+
+        Returns
+        -------
+        DayProfile
+            Means in units of y, transformed if values are, and their standard deviations.
+
+        Raises
+        ------
+        InvalidInputError
+            The model has no usual day, a node is no sensor, or the kind is unknown.
+        """
+        check_is_fitted(self)
+        check_choice(kind, KINDS, "kind")
+        process = self.days_process_
+        if not isinstance(process, UsualDayGP) or process.usual is None or process.field is None:
+            raise InvalidInputError(
+                f"model: expected one with a usual day, got none ({self.method_reason_})"
+            )
+        usual, sensors = process.usual, process.field.sensors
+        labels = self.nodes_ if nodes is None else list(nodes)
+        sites = self._labels.numbers(labels)
+        rows = np.minimum(np.searchsorted(sensors, sites), sensors.size - 1)
+        lacking = np.flatnonzero(sensors[rows] != sites)
+        if lacking.size:
+            raise InvalidInputError(
+                f"nodes: expected sensors of the fit, got {labels[int(lacking[0])]!r}"
+            )
+        mean, variance = usual.profile(kind)
+        seconds = SECONDS_OF_DAY * np.arange(usual.n_steps) / usual.n_steps
+        return DayProfile(
+            labels, seconds, mean[rows], np.sqrt(variance[rows]), usual.days_by_kind[kind]
+        )
 
     def leave_one_sensor_out(self) -> SensorTable:
         """Laws of the values of each sensor given all other sensors, with scores.

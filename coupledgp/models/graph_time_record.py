@@ -51,6 +51,30 @@ class Gaps(NamedTuple):
     n_dark: int
 
 
+class DayProfile(NamedTuple):
+    """The usual day of sensors on a further day of a kind.
+
+    Attributes
+    ----------
+    node : list
+        Labels of the a sensors.
+    seconds : FloatArray (P,)
+        Seconds since midnight of the steps of a day, on local clocks.
+    mean : FloatArray (a, P)
+        Means.
+    std : FloatArray (a,)
+        Standard deviation of the mean, without the day itself, over the steps.
+    n_days : int
+        Whole days of the kind in the data.
+    """
+
+    node: list[Any]
+    seconds: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    n_days: int
+
+
 class OutlyingCells(NamedTuple):
     """Observations farther than four standard deviations from their law given all others.
 

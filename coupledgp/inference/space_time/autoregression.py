@@ -136,7 +136,7 @@ class Autoregression:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class LagMoments:
     """Sums over rows of lags H (N, 4 p) and targets X (N, p).
 
     Attributes
@@ -159,13 +159,13 @@ class Moments:
     both: FloatArray
 
     @classmethod
-    def of(cls, H: FloatArray, X: FloatArray) -> Moments:
+    def of(cls, H: FloatArray, X: FloatArray) -> LagMoments:
         """Sums over rows."""
         return cls(float(len(H)), H.sum(axis=0), X.sum(axis=0), H.T @ H, H.T @ X)
 
-    def less(self, other: Moments) -> Moments:
+    def less(self, other: LagMoments) -> LagMoments:
         """Sums over the rows that are not among those of `other`."""
-        return Moments(
+        return LagMoments(
             self.count - other.count, self.of_lags - other.of_lags,
             self.of_targets - other.of_targets, self.lags - other.lags, self.both - other.both,
         )  # fmt: skip
@@ -277,10 +277,10 @@ def fitted_autoregression(
     long = X
     H, T = group_means(long), X[:, LONGEST_LAG:].T
     edges = np.linspace(0, len(H), N_BLOCKS + 1).astype(int)
-    parts = [Moments.of(H[a:b], T[a:b]) for a, b in itertools.pairwise(edges)]
+    parts = [LagMoments.of(H[a:b], T[a:b]) for a, b in itertools.pairwise(edges)]
     whole = parts[0]
     for part in parts[1:]:
-        whole = Moments(*(getattr(whole, f) + getattr(part, f) for f in vars(whole)))
+        whole = LagMoments(*(getattr(whole, f) + getattr(part, f) for f in vars(whole)))
     there = observed[:, LONGEST_LAG:]
     tried: dict[int, tuple[float, tuple[Block, ...], FloatArray]] = {}
 

@@ -22,9 +22,9 @@ from coupledgp.inference.space_time.autoregression import (
 )
 from coupledgp.inference.space_time.markov import Markov
 from coupledgp.inference.space_time.precision import (
-    Factor,
     FilledSeries,
     GapChunks,
+    GapFactor,
     ahead,
     filled_series,
 )
@@ -53,7 +53,7 @@ LOOKED_AT = 2 * LONGEST_LAG
 
 
 @dataclass(frozen=True, eq=False)
-class Dynamics:
+class SensorDynamics:
     """Parameters, found once.
 
     Attributes
@@ -118,8 +118,8 @@ def fitted_dynamics(
     moves: bool,
     seed: int,
     report: Callable[[str], None],
-) -> tuple[Dynamics, FloatArray]:
-    """Dynamics of values (p, n) about the usual day, gaps filled, and errors left out (p, n).
+) -> tuple[SensorDynamics, FloatArray]:
+    """SensorDynamics of values (p, n) about the usual day, gaps filled, and errors left out (p, n).
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def fitted_dynamics(
     law = Markov(fit.model, innovations.covariance, innovations.covariance / np.outer(roots, roots))
     whole = np.where(observed, filled + deviations - level[:, None], 0.0)
     of_level = np.sqrt((whole**2).sum(axis=1) / np.maximum(count, 1))
-    dynamics = Dynamics(
+    dynamics = SensorDynamics(
         sensors, law, level, scale, np.maximum(of_level, scale), neighbours, None, None,
         np.eye(len(x)), fit.ridge, fit.is_stable,
         innovations.density - float(count @ np.log(scale)) / max(int(count.sum()), 1),
@@ -157,9 +157,9 @@ def fitted_dynamics(
 
 
 def _with_spread(
-    dynamics: Dynamics, fit: FittedAutoregression, x: FloatArray, observed: BoolArray,
+    dynamics: SensorDynamics, fit: FittedAutoregression, x: FloatArray, observed: BoolArray,
     deviations: FloatArray, seed: int,
-) -> Dynamics:  # fmt: skip
+) -> SensorDynamics:  # fmt: skip
     base = deviations / dynamics.spread_of_level[:, None]
     gain = dynamics.scale / dynamics.spread_of_level
     errors = errors_ahead(x, observed, fit.blocks, HORIZONS)
@@ -177,7 +177,7 @@ def _with_spread(
 
 
 def moving_density(
-    dynamics: Dynamics, spread: Spread, ahead: AheadErrors, base: FloatArray, gain: FloatArray
+    dynamics: SensorDynamics, spread: Spread, ahead: AheadErrors, base: FloatArray, gain: FloatArray
 ) -> float:
     """Mean log density of errors one step ahead, left out, nats, in units of y.
 
@@ -202,7 +202,7 @@ class MovingPosterior:
 
     Attributes
     ----------
-    dynamics : Dynamics
+    dynamics : SensorDynamics
     observed : BoolArray (p, n)
         Which cells were observed.
     filled : FilledSeries
@@ -213,7 +213,7 @@ class MovingPosterior:
         Volatility of each sensor after the last step.
     """
 
-    dynamics: Dynamics
+    dynamics: SensorDynamics
     observed: BoolArray
     filled: FilledSeries
     mean: FloatArray
@@ -223,7 +223,7 @@ class MovingPosterior:
     @classmethod
     def given(
         cls,
-        dynamics: Dynamics,
+        dynamics: SensorDynamics,
         x: FloatArray,
         observed: BoolArray,
         deviations: FloatArray,
@@ -238,8 +238,8 @@ class MovingPosterior:
 
     @classmethod
     def _of(
-        cls, dynamics: Dynamics, observed: BoolArray, filled: FilledSeries, deviations: FloatArray,
-        errors: FloatArray | None, start: FloatArray,
+        cls, dynamics: SensorDynamics, observed: BoolArray, filled: FilledSeries,
+        deviations: FloatArray, errors: FloatArray | None, start: FloatArray,
     ) -> MovingPosterior:  # fmt: skip
         mean, variance = filled.values, filled.variances
         if dynamics.spread is None:
@@ -283,7 +283,7 @@ class MovingPosterior:
     def updated(
         self, x: FloatArray, observed: BoolArray, deviations: FloatArray
     ) -> MovingPosterior:
-        """The law with further steps (p, k) of x, observed or not.
+        """The law with further steps (p, k) of x, observed or not, at deviations (p, n + k).
 
         Gaps of the last 24 steps before them are filled anew; older ones are as they were.
         """
@@ -336,10 +336,10 @@ class MovingPosterior:
         errors[:, :old] = np.nan
         return errors
 
-    def longer(self, h: int) -> tuple[Factor, BoolArray]:
+    def longer(self, h: int) -> tuple[GapFactor, BoolArray]:
         """Factors of the gaps and h later steps, and the mask (p, n + h) of these cells."""
         unknown = np.concatenate([~self.observed, np.ones((len(self.observed), h), bool)], axis=1)
-        return Factor.of(GapChunks(self.dynamics.law, unknown)), unknown
+        return GapFactor.of(GapChunks(self.dynamics.law, unknown)), unknown
 
     def law_with(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, variances, and those of the recursion itself (p, n + h), with later steps."""

@@ -91,7 +91,7 @@ class GapChunks:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class GapFactor:
     """Cholesky factors of the chunks: `L_c L_c' = Lam_cc - O_c'O_c`, `O_c = L_(c-1)^-1 Lam`.
 
     Attributes
@@ -108,7 +108,7 @@ class Factor:
     couplings: list[FloatArray]
 
     @classmethod
-    def of(cls, chunks: GapChunks) -> Factor:
+    def of(cls, chunks: GapChunks) -> GapFactor:
         """The factors, chunk by chunk in order of time."""
         sizes = chunks.sizes.astype(np.float64)
         beside = np.concatenate([[0.0], sizes[:-1]])
@@ -245,7 +245,7 @@ def filled_series(law: Markov, X: FloatArray, observed: BoolArray) -> FilledSeri
         return FilledSeries(
             known, np.zeros(known.shape), np.empty((0, 0)), law.log_density(known)
         )  # fmt: skip
-    factor = Factor.of(GapChunks(law, ~observed))
+    factor = GapFactor.of(GapChunks(law, ~observed))
     values = known - factor.solve(law.gradient(known)[None])[0]
     values[observed] = known[observed]
     variances, last = factor.variances()

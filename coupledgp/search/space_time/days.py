@@ -12,7 +12,7 @@ from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.space_time_rows import SpaceTimeRows, units_of
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.autoregression import LONGEST_LAG, neighbour_means
-from coupledgp.inference.space_time.dynamics import Dynamics, fitted_dynamics
+from coupledgp.inference.space_time.dynamics import SensorDynamics, fitted_dynamics
 from coupledgp.inference.space_time.graph_sites import GraphSites
 from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.learned_sites import under_kernel
@@ -143,14 +143,14 @@ class FoundDynamics:
 
     Attributes
     ----------
-    dynamics : Dynamics or None
+    dynamics : SensorDynamics or None
     errors : FloatArray (p, n) or None
         Errors one step ahead, left out.
     reason : str
         Why there are some, or none.
     """
 
-    dynamics: Dynamics | None
+    dynamics: SensorDynamics | None
     errors: FloatArray | None
     reason: str
 

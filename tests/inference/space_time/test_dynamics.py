@@ -118,7 +118,7 @@ def test_forecasts_are_those_of_the_dense_law() -> None:
 def test_draws_have_the_covariance_of_the_gaps() -> None:
     p, n, law = 3, 30, law_of(3, 2)
     observed = np.random.default_rng(6).random((p, n)) > 0.2
-    factor = pr.Factor.of(pr.GapChunks(law, ~observed))
+    factor = pr.GapFactor.of(pr.GapChunks(law, ~observed))
     m = 4000
     drawn = factor.draws(m, np.random.default_rng(7))
     assert (drawn[:, observed] == 0.0).all()
@@ -154,7 +154,7 @@ def test_partitioned_ridge_is_a_ridge_for_each_sensor() -> None:
     X, W = ridge_problem()
     H, T = ar.group_means(X), X[:, ar.LONGEST_LAG :].T
     lam = 30.0
-    model = ar.Moments.of(H, T).fitted(lam, W, np.zeros(5, dtype=bool))
+    model = ar.LagMoments.of(H, T).fitted(lam, W, np.zeros(5, dtype=bool))
     around = np.concatenate([H[:, g * 5 : (g + 1) * 5] @ W.T for g in range(4)], axis=1)
     for i in range(5):
         own = np.concatenate([H[:, i::5], around[:, i::5]], axis=1)
@@ -178,7 +178,7 @@ def test_blocks_left_out_are_refits_without_them() -> None:
     rest = np.ones(len(H), dtype=bool)
     rest[inside] = False
     ridge = fit.ridge * rest.sum() / len(H)
-    again = ar.Moments.of(H[rest], T[rest]).fitted(ridge, W, np.zeros(5, dtype=bool))
+    again = ar.LagMoments.of(H[rest], T[rest]).fitted(ridge, W, np.zeros(5, dtype=bool))
     errors = T[inside] - H[inside] @ again.stacked - again.constant
     np.testing.assert_allclose(fit.errors[:, block.first : block.last], errors.T, atol=1e-8)
 

@@ -38,6 +38,8 @@ N_BLOCKS = 5
 # as are given, and the one at which the search begins.
 OWN_RIDGE = 10.0
 RIDGES, ROWS, FIRST_RIDGE = (1e3, 3e3, 1e4, 3e4, 1e5, 3e5), 1100.0, 3
+# Logarithm of squared errors that a larger ridge may lose.
+SLACK = 0.003
 # Growth of a step from which a recursion counts as unstable, and the steps that tell.
 UNSTABLE, N_STEPS, N_STARTS = 0.999, 300, 8
 # Values below which a sensor has own lags only.
@@ -268,8 +270,9 @@ def fitted_autoregression(
 ) -> FittedAutoregression:
     """The recursion of standardised series X (p, n), gaps filled.
 
-    The ridge is that of least mean, over sensors, of the logarithm of the squared error one step
-    ahead, left out; it is searched from `FIRST_RIDGE` on to both sides, and raised where the
+    The ridge is the largest one whose mean, over sensors, of the logarithm of the squared error one
+    step ahead, left out, is that of the best one but for `SLACK`: many steps ahead errors of
+    coefficients add up. It is searched from `FIRST_RIDGE` on to both sides, and raised where the
     recursion is not stable.
     """
     p, n = X.shape
@@ -299,6 +302,9 @@ def fitted_autoregression(
         return tried[k][0]
 
     best = least_beside(left_out, FIRST_RIDGE, len(RIDGES))
+    least = left_out(best)
+    while best + 1 < len(RIDGES) and left_out(best + 1) <= least + SLACK:
+        best += 1
     _, blocks, errors = tried[best]
     for k in range(best, len(RIDGES)):
         ridge = RIDGES[k] * whole.count / ROWS

@@ -2,7 +2,7 @@
 
     python -m benchmarks.usual_days --data metr-la
 
-Forecasts: models are fitted to the days before the last one, and forecast 15, 30 and 60 minutes from
+Forecasts: models are fitted to all days but the last, and forecast 15, 30 and 60 minutes from
 22 times of the last day on, 6:00 to 22:00, each with all values before it. Gaps: the splits of
 `space_time.py`. `synthetic` is a city whose days repeat and whose jams move upstream, `counts` has
 counts with a daily pattern, and `no-days` is the city without any usual day.

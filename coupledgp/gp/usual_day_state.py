@@ -49,7 +49,7 @@ def usual_from(entries: Entries, times: FloatArray) -> UsualDay:
     variances = entries.floats("day_variances", n_bands(n_steps), len(PARTS), low=0.0).numpy()
     if not (variances[:, -1] > 0).all():
         raise ModelFileError("day_variances: expected variances of a day above zero, got others")
-    values = entries.floats("day_values", "p", "D", n_steps).numpy()
+    values = entries.floats("day_values", "s", "D", n_steps).numpy()
     return UsualDay(axis, n_steps, dates, values, variances, holidays)
 
 

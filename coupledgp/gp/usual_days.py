@@ -66,8 +66,8 @@ class UsualDayGP(WrappedGP):
         Process of z: a `GraphTimeGP`, or its exact twin.
     usual : UsualDay or None
         Usual day of the sensors; None: m is zero.
-    past : FloatArray (p, n)
-        m at the sensors and times of the grid, which later days do not change.
+    past : FloatArray (s, n)
+        m at the sensors of the usual day and the times of the grid, which later days do not change.
     field : DayField or None
         Regression of the usual day on that of the sensors.
     dynamics : SensorDynamics or None
@@ -129,7 +129,7 @@ class UsualDayGP(WrappedGP):
         there = grid.rows.sensors[places] == self.dynamics.sensors
         observed = grid.rows.observed[places] & there[:, None]
         values = np.where(observed, grid.rows.values[places], self.dynamics.level[:, None])
-        return values, observed, np.where(there[:, None], self.past[places], 0.0)
+        return values, observed, self.usual_at(self.dynamics.sensors, grid.rows.times)[0]
 
     @property
     def grid(self) -> GraphTimeGP:
@@ -160,6 +160,17 @@ class UsualDayGP(WrappedGP):
         mean[there] = of_sensors[rows[there]]
         if not there.all():
             mean[~there], variance[~there] = self.field.at(sites[~there], of_sensors)
+        return mean, variance
+
+    def others_usual(self) -> tuple[FloatArray, FloatArray]:
+        """M and its variance (p, n) of each sensor from the usual days of the other sensors."""
+        assert self.field is not None
+        rows, sensors = self.grid.rows, self.field.sensors
+        mean, variance = self.usual_at(rows.sensors, rows.times)
+        places = np.minimum(np.searchsorted(sensors, rows.sensors), sensors.size - 1)
+        there = sensors[places] == rows.sensors
+        found = self.field.others(self._of_sensors(rows.times))
+        mean[there], variance[there] = (part[places[there]] for part in found)
         return mean, variance
 
     def _of_sensors(self, times: FloatArray) -> FloatArray:
@@ -222,7 +233,7 @@ class UsualDayGP(WrappedGP):
             return mean, variance
         assert self.moving is not None
         assert self.dynamics is not None
-        means, variances, _ = self.moving.law_with(self._ahead(h))
+        means, variances = self.moving.law_with(self._ahead(h))
         scale = self.dynamics.scale[rows]
         mean = mean.copy()
         mean[at] = self.dynamics.level[rows] + scale * means[rows, steps]
@@ -235,15 +246,22 @@ class UsualDayGP(WrappedGP):
         self, cells: Cells, with_variance: bool, *, latent: bool = False
     ) -> tuple[FloatArray, FloatArray | None]:
         """Means and variances (a, b) at cells, units of y; of f if latent."""
-        mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
         usual, of_usual = self.usual_at(cells.sites, cells.times)
+        points = np.column_stack([
+            np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
+        ]).astype(np.float64)  # fmt: skip
+        if not latent and self.moving is not None:
+            if self.unknown_cells(points)[0].size == len(points):
+                # No law of z is needed, as in forecasts of a live feed.
+                none = np.zeros(len(points))
+                found, spread = self._moved(points, none, none if with_variance else None)
+                found = found.reshape(usual.shape) + usual
+                return found, None if spread is None else spread.reshape(usual.shape)
+        mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
         if variance is not None:
             variance = variance + of_usual
         if latent or self.moving is None:
             return mean + usual, variance
-        points = np.column_stack([
-            np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
-        ]).astype(np.float64)  # fmt: skip
         flat = None if variance is None else variance.ravel()
         moved, spread = self._moved(points, mean.ravel(), flat)
         return moved.reshape(mean.shape) + usual, None if spread is None else spread.reshape(
@@ -393,9 +411,9 @@ class UsualDayGP(WrappedGP):
         """The law about an inner process given observations y."""
         if not isinstance(inner, GraphTimeGP):
             return replace(self, inner=inner, rows=data)
-        past = np.zeros(inner.rows.values.shape)
+        past = self.past
         if self.usual is not None:
-            past = self.usual_at(inner.rows.sensors, inner.rows.times)[0]
+            past = self._of_sensors(inner.rows.times)
         found = replace(self, inner=inner, rows=data, past=past, moving=None)
         if self.dynamics is None:
             return found
@@ -427,7 +445,7 @@ class UsualDayGP(WrappedGP):
         new = inner.rows.times[inner.rows.times > times[-1]]
         if np.abs(np.diff(np.append(times[-1], new)) - step).max() > ON_GRID * step:
             return self._about(inner, data)
-        past = self.usual_at(inner.rows.sensors, new)[0]
+        past = np.zeros((len(self.past), new.size)) if self.usual is None else self._of_sensors(new)
         dropped = times.size + new.size - inner.rows.times.size
         past = np.concatenate([self.past, past], axis=1)[:, dropped:]
         found = replace(self, inner=inner, rows=data, past=past, moving=None)
@@ -450,7 +468,7 @@ class UsualDayGP(WrappedGP):
         since = times > self.usual.end_of(times)
         if since.sum() < self.usual.n_steps:
             return self
-        filled = self.filled_values()[:, since]
+        filled = self._days_filled()[:, since]
         return replace(self, usual=self.usual.with_days(filled, times[since]))
 
     def filled_values(self) -> FloatArray:
@@ -458,10 +476,30 @@ class UsualDayGP(WrappedGP):
         rows = self.grid.rows
         if self.moving is not None and self.dynamics is not None:
             x = self.moving.mean
-            values = self.dynamics.level[:, None] + self.dynamics.scale[:, None] * x
+            moved = self.dynamics.level[:, None] + self.dynamics.scale[:, None] * x
+            places = np.minimum(np.searchsorted(self.dynamics.sensors, rows.sensors), len(x) - 1)
+            known = (self.dynamics.sensors[places] == rows.sensors)[:, None]
+            plain = self.units.offset[0] if known.all() else self._plain_filled()
+            values = np.where(known, moved[places], plain)
         else:
-            values = self.units.offset[0] + self.units.scale[0] * self.grid.posterior.filled
-        return np.asarray(np.where(rows.observed, rows.values, values) + self.past)
+            values = self._plain_filled()
+        found = np.where(rows.observed, rows.values, values)
+        return np.asarray(found + self.usual_at(rows.sensors, rows.times)[0])
+
+    def _plain_filled(self) -> FloatArray:
+        """Values z (p, n) of the sensors, gaps filled by the separable law."""
+        return np.asarray(self.units.offset[0] + self.units.scale[0] * self.grid.posterior.filled)
+
+    def _days_filled(self) -> FloatArray:
+        """Values y (s, n) of the sensors of the usual day, and it itself for those that lack."""
+        assert self.usual is not None
+        assert self.field is not None
+        found = self.past + self.usual.levels[:, None]
+        rows, sensors = self.grid.rows, self.field.sensors
+        places = np.minimum(np.searchsorted(rows.sensors, sensors), rows.sensors.size - 1)
+        there = rows.sensors[places] == sensors
+        found[there] = self.filled_values()[places[there]]
+        return found
 
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of the inner process, the usual day and the dynamics, for a file."""
@@ -478,11 +516,12 @@ class UsualDayGP(WrappedGP):
         targets = entries.floats(cls.observed, len(inner.data), 1).numpy()
         rows = Data.of(inner.data.points, targets, weights=inner.data.weights)
         usual = field = None
-        past = np.zeros((inner.rows.sensors.size, inner.rows.times.size))
+        past = np.zeros((0, inner.rows.times.size))
         if has(entries, "usual"):
             usual = usual_from(entries, inner.rows.times)
-            past = entries.floats("day_past", "p", "n").numpy()
-            field = DayField(under_kernel(inner.sites), inner.rows.sensors, ratio_from(entries))
+            past = entries.floats("day_past", "s", "n").numpy()
+            sensors = entries.integers("day_sensors", "s", low=0, high=inner.sites.n_sites - 1)
+            field = DayField(under_kernel(inner.sites), sensors.numpy(), ratio_from(entries))
         reason = entries.text("days", "reason")
         found = cls(inner, rows, usual, past, field, None, None, reason)
         if not has(entries, "dynamics"):

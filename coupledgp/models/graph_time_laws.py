@@ -337,8 +337,9 @@ class SpaceTimeLaws(SpaceTimeRecord):
         mean, variance = offset + scale * found.mean, scale**2 * found.variance
         values, days = process.rows.values, self.days_process_
         if isinstance(days, UsualDayGP) and days.field is not None:
-            usual, of_usual = days.field.others(days.past)
-            values, mean, variance = values + days.past, mean + usual, variance + of_usual
+            usual, of_usual = days.others_usual()
+            values = values + days.usual_at(process.rows.sensors, process.rows.times)[0]
+            mean, variance = mean + usual, variance + of_usual
         return SensorTable.of(self.nodes_, values, mean, np.sqrt(variance), self.transform_)
 
     def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:  # type: ignore[override]

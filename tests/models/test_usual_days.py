@@ -251,6 +251,23 @@ def test_sensors_left_out_have_the_usual_day_of_the_others():
     assert (variance[3] > 0).all()
 
 
+def test_a_sensor_that_goes_and_one_that_comes():
+    process = fitted().process_
+    groups = np.where(process.data.points[:, 0] == 4, 1, 0)
+    found = process.left_out(groups, np.flatnonzero(groups)[:3])
+    assert np.isfinite(found.means).all()
+    rest = process.conditioned(process.data.take(np.flatnonzero(groups == 0)))
+    assert not rest.moving.observed[3].any()
+    model = complete()
+    model.partial_fit(
+        [2, *NODES], WHOLE[[0, *range(8)], N_FIT : N_FIT + 30], times=TIMES[N_FIT : N_FIT + 30]
+    )
+    assert 2 in model.nodes_
+    assert np.isfinite(model.forecast("3h")[1]).all()
+    assert model.process_.usual.dates.size == 15
+    assert len(model.leave_one_sensor_out()) == 9
+
+
 def test_profiles_of_kinds_of_days():
     model = fitted()
     work, rest = model.day_profile(), model.day_profile([4, 1], kind="weekend")

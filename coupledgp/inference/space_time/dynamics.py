@@ -46,6 +46,8 @@ from coupledgp.inference.space_time.spread import (
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
+# Part of the mean variance of sensors below which one is constant.
+CONSTANT = 1e-12
 # Steps beyond which a forecast has come to rest.
 MOST_AHEAD = 4032
 # Steps before new ones that are looked at again when these come.
@@ -136,7 +138,8 @@ def fitted_dynamics(
     level = np.where(observed, filled, 0.0).sum(axis=1) / np.maximum(count, 1)
     away = np.where(observed, filled - level[:, None], 0.0)
     variances = (away**2).sum(axis=1) / np.maximum(count, 1)
-    scale = np.sqrt(np.where(variances > 0, variances, max(float(variances.mean()), 1e-300)))
+    usual = max(float(variances.mean()), 1e-300)
+    scale = np.sqrt(np.where(variances > CONSTANT * usual, variances, usual))
     x = (filled - level[:, None]) / scale[:, None]
     fit = fitted_autoregression(x, observed, neighbours, report)
     edges = [(block.first, block.last) for block in fit.blocks]
@@ -341,39 +344,47 @@ class MovingPosterior:
         unknown = np.concatenate([~self.observed, np.ones((len(self.observed), h), bool)], axis=1)
         return GapFactor.of(GapChunks(self.dynamics.law, unknown)), unknown
 
-    def law_with(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means, variances, and those of the recursion itself (p, n + h), with later steps."""
-        h = deviations.shape[1]
-        if not h:
-            return self.mean, self.variance, self.filled.variances
+    def law_with(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (p, n + h) with h later steps, at deviations (p, h)."""
+        if not deviations.shape[1]:
+            return self.mean, self.variance
         mean, variance = self.ahead(deviations)
-        plain = ahead(self.dynamics.law, self.filled, self.observed, min(h, MOST_AHEAD)).variance
-        plain = np.pad(plain, ((0, 0), (0, h - plain.shape[1])), mode="edge")
-        pairs = ((self.mean, mean), (self.variance, variance), (self.filled.variances, plain))
-        joined = [np.concatenate(pair, axis=1) for pair in pairs]
-        return joined[0], joined[1], joined[2]
+        return (
+            np.concatenate([self.mean, mean], axis=1),
+            np.concatenate([self.variance, variance], axis=1),
+        )
+
+    def ratios(self, deviations: FloatArray, variance: FloatArray) -> FloatArray:
+        """Roots (p, n + h) of the variances over those of the recursion itself."""
+        h = deviations.shape[1]
+        plain = self.filled.variances
+        if h:
+            later = ahead(self.dynamics.law, self.filled, self.observed, min(h, MOST_AHEAD))
+            more = ((0, 0), (0, h - later.variance.shape[1]))
+            plain = np.concatenate([plain, np.pad(later.variance, more, mode="edge")], axis=1)
+        return np.sqrt(variance / np.where(plain > 0, plain, 1.0))
 
     def draws(self, m: int, rng: np.random.Generator, deviations: FloatArray) -> FloatArray:
         """Draws (m, p, n + h) of x, the observations themselves where there are some.
 
         Deviations of the recursion are scaled to the variances of the law.
         """
-        mean, variance, plain = self.law_with(deviations)
+        mean, variance = self.law_with(deviations)
         factor, unknown = self.longer(deviations.shape[1])
-        ratio = np.sqrt(variance / np.where(plain > 0, plain, 1.0))
+        ratio = self.ratios(deviations, variance)
         return np.where(unknown, mean + ratio * factor.draws(m, rng), mean)
 
     def covariance(self, rows: IntArray, steps: IntArray, deviations: FloatArray) -> FloatArray:
         """Covariance (m, m) of x in unknown cells, also of later steps; h deviations (p, h)."""
-        _, variance, plain = self.law_with(deviations)
+        _, variance = self.law_with(deviations)
         factor, _ = self.longer(deviations.shape[1])
         out = np.empty((rows.size, rows.size))
         for start in range(0, rows.size, 64):
             part = slice(start, start + 64)
-            right = np.zeros((rows[part].size, *plain.shape))
+            right = np.zeros((rows[part].size, *variance.shape))
             right[np.arange(rows[part].size), rows[part], steps[part]] = 1.0
             out[:, part] = factor.solve(right)[:, rows, steps].T
-        ratio = np.sqrt((variance / np.where(plain > 0, plain, 1.0))[rows, steps])
+        ratio = self.ratios(deviations, variance)[rows, steps]
         return np.asarray((out + out.T) / 2 * np.outer(ratio, ratio))
 
     @cached_property

@@ -250,13 +250,12 @@ class UsualDayGP(WrappedGP):
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
-        if not latent and self.moving is not None:
-            if self.unknown_cells(points)[0].size == len(points):
-                # No law of z is needed, as in forecasts of a live feed.
-                none = np.zeros(len(points))
-                found, spread = self._moved(points, none, none if with_variance else None)
-                found = found.reshape(usual.shape) + usual
-                return found, None if spread is None else spread.reshape(usual.shape)
+        if not latent and self.unknown_cells(points)[0].size == len(points):
+            # No law of z is needed, as in forecasts of a live feed.
+            none = np.zeros(len(points))
+            found, spread = self._moved(points, none, none if with_variance else None)
+            found = found.reshape(usual.shape) + usual
+            return found, None if spread is None else spread.reshape(usual.shape)
         mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
         if variance is not None:
             variance = variance + of_usual

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.diagnostics.residuals.columns import columns_of
+from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.measures import gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
@@ -49,6 +54,9 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
     found = gather(
         y, law, baselines_of(subject), mixture=mixture,
         groups={**input_groups(subject), **subject.groups}, n_train=_rows(subject),
+        metadata={**subject.groups, **subject.metadata}, inputs=subject.inputs,
+        names=subject.input_names,
+        whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
     return replace(found, variations=variations(subject, y))
 
@@ -83,7 +91,7 @@ def with_cost(
     if figures.rmse is not None and figures.reference_rmse:
         ratio = figures.rmse / figures.reference_rmse
     bound = max(accuracy.bounds.get("differences.nlpd", (0.0, 0.0)))
-    cost = Cost(found["nlpd"], bound, ratio, found["squared_error"])
+    cost = Cost(dict(gain_of(found)), bound, ratio, found.get("squared_error"))
     return replace(evidence, cost=cost)
 
 
@@ -96,7 +104,12 @@ def gather(
     correlation: FloatArray | None = None,
     groups: Mapping[str, Any] | None = None,
     n_train: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    inputs: FloatArray | None = None,
+    names: tuple[str, ...] = (),
+    is_joint: bool = True,
     seed: int = 0,
+    whiten: bool = False,
 ) -> Evidence:
     """Measure a law against targets (p, k).
 
@@ -114,8 +127,15 @@ def gather(
         Labels (p,) of the points by name; groups by standard deviation and mean are added.
     n_train
         Number of training rows, from which the scale of the law is known up to an error.
+    metadata, inputs, names
+        Columns (p,) that the model does not see, by name, and those (p, d) that it does, with
+        their names.
+    is_joint
+        Whether the correlations are known; if not, points count as independent.
     seed
         Seed of the choice of points and of draws.
+    whiten
+        The correlations are those that the law states, so that residuals are whitened by them.
     """
     p, k = y.shape
     if correlation is None:
@@ -128,16 +148,51 @@ def gather(
     chosen = _chosen(p, k, seed)
     part, targets = law.take(chosen), y[chosen]
     parts = {name: np.asarray(labels)[chosen] for name, labels in (groups or {}).items()}
-    parts |= usual_groups(part.mean, part.std)
+    parts |= usual_groups(*_grouped_by(y, law, mixture, chosen))
     matrix = correlation[np.ix_(chosen, chosen)]
     if mixture is None:
-        calibration = Calibration.of(targets, part.mean, part.std, matrix, parts, n_train)
+        calibration = Calibration.of(
+            targets, part.mean, part.std, matrix, parts, n_train, whiten=whiten
+        )
     else:
         calibration = Calibration.of_transforms(
-            mixture.transforms(y)[chosen], matrix, parts, n_train
-        )
+            mixture.transforms(y)[chosen], matrix, parts, n_train,
+            getattr(mixture, "intervals", None),
+        )  # fmt: skip
     misfit = _misfit(part, targets, seed)
-    return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
+    residuals = (y - law.mean) / law.std
+    if mixture is not None:
+        residuals = normal_scores(mixture.transforms(y))
+    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(law.mean, law.std)]
+
+    # Correlations of few draws are no more than those of chance.
+    is_joint = is_joint and not isinstance(mixture, DrawnLaws)
+
+    def shared(rows: IntArray) -> FloatArray | None:
+        return correlation[np.ix_(rows, rows)] if is_joint else None
+
+    looked = look(residuals, law.std, shared, columns, MAX_JUDGED, seed)
+    shapes = None
+    if mixture is None and k == 1:
+        shapes = Shapes.of((y - law.mean)[:, 0], law.std[:, 0])
+    return Evidence(
+        beside, calibration, misfit, findings=looked, shapes=shapes, n_judged=len(chosen),
+        n_points=p,
+    )  # fmt: skip
+
+
+def _grouped_by(
+    y: FloatArray, law: Law, own: OwnLaws | None, chosen: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations (m, k) by which points are grouped.
+
+    Where laws are known by draws, they are those of draws and target together. Points whose few
+    draws happen to be near each other hold too few targets otherwise, even if the law is right.
+    """
+    if isinstance(own, DrawnLaws):
+        mean, std = own.pooled_moments(y)
+        return mean[chosen], std[chosen]
+    return law.mean[chosen], law.std[chosen]
 
 
 def is_certain(one: BaselinePrediction) -> bool:

@@ -38,8 +38,8 @@ def _quality(figures: Figures, evidence: Evidence | None) -> Verdict:
 def _honesty(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None or evidence.calibration is None:
         return Verdict(HONESTY, "grey", NO_TARGETS, "No targets.")
-    widths = figures.interval_width or {}
-    found = honesty(evidence.calibration, widths[max(widths)] if widths else None)
+    spreads = evidence.findings_on("spread")
+    found = honesty(evidence.calibration, figures.interval_width, spreads, evidence.shapes)
     return _of_enough(found, evidence) if found.colour == "green" else found
 
 

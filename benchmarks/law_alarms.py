@@ -165,7 +165,8 @@ def joint_case(seed: int) -> tuple[tuple[FloatArray, ...], FloatArray, FloatArra
 class Counts:
     """Colours of the first two verdicts by kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: list[str]) -> None:
+        self.shapes = shapes
         self.alarms: Counter[tuple[str, str]] = Counter()
         self.dishonest: Counter[tuple[str, str]] = Counter()
         self.cases: Counter[tuple[str, str]] = Counter()
@@ -204,6 +205,8 @@ def shapes(counts: Counts, n_cases: int, n_wrong: int) -> None:
         "student, distribution": (SHAPES[2], distribution),
     }
     for kind, (shape, form) in forms.items():
+        if counts.shapes and shape.name not in counts.shapes:
+            continue
         for seed in range(n_cases):
             case = Case.of(seed, shape)
             counts.add(kind, "right", form(case, 1.0, 0.0), case.tables)
@@ -323,9 +326,10 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--wrong", type=int, default=50, help="cases of each wrong law")
     parser.add_argument("--only", choices=list(PARTS), nargs="*", default=list(PARTS))
+    parser.add_argument("--shapes", nargs="*", default=[], help="of the part shapes; all")
     given = parser.parse_args()
     for part in given.only:
-        counts = Counts()
+        counts = Counts(given.shapes)
         PARTS[part](counts, given.cases, given.wrong)
         if counts.cases:
             counts.show(list(WRONG))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.conformal import conformal_interval
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess, Points, Want
@@ -278,9 +280,21 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         return self._quantiles(X, quantiles, exposure)
 
     def predict_interval(
-        self, X: Any = None, level: float = 0.95, *, exposure: ArrayLike | None = None
+        self,
+        X: Any = None,
+        level: float = 0.95,
+        *,
+        exposure: ArrayLike | None = None,
+        conformal: bool = False,
+        groups: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Central interval that holds an observation with the probability `level`.
+
+        With `conformal` it is that of the jackknife+, from residuals of the training rows that are
+        left out. It holds whatever the kernel and the noise are, if rows (or groups) are
+        exchangeable: with the probability `2 level - 1` at least for hyperparameters that are given
+        beforehand, and about `level` in practice (docs/conformal.md).
 
         Parameters
         ----------
@@ -290,20 +304,66 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             Probability in (0, 1).
         exposure
             Exposures (p,) of the observations, for a likelihood of counts; None: ones.
+        conformal
+            Conformal intervals in place of the model's own; see above.
+        groups
+            Group (n,) of each training row, such as a sensor or a day, for conformal intervals of a
+            row of a new group; None: each row is alone.
+        weights
+            Weights (n,) of the training rows for conformal intervals, above 0 and at most 1: how
+            near each is to the new rows, where rows drift; None: ones.
 
         Returns
         -------
         (FloatArray, FloatArray)
             Lower and upper ends, (p,), or (p, k) for targets of two dimensions: the quantiles
-            `(1 - level) / 2` and `(1 + level) / 2`.
+            `(1 - level) / 2` and `(1 + level) / 2`. Conformal ones are infinite where rows or
+            groups are too few for the level.
+
+        Warns
+        -----
+        UserWarning
+            Conformal intervals are infinite.
 
         Raises
         ------
         InvalidInputError
-            `level` is not between 0 and 1, or `X` does not fit the training data.
+            `level` is not between 0 and 1, or `X` does not fit the training data. For conformal
+            intervals: groups or weights do not fit the training rows, or the mean of the model is
+            not linear in the targets, as of local models and classes.
         """
+        if conformal:
+            return self._conformal_interval(X, level, exposure, groups, weights)
+        if groups is not None or weights is not None:
+            raise InvalidInputError("groups, weights: expected conformal=True beside them")
         ends = self._quantiles(X, interval_ends(level), exposure)
         return ends[..., 0], ends[..., 1]
+
+    def _conformal_interval(
+        self,
+        X: Any,
+        level: float,
+        exposure: ArrayLike | None,
+        groups: ArrayLike | None,
+        weights: ArrayLike | None,
+    ) -> tuple[FloatArray, FloatArray]:
+        check_is_fitted(self)
+        interval_ends(level)
+        if exposure is not None:
+            raise InvalidInputError("exposure: expected None for conformal intervals")
+        points, record = self.points(X), self.fitted_
+        with named_exhaustion("predict"):
+            ends = conformal_interval(record.process, points, level, groups, weights)
+        if np.isinf(ends).any():
+            warnings.warn(
+                f"level: {level:g} is beyond what so few rows or groups tell: conformal intervals "
+                "without end",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._judge(points)
+        low, high = (record.shaped(end, 1) for end in ends)
+        return low, high
 
     def prior_covariance(self, X: Any = None) -> FloatArray:
         """Prior covariance of f at points, units of y squared.

@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray, IntArray
 
 # Share of honest laws whose coverage or spread is called off, and of those whose worst group or
 # shape is, so that together they call one honest law in a hundred dishonest.
-SURE, SURE_OF_DETAIL = 0.004, 0.0015
+SURE, SURE_OF_DETAIL = 0.003, 0.001
 # Mean standardised residual from which an honest law's targets are called shifted.
 SHIFTED = 0.3
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.

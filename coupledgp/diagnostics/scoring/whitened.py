@@ -29,7 +29,7 @@ from coupledgp.random import FloatArray
 
 # Draws of a right law, and the shares of right laws that each test calls off.
 N_DRAWS = 4000
-SURE, SURE_OF_DETAIL = 0.004, 0.0015
+SURE, SURE_OF_DETAIL = 0.003, 0.001
 # Largest correlation with an earlier point below which points count as independent.
 INDEPENDENT = 0.02
 

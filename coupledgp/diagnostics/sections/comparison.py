@@ -112,8 +112,28 @@ def calibration(report: ComparisonResult) -> Section | None:
     distance, p = found.pit_distance, found.pit_p_value
     rows.append(["PIT, distance from uniform", f"{distance:.3f}", f"p = {p:.2g}"])
     columns = ("", "share ± chance", "standard errors off")
-    table = ReportTable("Are its intervals honest?", columns, rows, "calibration")
-    return Section("calibration", "", "", asdict(found), [table], [shares, transforms])
+    tables = [ReportTable("Are its intervals honest?", columns, rows, "calibration")]
+    if report.evidence is not None and report.evidence.conformal:
+        tables.append(_conformal(report.evidence.conformal, report.figures))
+    return Section("calibration", "", "", asdict(found), tables, [shares, transforms])
+
+
+def _conformal(found: dict[float, tuple[float, float]], figures: Figures) -> ReportTable:
+    """Conformal intervals beside the model's own."""
+    shares, widths = figures.coverage or {}, figures.interval_width or {}
+    rows = [
+        [f"{100 * level:.0f} %", per_cent(shares[level]), f"{widths[level]:.4g}", per_cent(share),
+         f"{width:.4g}"]
+        for level, (share, width) in found.items()
+        if level in shares and level in widths
+    ]  # fmt: skip
+    columns = ("level", "targets in its own", "mean width", "targets in conformal ones",
+               "mean width of these")  # fmt: skip
+    note = (
+        "Conformal intervals follow from residuals of left-out rows, and hold whatever the kernel "
+        "if rows are exchangeable: predict_interval(X, conformal=True)."
+    )
+    return ReportTable("Its intervals and conformal ones", columns, rows, "conformal", note=note)
 
 
 def residuals(report: ComparisonResult) -> Section | None:

@@ -39,6 +39,9 @@ class Evidence:
         Other models, fitted to the same rows; None where none were asked for.
     closings : tuple of Closing
         Other draws of the same approximation, with their distance from the reference.
+    conformal : dict of float to (float, float)
+        By level, the share of targets in the conformal intervals of the model, and their mean width
+        in units of y; empty where there are none.
     n_judged, n_points : int
         Number of points of calibration and misfit, and of all.
     beside_a_member : bool
@@ -65,6 +68,7 @@ class Evidence:
     variations: tuple[Variation, ...] = ()
     alternatives: Alternatives | None = None
     closings: tuple[Closing, ...] = ()
+    conformal: dict[float, tuple[float, float]] = field(default_factory=dict)
     n_judged: int = 0
     n_points: int = 0
     beside_a_member: bool = False

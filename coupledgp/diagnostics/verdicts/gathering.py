@@ -21,6 +21,7 @@ from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.measures import gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened, with_shared
@@ -31,6 +32,7 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
 )
 from coupledgp.diagnostics.verdicts.variations import variations
 from coupledgp.errors import CoupledGPError, NumericalError
+from coupledgp.gp.conformal import conformal_intervals
 from coupledgp.random import FloatArray, IntArray
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
@@ -40,6 +42,8 @@ MAX_JUDGED = 1000
 CERTAIN = 1e-8
 # Fewest points among which the errors of neighbours say anything.
 MIN_NEIGHBOURS = 10
+# Most training rows from which conformal intervals are made for a page.
+MOST_CONFORMAL = 1000
 # Parts of the points, by standard deviation and by mean, among which the worst group is sought.
 N_PARTS = 3
 # Most inputs by which groups are made.
@@ -58,7 +62,28 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
         names=subject.input_names,
         whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
-    return replace(found, variations=variations(subject, y))
+    return replace(found, variations=variations(subject, y), conformal=conformal_of(subject, y))
+
+
+def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, float]]:
+    """Share of targets (p, k) in conformal intervals, and their mean width, by nominal level.
+
+    None of more than `MOST_CONFORMAL` training rows or `MAX_JUDGED` points, nor of processes that
+    have none.
+    """
+    n_rows, process = _rows(subject), subject.process
+    if process is None or n_rows is None or not 2 <= n_rows <= MOST_CONFORMAL:
+        return {}
+    if len(y) > MAX_JUDGED:
+        return {}
+    try:
+        low, high = conformal_intervals(process, subject.points, LEVELS)
+    except CoupledGPError:
+        return {}
+    inside = (low <= y[..., None]) & (y[..., None] <= high)
+    shares, widths = inside.mean(axis=(0, 1)), (high - low).mean(axis=(0, 1))
+    found = zip(LEVELS, shares.tolist(), widths.tolist(), strict=True)
+    return {level: (share, width) for level, share, width in found if np.isfinite(width)}
 
 
 def _rows(subject: Subject) -> int | None:

@@ -134,10 +134,10 @@ class TestHonesty:
     @pytest.mark.parametrize(
         ("name", "limit", "off"),
         [
-            ("coverage_p_value", 0.004, "is_off"),
-            ("spread_p_value", 0.004, "is_spread_off"),
-            ("group_p_value", 0.0015, "is_group_off"),
-            ("pit_p_value", 0.0015, "is_shape_off"),
+            ("coverage_p_value", 0.003, "is_off"),
+            ("spread_p_value", 0.003, "is_spread_off"),
+            ("group_p_value", 0.001, "is_group_off"),
+            ("pit_p_value", 0.001, "is_shape_off"),
         ],
     )
     def test_shares_of_honest_laws(self, name: str, limit: float, off: str) -> None:
@@ -154,7 +154,7 @@ class TestHonesty:
             (0.301, 0.5, 0.001, True),
             (0.599, 2.0, 0.001, False),
             (0.601, 2.0, 0.001, True),
-            (0.301, 1.0, 0.0016, False),
+            (0.301, 1.0, 0.0011, False),
         ],
     )
     def test_shifts(self, shift: float, rescaling: float, p_value: float, expected: bool) -> None:

@@ -33,7 +33,8 @@ def test_the_gain_of_a_factor_is_its_closed_form():
     # One number learned from 480 points costs about 1 / 960 nats.
     assert found.scale.gain == pytest.approx((c**2 - 1 - np.log(c**2)) / 2, abs=0.004)
     assert found.scale.lead == 0
-    assert not (found.is_latent or found.is_heavy)
+    assert not found.is_latent
+    assert not found.is_heavy
 
 
 def test_missing_noise_is_told_from_another_factor():

@@ -25,6 +25,7 @@ from coupledgp.diagnostics.scoring.measures import (
 from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
 from coupledgp.diagnostics.scoring.subject import Subject, checked_groups, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
@@ -129,7 +130,8 @@ def compare(
         if overlap.left_out:
             labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
     found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
-    return found.changed(effects=EffectsOf.of(model)).with_overlap(overlap)
+    found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
+    return found.with_overlap(overlap)
 
 
 def compared(

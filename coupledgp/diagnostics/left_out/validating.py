@@ -28,6 +28,7 @@ from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -119,6 +120,7 @@ def cross_validate(
         remarks=_remarks(task, found, process, flattery),
         evidence=evidence,
         effects=EffectsOf.of(model),
+        places=PlacesOf.of(model),
         title=title or f"Cross-validation of a {type(model).__name__}",
         rows=task.rows,
         groups=task.labels,

@@ -16,6 +16,7 @@ from coupledgp.diagnostics.sections.figure_rows import (
     distance_rows,
     score_rows,
 )
+from coupledgp.diagnostics.sections.place_map import place_map
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.quality import as_alternative
@@ -209,7 +210,9 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
 
 
 # In the order in which they are read, and those of them that reports of classifiers have.
-COMPARISON = (predictions, instead, calibration, residuals, scores, effects, distance, differences)
+COMPARISON = (
+    predictions, instead, calibration, residuals, scores, place_map, effects, distance, differences,
+)  # fmt: skip
 OF_CLASSES = (instead, differences)
 
 

@@ -311,9 +311,11 @@ CASES = {
 
 
 def told(report: PosteriorReport) -> tuple[bool, str]:
-    """Whether a fault is found, and the first advice with the warnings."""
+    """Whether a fault is found, and the first advice with warnings and what is not judged."""
     found = any(one.colour in ALARMS for one in report.verdicts)
-    return found, " ".join([*report.warnings, *(one.text() for one in report.advice[:1])])
+    grey = [one.sentence for one in report.verdicts if one.colour == "grey" and one.is_given]
+    advice = [one.text() for one in report.advice[:1]]
+    return found, " ".join([*report.warnings, *grey[:1], *advice])
 
 
 def main() -> None:

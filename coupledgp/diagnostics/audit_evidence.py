@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
+from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.calibration import EDGE
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
@@ -56,15 +57,16 @@ def evidence_of(
         "mixture": law.own, "n_train": len(train.y) if fitted else None, "metadata": metadata,
         "inputs": test.X, "names": test.names,
     }  # fmt: skip
+    reach = Reach.of(train.X, test.X, y - own.mean, test.names)
     if joint is None:
-        return gather(y, own, baselines, is_joint=False, **given)
+        return replace(gather(y, own, baselines, is_joint=False, **given), reach=reach)
     shared = correlations(joint.cov)
     found = gather(
         y, own, baselines, correlation=shared, whiten=law.cov is not None, **given
     )  # fmt: skip
     if inputs is None:
         inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
-    return replace(found, misfit=_misfit(law, y, shared, inputs))
+    return replace(found, misfit=_misfit(law, y, shared, inputs), reach=reach)
 
 
 def _misfit(

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coupledgp.diagnostics.residuals.findings import Finding, Findings
+from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
@@ -59,6 +60,8 @@ class Evidence:
     shapes : Shapes or None
         What another scale, added noise and heavier tails gain; None of laws of several outputs,
         and of laws that are not normal.
+    reach : Reach or None
+        Test rows beyond the training rows; None where rows are no tables of numbers.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -77,6 +80,7 @@ class Evidence:
     remedies: tuple[str, str] = ("", "")
     findings: Findings = field(default_factory=Findings)
     shapes: Shapes | None = None
+    reach: Reach | None = None
 
     @property
     def better_alternatives(self) -> list[Alternative]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coupledgp.diagnostics.residuals.columns import columns_of
 from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
+from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
@@ -62,7 +63,10 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
         names=subject.input_names,
         whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
-    return replace(found, variations=variations(subject, y), conformal=conformal_of(subject, y))
+    reach = _reach(subject, y - law.mean)
+    return replace(
+        found, variations=variations(subject, y), reach=reach, conformal=conformal_of(subject, y)
+    )
 
 
 def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, float]]:
@@ -84,6 +88,17 @@ def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, fl
     shares, widths = inside.mean(axis=(0, 1)), (high - low).mean(axis=(0, 1))
     found = zip(LEVELS, shares.tolist(), widths.tolist(), strict=True)
     return {level: (share, width) for level, share, width in found if np.isfinite(width)}
+
+
+def _reach(subject: Subject, errors: FloatArray) -> Reach | None:
+    """Test rows of a table beyond those of the model, with errors (p, k)."""
+    if subject.process is None or subject.inputs is None:
+        return None
+    try:
+        known = subject.process.data.points
+    except CoupledGPError:
+        return None
+    return Reach.of(known, subject.inputs, errors, subject.input_names)
 
 
 def _rows(subject: Subject) -> int | None:

@@ -59,7 +59,7 @@ def test_correlations_too_strong_and_too_weak(
     z = np.linalg.cholesky(true) @ np.random.default_rng(4).normal(size=P)
     found = WhitenedResiduals.of(z, stated, None)
     assert (found.joint_gain < found.expected_gain) == strong
-    assert found.joint_p_value < 0.01
+    assert found.joint_p_value < 0.05
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

@@ -18,8 +18,8 @@ from coupledgp.diagnostics.scoring.whitened import (
 )
 from coupledgp.random import FloatArray, IntArray
 
-# Share of honest laws whose spread is called off, and of those whose coverage, worst group, place or
-# shape is, so that together they call fewer than one honest law in a hundred dishonest.
+# Share of honest laws whose spread is called off, and of those whose coverage, worst group, place
+# or shape is: together about one honest law in a hundred.
 SURE, SURE_OF_DETAIL = 0.003, 0.001
 # Mean standardised residual from which an honest law's targets are called shifted.
 SHIFTED = 0.3

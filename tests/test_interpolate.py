@@ -340,9 +340,9 @@ def test_wrong_options(edges, values, mesh, tmp_path, fails):
     assert "coupling" in fails(edges, "--values", values, "--coupling", "loose", *out)
 
 
-def test_walker_couplings_of_the_readme_exist():
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    section = readme.split("### Walkers")[1].split("\n#")[0]
+def test_walker_couplings_of_the_documentation_exist():
+    page = (Path(__file__).parents[1] / "docs" / "couplings.md").read_text(encoding="utf-8")
+    section = page.split("## Walkers")[1].split("\n#")[0]
     names = dict(reversed(row) for row in re.findall(r"^\| (\w+) \| `(.*?)` \|", section, re.M))
     assert set(names) >= {*STEPS, "iid", "antithetic", "sigma", "stratified"}
     for name, part in names.items():

@@ -19,7 +19,8 @@ import coupledgp
 from coupledgp.ground.lazy import public_names
 
 ROOT = Path(coupledgp.__file__).parent
-README = (ROOT.parent / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT.parent / "README.md", *(ROOT.parent / "docs").glob("*.md")]
+README = "".join(path.read_text(encoding="utf-8") for path in PAGES)
 HEAVY = [
     "gpytorch",
     "matplotlib",

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
     from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
+    from coupledgp.diagnostics.residuals.checks import ResidualCheck as ResidualCheck
+    from coupledgp.diagnostics.residuals.checks import (
+        register_residual_check as register_residual_check,
+    )
+    from coupledgp.diagnostics.residuals.checks import (
+        unregister_residual_check as unregister_residual_check,
+    )
+    from coupledgp.diagnostics.residuals.findings import Finding as Finding
+    from coupledgp.diagnostics.residuals.findings import Findings as Findings
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
     from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of

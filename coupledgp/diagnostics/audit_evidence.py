@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -10,6 +12,7 @@ from scipy.special import ndtri
 
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
+from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.calibration import EDGE
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
@@ -36,29 +39,34 @@ def evidence_of(
     law: ForeignLaw,
     train: ForeignTable,
     test: ForeignTable,
+    metadata: Mapping[str, Any],
     joint: Law | None,
     inputs: FloatArray | None = None,
     fitted: bool = False,
 ) -> Evidence:
     """What the targets say of a law.
 
-    `joint` is one that knows how errors of points go together, if any does; `inputs` are the rows
-    in the metric of the kernel, and None in unit variances. The scale of a law that is `fitted` to
-    the training rows is known up to an error only; predictions are judged as they are stated.
+    `metadata` are columns that the model does not see. `joint` is a law that knows how errors of
+    points go together, if any does. `inputs` are the rows in the metric of the kernel, and None in
+    unit variances. The scale of a law that is `fitted` to the training rows is known up to an
+    error only. Predictions are judged as they are stated.
     """
     own, y = law.law, test.y[:, None]
     baselines = table_baselines(train.X, train.y, test.X)
-    n_train = len(train.y) if fitted else None
+    given: dict[str, Any] = {
+        "mixture": law.own, "n_train": len(train.y) if fitted else None, "metadata": metadata,
+        "inputs": test.X, "names": test.names,
+    }  # fmt: skip
+    reach = Reach.of(train.X, test.X, y - own.mean, test.names)
     if joint is None:
-        return gather(y, own, baselines, mixture=law.own, n_train=n_train)
+        return replace(gather(y, own, baselines, is_joint=False, **given), reach=reach)
     shared = correlations(joint.cov)
     found = gather(
-        y, own, baselines, mixture=law.own, correlation=shared, n_train=n_train,
-        whiten=law.cov is not None,
+        y, own, baselines, correlation=shared, whiten=law.cov is not None, **given
     )  # fmt: skip
     if inputs is None:
         inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
-    return replace(found, misfit=_misfit(law, y, shared, inputs))
+    return replace(found, misfit=_misfit(law, y, shared, inputs), reach=reach)
 
 
 def _misfit(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import psi
@@ -43,7 +44,11 @@ class Way(NamedTuple):
 
 
 def beside_data(
-    law: ForeignLaw, train: ForeignTable, test: ForeignTable, fitted: bool = False
+    law: ForeignLaw,
+    train: ForeignTable,
+    test: ForeignTable,
+    metadata: Mapping[str, Any],
+    fitted: bool = False,
 ) -> PosteriorReport:
     """Report on a law without a reference; `fitted` laws are those of models."""
     own, y = law.law, test.y[:, None]
@@ -62,7 +67,7 @@ def beside_data(
             "Nothing is known on how errors of neighbours go together, so that chance is that of "
             "independent points.",
         )
-    evidence = evidence_of(law, train, test, joint, fitted=fitted)
+    evidence = evidence_of(law, train, test, metadata, joint, fitted=fitted)
     return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
 
 
@@ -72,6 +77,7 @@ def beside_exact(
     train: ForeignTable,
     test: ForeignTable,
     way: Way,
+    metadata: Mapping[str, Any],
     fitted: bool = False,
 ) -> PosteriorReport:
     """Report on a law beside the exact one; `fitted` laws are those of models."""
@@ -80,7 +86,7 @@ def beside_exact(
     # Where the model says nothing on how errors go together, the exact law does.
     joint = law.joint or other
     inputs = stated.in_its_metric(test.X)
-    evidence = evidence_of(law, train, test, joint, inputs, fitted)
+    evidence = evidence_of(law, train, test, metadata, joint, inputs, fitted)
     remarks = _remarks(law)
     if law.cov is None:
         other = marginals(other)

@@ -17,8 +17,9 @@ from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, 
 from coupledgp.diagnostics.foreign.table import ForeignTable, tables
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
+from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
-from coupledgp.diagnostics.scoring.overlap import Overlap, counted
+from coupledgp.diagnostics.scoring.overlap import Overlap, counted, with_near
 from coupledgp.diagnostics.scoring.subject import process_of, some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
@@ -52,6 +53,7 @@ def audit(
     progress: bool | None = None,
     alternatives: bool | FindAlternatives = False,
     budget: float | str = "60s",
+    metadata: Any = None,
 ) -> AuditReport | LikelihoodReport:
     """Audit a posterior of any origin against the exact process of its kernel, and against data.
 
@@ -98,6 +100,9 @@ def audit(
         True: fit models of this package, and boosted trees, to the training rows and score them at
         the same test rows, within so many seconds (docs/alternatives.md). Or a function of training
         rows, targets, test rows, targets and the negative log densities (p,) of these.
+    metadata
+        Columns (p,) of the test rows that the model does not see, along which residuals are looked
+        at, as in `compare`.
 
     Returns
     -------
@@ -116,7 +121,7 @@ def audit(
         given = {
             "kernel": kernel, "lengthscale": lengthscale, "outputscale": outputscale,
             "noise": noise, "mean": mean, "latent": latent or None,
-            "alternatives": alternatives or None,
+            "alternatives": alternatives or None, "metadata": metadata,
         }  # fmt: skip
         for name in (name for name, value in given.items() if value is not None):
             raise InvalidInputError(f"{name}: expected none for a model under a likelihood")
@@ -137,13 +142,14 @@ def audit(
     limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
     judged = rows[some_rows(rows.size, limit, chosen.seed)]
     law, points = law_at_rows(predict, test, judged), test.take(judged)
+    columns = kept_columns(with_row_order(metadata, len(test.y)), judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
         if stated is None:
-            found = beside_data(law, train, points, is_model(predict))
+            found = beside_data(law, train, points, columns, is_model(predict))
         else:
             way = Way(method, chosen, report)
-            found = beside_exact(law, stated, train, points, way, is_model(predict))
+            found = beside_exact(law, stated, train, points, way, columns, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
@@ -218,7 +224,8 @@ def _noise(stated: StatedKernel | None, noise: float | None) -> float:
 def _rows(train: ForeignTable, test: ForeignTable, leave_out: bool) -> tuple[Overlap, IntArray]:
     """Overlap of the tables, and the numbers of the test rows, without the overlap on request."""
     digests = RowDigests.of(train.X, train.y[:, None])
-    overlap, same = counted(digests, test.X, test.y[:, None])
+    known, y = train.y[:, None], test.y[:, None]
+    overlap, same = with_near(*counted(digests, test.X, y), train.X, known, test.X, y)
     if not (leave_out and overlap.n_rows):
         return overlap, np.arange(len(test.y))
     kept = np.flatnonzero(~same)

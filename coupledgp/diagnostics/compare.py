@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
 from coupledgp.diagnostics.score_errors import solver_errors
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
@@ -24,6 +25,7 @@ from coupledgp.diagnostics.scoring.measures import (
 from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
 from coupledgp.diagnostics.scoring.subject import Subject, checked_groups, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
@@ -53,6 +55,7 @@ def compare(
     progress: bool | None = None,
     leave_out_overlap: bool = False,
     groups: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    metadata: Any = None,
 ) -> PosteriorReport:
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
@@ -92,6 +95,10 @@ def compare(
         Labels (p,) of the test points, such as sensors or categories, or several by name: the
         group whose intervals hold the most wrong share is looked for among them, and among thirds
         of the points by standard deviation and by mean.
+    metadata
+        Columns (p,) of the test rows that the model does not see, such as times, sites or depths:
+        a data frame or a mapping by name. Residuals are looked at along these, the order of the
+        rows, the inputs and the prediction (docs/verdicts.md).
 
     Returns
     -------
@@ -107,21 +114,24 @@ def compare(
         reach its tolerance.
     """
     if reference is None and is_observed(model):
-        if groups is not None:
-            raise InvalidInputError("groups: expected none for a model under a likelihood")
+        for name, given in (("groups", groups), ("metadata", metadata)):
+            if given is not None:
+                raise InvalidInputError(f"{name}: expected none for a model under a likelihood")
         return likelihood_report(
             model, X_test, y_test, sites=sites_of(method), options=options,
             leave_out_overlap=leave_out_overlap, progress=progress,
         )  # fmt: skip
     options = StochasticOptions() if options is None else options
     labels = checked_groups(groups, len(X_test))
+    columns = with_row_order(metadata, len(X_test))
     overlap, rows = overlap_of(model, X_test, y_test, reference)
     if leave_out_overlap:
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
         if overlap.left_out:
-            labels = {name: values[~rows] for name, values in labels.items()}
-    found = compared(model, X_test, y_test, reference, method, options, progress, labels)
-    return found.changed(effects=EffectsOf.of(model)).with_overlap(overlap)
+            labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
+    found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
+    found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
+    return found.with_overlap(overlap)
 
 
 def compared(
@@ -133,13 +143,14 @@ def compared(
     options: StochasticOptions,
     progress: bool | None,
     groups: Mapping[str, NDArray[Any]] | None = None,
+    metadata: Mapping[str, NDArray[Any]] | None = None,
 ) -> PosteriorReport:
     """Compare as `compare` does, without a look for test rows that are training rows."""
     asked = Comparison.of(model, X_test, y_test, reference)
     model, X_test, y_test, reference = asked.model, asked.X, asked.y, asked.reference
     solved = by_solves(model, reference, method)
     _check_points(len(X_test))
-    subject = replace(asked.subject, groups=groups or {})
+    subject = replace(asked.subject, groups=groups or {}, metadata=metadata or {})
     with reporter("compare", progress if solved else False) as report:
         if solved and by_probes(model, len(X_test), options):
             source, name = _source(model, reference), _text(model, reference)

@@ -284,6 +284,19 @@ class GraphTimeGP(NormalizedProcess):
     def _dense(self) -> Any:
         return self.exact()
 
+    def grid_law(
+        self, cells: Cells, with_variance: bool, *, latent: bool = False
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Means and variances (a, b) of observations at cells, units of y; of f if latent."""
+        offset, scale = float(self.units.offset[0]), float(self.units.scale[0])
+        mean = offset + scale * self.posterior.means(cells)[0]
+        if not with_variance:
+            return mean, None
+        variance = self.grid_variances(cells)
+        if not latent:
+            variance = variance + self.parameters.noise * self.scales.at(cells.sites)[:, None]
+        return mean, scale**2 * variance
+
     def grid_variances(self, cells: Cells, report: Progress = silent) -> FloatArray:
         """Variances (a, b) of f at cells, normalised units."""
         if not self.is_dense or not self.posterior.gaps.size:
@@ -386,7 +399,8 @@ class GraphTimeGP(NormalizedProcess):
         rows = SpaceTimeRows.of(data, self.scales, grid)
         units = units_of(self.sites, rows, self.normalize) if renormalize else self.units
         roots = np.sqrt(self.scales.at(rows.sensors))
-        return self.given(
+        # The law given the data is computed when it is asked for.
+        return type(self)(
             self.sites, replace(self.parameters, roots=roots), self.settings, units,
             self.normalize, rows,
         )  # fmt: skip

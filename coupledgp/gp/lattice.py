@@ -11,10 +11,10 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
-from coupledgp.gp.exact import ExactGP, StationaryPrior
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.lattice_inverse import LatticeInverse
+from coupledgp.gp.lattice_parts import averaged_over, dense_prior, units_of, warn_of_rounding
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
     Arrays,
@@ -27,11 +27,11 @@ from coupledgp.gp.protocol import (
     training_data,
 )
 from coupledgp.gp.trend_columns import TrendColumns
-from coupledgp.gp.units import Units, safe_scale
+from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior, log_evidence
+from coupledgp.inference.lattice.evidence import LatticePrior, log_evidence
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, kernel_reach
 from coupledgp.inference.lattice.posterior import (
     DRAW_TOLERANCE,
@@ -42,11 +42,8 @@ from coupledgp.inference.lattice.posterior import (
 )
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
-from coupledgp.kernels.expressions import parse_kernel
-from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.linalg.rounding import warn_if_imprecise
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -172,15 +169,8 @@ class LatticeGP(NormalizedProcess):
         posterior = LatticePosterior.of(system, n_draws, rng, report)
         found = cls(prior, trend, box, units, normalize, offset, sums, posterior, seed, rows)
         found.__dict__["system"] = system
-        found._warn_if_imprecise()
+        warn_of_rounding(prior, system)
         return found
-
-    def _warn_if_imprecise(self) -> None:
-        noise, system = self.lattice_prior.noise, self.system
-        largest = float(np.square(self.lattice_prior.loadings).max()) * system.count
-        error = float(np.finfo(np.float64).eps) * largest / noise
-        error *= float(np.sqrt(np.abs(np.diag(system.sums.products)).max() / noise))
-        warn_if_imprecise(error, f"noise: {noise:.1g} of the variance of y", "raise the noise")
 
     @cached_property
     def system(self) -> LatticeSystem:
@@ -232,6 +222,8 @@ class LatticeGP(NormalizedProcess):
                 f"Standard deviations of f come from {self.posterior.draws.shape[1]} draws, with a "
                 f"relative error of {self.posterior.relative_error:.0%}."
             )
+            if self.sums.n_counted > EXACT_ROWS:
+                found.append("So do the laws of rows that are left out, one by one.")
         if self.lattice_prior.left_out_variance > 0.5 * self.lattice_prior.hyperparameters.noise:
             found.append(
                 f"Waves beyond the lattice hold {self.left_out_share:.1%} of the variance: the "
@@ -378,25 +370,9 @@ class LatticeGP(NormalizedProcess):
         weights = self._loadings * self.posterior.mean
         shrunk = boxed(lattice.coefficients(weights[:n]), lattice, sides, lattice.halves)
         mean = kept[:, None] * lattice.waves.forward(own, shrunk) + trend @ weights[n:]
-        averaged = self._averaged(sides)
+        averaged = averaged_over(self, sides)
         variance = averaged._variance(own, trend, kept)
         return self.units.mean(mean), self.units.spread(variance)
-
-    def _averaged(self, sides: FloatArray) -> LatticeGP:
-        """The process with waves averaged over boxes: the same posterior of smaller amplitudes."""
-        lattice, n = self.lattice, self.n_waves
-        steps = sides * lattice.steps
-        at_pairs = np.prod(np.sinc(lattice.pairs * steps), axis=1)
-        factor = lattice.of_pairs(at_pairs, np.array(1.0))
-        loadings = self.lattice_prior.loadings.copy()
-        loadings[:n] *= factor
-        posterior = self.posterior.loaded(self.system, loadings)
-        own = self.lattice_prior.hyperparameters
-        # The average's own prior variance; waves beyond the lattice average out.
-        held = float(np.square(loadings[:n]).sum())
-        prior = replace(self.lattice_prior, hyperparameters=replace(own, outputscale=held))
-        prior.__dict__["loadings"] = loadings
-        return replace(self, lattice_prior=prior, posterior=posterior)
 
     def latent_prior(self, points: Points) -> FloatArray:
         return self._dense_prior().covariance(points, points)
@@ -431,19 +407,7 @@ class LatticeGP(NormalizedProcess):
 
     def _dense_prior(self) -> DensePrior:
         """The prior by covariances: the kernel itself, and the trend's."""
-        own, trend = self.lattice_prior.hyperparameters, self.trend
-        if not len(trend.columns):
-            return StationaryPrior(self.lattice_prior.spectrum, own)
-        names = [f"x{j}" for j in range(len(trend.center))]
-        on = ", ".join(f'"{names[j]}"' for j in trend.places)
-        linear = ", ".join(f'"{names[j]}"' for j in trend.columns)
-        kernel = parse_kernel(f"{self.lattice_prior.spectrum}[{on}] + linear[{linear}]")
-        columns = RowColumns.plain(names)
-        lengthscale = own.lengthscale / trend.scale[trend.places]
-        vector = np.log(
-            np.concatenate([[own.noise, own.outputscale], lengthscale, [TREND_VARIANCE]])
-        )
-        return KernelPrior(kernel, vector, columns, trend.center, trend.scale)
+        return dense_prior(self.lattice_prior, self.trend)
 
     def exact(self) -> ExactGP:
         found: ExactGP = self._dense_prior().given(self.data, self.units, self.normalize)
@@ -483,18 +447,10 @@ class LatticeGP(NormalizedProcess):
                 )
             return self.conditioned(both, renormalize=self.normalize)
         sums = self.sums.merge(self.trend.sums(self.lattice, data, self.offset))
-        units = self._units_of(sums) if self.normalize else self.units
+        units = units_of(sums, self.offset) if self.normalize else self.units
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
         return LatticeGP.of(
             own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws, both
-        )
-
-    def _units_of(self, sums: LatticeSums) -> Units:
-        """Units of all targets, from the sums."""
-        mean, std = sums.moments(self.units.n_outputs)
-        return Units(
-            self.offset + mean,
-            safe_scale(std, self.offset + mean - std, self.offset + mean + std, sums.n_counted),
         )
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LatticeGP:

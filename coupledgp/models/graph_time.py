@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,12 +13,16 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors, units_of
-from coupledgp.gp.transformed import TransformedGP, untransformed
+from coupledgp.gp.time_axis_state import axis_from, axis_state
+from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
+from coupledgp.gp.usual_days import UsualDayGP
+from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.groups import warn_of_small
+from coupledgp.inference.space_time.dynamics import SensorDynamics
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
@@ -27,8 +31,6 @@ from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLik
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
-    axis_from,
-    axis_state,
     no_outliers,
     observations,
     read_panel,
@@ -42,6 +44,14 @@ from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_parameters, restored_results
 from coupledgp.models.targets import TransformLike
 from coupledgp.random import draw_seed
+from coupledgp.search.space_time.days import (
+    DayOptions,
+    days_of,
+    filled_values,
+    found_dynamics,
+    found_usual_day,
+    refined,
+)
 from coupledgp.search.space_time.fitter import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -54,16 +64,16 @@ from coupledgp.search.space_time.transforms import (
     looks_like_counts,
 )
 from coupledgp.selection.protocol import is_auto
-from coupledgp.series import Panel, TimeAxis
+from coupledgp.series import Panel
 
 OUTLIER_CHOICES = ("reject", "student-t")
 SENSOR_NOISE = ("shared", "own")
+# Parameters that are True, False or "auto".
+TRUTHS = {"usual_day", "dynamics", "spread"}
 RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
 SENSOR_COVARIANCES = ("kernel", "learned")
 # Transform of values that are counts, and none of others.
 IF_COUNTS = "if-counts"
-# Number of cycles of a period that the data should hold.
-LEAST_CYCLES = 14
 
 
 @estimator
@@ -72,7 +82,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     `y(i, t) = m + f(i, t) + e`, `f = sum_c f_c`, `cov f_c = v_c B_c (x) k_c`: values that move
     along the graph (B a graph kernel, k a Matern kernel of time), the usual value of each node (B
-    the graph kernel, k constant), cycles of given periods, and a part of each sensor alone (B = I).
+    the graph kernel, k constant), and a part of each sensor alone (B = I), about a usual day.
     Complete data are independent Kalman smoothers in the eigenvectors of the sensors' covariance;
     gaps are unknowns that conjugate gradients solve for. Hyperparameters have the greatest
     evidence, found from draws of the gaps by the debiased Whittle likelihood (Sykulski et al.
@@ -89,12 +99,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     time_kernel
         Kernel of the part that moves: `"matern-1/2"`, `"matern-3/2"`, a `TimeKernel`, or `"auto"`,
         the Matern kernel of the two with greater evidence.
-    periods
-        Periods of cycles, such as `("1D", "7D")`, or numbers in the unit of the times. A warning is
-        given where the data hold fewer than 14 cycles of one: few days do not tell a working day
-        from a Sunday.
-    n_harmonics
-        Harmonics of each cycle.
+    periods, n_harmonics
+        Without effect, and to be removed: see `usual_day`. A `FutureWarning` says so.
     node_effects
         Whether sensors have terms of their own.
     noise
@@ -121,6 +127,21 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         others are left out, and hyperparameters found anew, in up to four rounds. `"student-t"`:
         noise of Student's law of 4 degrees of freedom, by weights, with the hyperparameters of the
         Gaussian law. None: outliers are only counted (`outliers_`).
+    usual_day
+        `True`: values are about a usual day of each sensor, with the kinds of days working day,
+        weekend and holiday, and days of the week; from two whole days of timestamps on. Past days
+        have the mean of the other days. `"auto"`: where the squared error of days left out falls by
+        1 %.
+    dynamics
+        `True`: gaps of sensors and their later steps have the law of a vector autoregression about
+        the usual day, with own, neighbours' and all sensors' lags; for 4 to 600 sensors on a
+        regular axis of 200 steps or more, and no fewer than sensors. `"auto"`: where the log
+        density of values one step ahead, left out, is greater than that of the separable law.
+    spread
+        Whether variances of the dynamics move with level and volatility, and other sensors have a
+        share in gaps, both fitted to errors left out; `"auto"` is `True`.
+    holidays
+        Dates of holidays, a kind of day of their own, such as `["2024-12-25"]`.
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window
@@ -146,6 +167,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
+    usual_day_share_
+        Share of the variance within days by part (all days, kind of day, weekday, day itself); None
+        without a usual day.
     n_rounds_, n_evaluations_, converged_, n_iterations_
         Rounds and evaluations of the search, whether its last round gained less than one nat, and
         steps of conjugate gradients of the mean.
@@ -165,6 +189,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     sensor_noise: str = "shared"
     sensor_covariance: str = "learned"
     outliers: str | None = None
+    usual_day: Any = "auto"
+    dynamics: Any = "auto"
+    spread: Any = "auto"
+    holidays: Any = None
     normalize_y: bool = True
     n_variance_samples: int = 64
     window: int | None = None
@@ -207,10 +235,13 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Warns
         -----
         UserWarning
-            Nodes without any value are left out, times were moved to a grid, the data hold few
-            cycles of a period, or components with few sensors tell nothing of hyperparameters.
+            Nodes without any value are left out, times were moved to a grid, or components with few
+            sensors tell nothing of hyperparameters.
+        FutureWarning
+            `periods` or `n_harmonics` are given, which have no effect any more.
         ConvergenceWarning
-            The last round of the search still found better hyperparameters.
+            The last round of the search still found better hyperparameters, or the dynamics are
+            such that disturbances do not die out.
         """
         return self._assigned(
             lambda: self._fit(read_panel(data, further, times, values, resolution))
@@ -221,18 +252,30 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         settings = self._settings()
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
-        model = self._model(panel.axis, settings.seed)
+        model, options = self._model(settings.seed), self._day_options(settings.seed)
         warn_of_small(informative_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
         with reporter("fit", self.progress) as report:
             transform = self._transform(sites, rows, model, report)
-            inner = rows if transform is None else transformed_rows(rows, transform)
+            plain = rows if transform is None else transformed_rows(rows, transform)
+            day = found_usual_day(plain, panel.axis, options)
+            inner = plain if day.usual is None else replace(plain, values=plain.values - day.past)
             units = units_of(sites, inner, self.normalize_y)
             found = fit_space_time(sites, inner, units, self.normalize_y, model, settings, report)
-        self._warn_of(found, panel.axis, model)
-        process: GaussianProcess = found.process
+            grid, later = refined(found.process, day, options)
+            start = filled_values(found.process) + day.past - later.past
+            moving = found_dynamics(found.process, start, later.past, options, report)
+        process: GaussianProcess = grid
+        if later.usual is not None or moving.dynamics is not None:
+            process = UsualDayGP.of(
+                grid, observations(grid, plain), later.usual, later.past, moving.dynamics,
+                moving.errors,
+            )  # fmt: skip
+        self._warn_of(found, moving.dynamics)
         if transform is not None:
-            process = TransformedGP.of(process, (transform,), observations(found.process, rows))
-        return FittedModel(process, 1, results_of(found, panel, labels))
+            process = TransformedGP.of(process, (transform,), observations(grid, rows))
+        results = results_of(found, panel, labels)
+        results["reasons"] = f"{day.reason}; {moving.reason}"
+        return FittedModel(process, 1, results)
 
     def _transform(
         self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
@@ -272,32 +315,36 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             seed=draw_seed(self.random_state),
         )
 
-    def _model(self, axis: TimeAxis, seed: int) -> SpaceTimeModel:
+    def _day_options(self, seed: int) -> DayOptions:
+        chosen = {name: getattr(self, name) for name in ("usual_day", "dynamics", "spread")}
+        for name, value in chosen.items():
+            if not (isinstance(value, (bool, np.bool_)) or is_auto(value)):
+                raise InvalidInputError(f"{name}: expected True, False or 'auto', got {value!r}")
+        return DayOptions(**chosen, holidays=days_of(self.holidays), seed=seed)
+
+    def _model(self, seed: int) -> SpaceTimeModel:
         kernels: tuple[TimeKernel, ...] = (Matern12(), Matern32())
         if not (isinstance(self.time_kernel, str) and self.time_kernel == "auto"):
             kernels = (parse_time_kernel(self.time_kernel),)
-        given = self.periods
-        if given is None:
-            given = ()
-        elif isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
-            given = (given,)
-        periods = tuple(axis.duration(period, "periods") for period in given)
-        harmonics = check_positive_int(self.n_harmonics, "n_harmonics")
+        if self.periods is not None or self.n_harmonics != 2:
+            warnings.warn(
+                "periods, n_harmonics: they have no effect any more and will be removed; daily "
+                "cycles are the usual day of `usual_day`",
+                FutureWarning,
+                stacklevel=levels_to_caller(),
+            )
         return SpaceTimeModel(
-            kernels, periods, harmonics, bool(self.node_effects), self.noise,
-            self.sensor_noise == "own", self.outliers, seed, self.sensor_covariance == "learned",
+            kernels, bool(self.node_effects), self.noise, self.sensor_noise == "own",
+            self.outliers, seed, self.sensor_covariance == "learned",
         )  # fmt: skip
 
-    def _warn_of(self, found: FittedSpaceTime, axis: TimeAxis, model: SpaceTimeModel) -> None:
-        span = float(np.ptp(axis.values))
-        for period in model.periods:
-            if span < LEAST_CYCLES * period:
-                warnings.warn(
-                    f"periods: the data hold {span / period:.3g} cycles of {period:g} "
-                    f"{axis.unit}, fewer than {LEAST_CYCLES}; a cycle learned from few of them may "
-                    "harm forecasts",
-                    stacklevel=levels_to_caller(),
-                )
+    def _warn_of(self, found: FittedSpaceTime, dynamics: SensorDynamics | None) -> None:
+        if dynamics is not None and not dynamics.is_stable:
+            warnings.warn(
+                "dynamics: disturbances grow from step to step; forecasts far ahead mean nothing",
+                ConvergenceWarning,
+                stacklevel=levels_to_caller(),
+            )
         if not found.fit.converged:
             warnings.warn(
                 f"round {found.fit.n_rounds} of the search still found better hyperparameters; its "
@@ -340,9 +387,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def _plain(self, name: str, value: Any) -> Any:
         if name in ("kernel", "time_kernel"):
             return value if isinstance(value, str) else type(value).__name__
-        if name == "periods" and value is not None:
+        if name in ("periods", "holidays") and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
+        if name in TRUTHS:
+            return "auto" if is_auto(value) else str(bool(value))
         return super()._plain(name, value)
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
@@ -353,9 +402,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file; predictions are arrays."""
-        parameters = restored_parameters(cls, header)
+        parameters = {**restored_parameters(cls, header)}
+        for name in TRUTHS & set(parameters):
+            parameters[name] = {"True": True, "False": False}.get(parameters[name], "auto")
         whole = restored_grid(header, arrays)
-        process = untransformed(whole)
+        process = innermost(whole)
         assert isinstance(process, GraphTimeGP)
         sites = under_kernel(process.sites)
         domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]

@@ -13,16 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.back_transformed import mapped_back
+from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.ground.memory import check_memory, named_exhaustion
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
+from coupledgp.inference.space_time.day_moments import KINDS
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
+from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
-from coupledgp.models.graph_time_parts import term_names
-from coupledgp.models.graph_time_record import Grid, SpaceTimeRecord
+from coupledgp.models.graph_time_parts import DAY, term_names
+from coupledgp.models.graph_time_record import DayProfile, Grid, SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.
@@ -117,16 +120,10 @@ class SpaceTimeLaws(SpaceTimeRecord):
         self, sites: IntArray, stamps: FloatArray, with_std: bool, latent: bool
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean and standard deviation (a, b) of the values, transformed if they are modelled so."""
-        process, grid = self.grid_process_, Grid([], sites, stamps)
-        cells, places = grid.cells, grid.places
-        offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
-        mean = offset + scale * process.posterior.means(cells)[0][:, places]
-        if not with_std:
-            return mean, None
-        variance = process.grid_variances(cells)[:, places]
-        if not latent:
-            variance = variance + process.parameters.noise * process.scales.at(cells.sites)[:, None]
-        return mean, scale * np.sqrt(variance)
+        grid = Grid([], sites, stamps)
+        mean, variance = self.days_process_.grid_law(grid.cells, with_std, latent=latent)
+        mean = mean[:, grid.places]
+        return mean, None if variance is None else np.sqrt(variance[:, grid.places])
 
     def quantiles_on_grid(
         self, sites: IntArray, stamps: FloatArray, probabilities: ArrayLike, *, latent: bool = False
@@ -195,7 +192,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
             )
         p = self.grid_process_.rows.sensors.size if n_nodes is None else n_nodes
         limit = Budget.of(budget)
-        process = self.grid_process_
+        process = self.days_process_
         needed = process.law_forecast(p, count, with_std)
         if limit.seconds is None:
             least = process.law_forecast(p, 1, with_std).seconds
@@ -227,17 +224,30 @@ class SpaceTimeLaws(SpaceTimeRecord):
         """
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
-        process, grid = self.grid_process_, self.grid(nodes, times)
+        process, grid = self.days_process_, self.grid(nodes, times)
         rng = np.random.default_rng(draw_seed(random_state))
         with named_exhaustion("sample"):
-            drawn = process.posterior.draws(grid.cells, n_samples, rng)[:, :, grid.places]
-        if not latent:
-            noise = process.parameters.noise * process.scales.at(grid.sites)
-            drawn = drawn + np.sqrt(noise)[:, None] * rng.standard_normal(drawn.shape)
-        drawn = process.units.offset[0] + process.units.scale[0] * np.moveaxis(drawn, 0, 2)
+            if isinstance(process, UsualDayGP):
+                drawn = self._drawn(process, grid, n_samples, rng, latent)
+            else:
+                found = process.posterior.draws(grid.cells, n_samples, rng)[:, :, grid.places]
+                if not latent:
+                    noise = process.parameters.noise * process.scales.at(grid.sites)
+                    found = found + np.sqrt(noise)[:, None] * rng.standard_normal(found.shape)
+                drawn = process.units.offset[0] + process.units.scale[0] * np.moveaxis(found, 0, 2)
         if self.transform_ is not None:
             drawn = mapped_back(self.transform_, drawn)
         return self.panel_.restored(grid.labels, grid.times, sample=drawn)
+
+    @staticmethod
+    def _drawn(
+        process: UsualDayGP, grid: Grid, n_samples: int, rng: np.random.Generator, latent: bool
+    ) -> FloatArray:
+        """Draws (a, b, n_samples) at a grid, its times in any order."""
+        sites, times = grid.cells.sites, grid.cells.times
+        points = np.column_stack([np.repeat(sites, times.size), np.tile(times, sites.size)])
+        drawn = process.sample(points.astype(np.float64), n_samples, rng, latent=latent)[:, 0]
+        return drawn.reshape(sites.size, times.size, n_samples)[:, grid.places]
 
     def log_density(  # type: ignore[override]
         self, nodes: Any, times: Any, values: ArrayLike
@@ -255,6 +265,10 @@ class SpaceTimeLaws(SpaceTimeRecord):
         process, grid = self.grid_process_, self.grid(nodes, times)
         labels = self._labels.labels(grid.sites)
         found: dict[str, Any] = {"mean": float(process.units.offset[0])}
+        days = self.days_process_
+        if isinstance(days, UsualDayGP) and days.usual is not None:
+            part = days.usual_at(grid.sites, grid.times)[0]
+            found[DAY] = self.panel_.restored(labels, grid.times, **{"mean": part})
         for number, name in enumerate(term_names(process.parameters.terms)):
             where = process.parameters.terms[number].where
             graph, node = ((number,), ()) if where == "graph" else ((), (number,))
@@ -264,11 +278,54 @@ class SpaceTimeLaws(SpaceTimeRecord):
             found[name] = self.panel_.restored(labels, grid.times, **{"mean": values})
         return found
 
+    def day_profile(self, nodes: Any = None, kind: str = "working day") -> DayProfile:
+        """The usual day of sensors that a further day of a kind would have.
+
+        Parameters
+        ----------
+        nodes
+            Labels (a,) of sensors; None: all.
+        kind
+            `"working day"`, `"weekend"` or `"holiday"`.
+
+        Returns
+        -------
+        DayProfile
+            Means in units of y, transformed if values are, and their standard deviations.
+
+        Raises
+        ------
+        InvalidInputError
+            The model has no usual day, a node is no sensor, or the kind is unknown.
+        """
+        check_is_fitted(self)
+        check_choice(kind, KINDS, "kind")
+        process = self.days_process_
+        if not isinstance(process, UsualDayGP) or process.usual is None or process.field is None:
+            raise InvalidInputError(
+                f"model: expected one with a usual day, got none ({self.method_reason_})"
+            )
+        usual, sensors = process.usual, process.field.sensors
+        labels = self.nodes_ if nodes is None else list(nodes)
+        sites = self._labels.numbers(labels)
+        rows = np.minimum(np.searchsorted(sensors, sites), sensors.size - 1)
+        lacking = np.flatnonzero(sensors[rows] != sites)
+        if lacking.size:
+            raise InvalidInputError(
+                f"nodes: expected sensors of the fit, got {labels[int(lacking[0])]!r}"
+            )
+        mean, variance = usual.profile(kind)
+        seconds = SECONDS_OF_DAY * np.arange(usual.n_steps) / usual.n_steps
+        return DayProfile(
+            labels, seconds, mean[rows], np.sqrt(variance[rows]), usual.days_by_kind[kind]
+        )
+
     def leave_one_sensor_out(self) -> SensorTable:
         """Laws of the values of each sensor given all other sensors, with scores.
 
         Hyperparameters are those of all sensors. Where the covariance of the sensors was learned,
         laws are those under the kernel: nothing would be learned of a sensor that was not there.
+        Its usual day is the regression on that of the others, and dynamics have no part.
         Means are solved for to a relative residual of 1e-4; variances are those far from the ends
         of the series.
         """
@@ -277,8 +334,13 @@ class SpaceTimeLaws(SpaceTimeRecord):
         with named_exhaustion("leave_one_sensor_out"), self._reporter("sensors") as report:
             found = sensors_left_out(process.under_kernel().posterior, report)
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
-        mean, std = offset + scale * found.mean, scale * np.sqrt(found.variance)
-        return SensorTable.of(self.nodes_, process.rows.values, mean, std, self.transform_)
+        mean, variance = offset + scale * found.mean, scale**2 * found.variance
+        values, days = process.rows.values, self.days_process_
+        if isinstance(days, UsualDayGP) and days.field is not None:
+            usual, of_usual = days.others_usual()
+            values = values + days.usual_at(process.rows.sensors, process.rows.times)[0]
+            mean, variance = mean + usual, variance + of_usual
+        return SensorTable.of(self.nodes_, values, mean, np.sqrt(variance), self.transform_)
 
     def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:  # type: ignore[override]
         """Prior covariance (m, m) of f at nodes (m,) and times (m,), units of y squared."""

@@ -7,27 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.ground.validation import check_sizes
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.random import FloatArray
 from coupledgp.search.space_time.fitter import (
     FittedSpaceTime,
     Outliers,
 )
-from coupledgp.series import Panel, TimeAxis, as_panel
-from coupledgp.series.axis import LARGEST_SECONDS
-from coupledgp.series.zones import zone_of_name
+from coupledgp.series import Panel, as_panel
 
 # Names of terms in `components`.
-MOVING, USUAL, OWN, BIAS = "moving", "usual", "own moving", "own usual"
+MOVING, USUAL, OWN, BIAS, DAY = "moving", "usual", "own moving", "own usual", "usual day"
 
 
 def read_panel(
@@ -73,6 +70,8 @@ def restored_grid(header: Header, arrays: Arrays) -> GaussianProcess:
     """The process of a file: on the grid, or of transformed values."""
     if "target_transforms" in header:
         return TransformedGP.from_state(header, arrays)
+    if "days" in header:
+        return UsualDayGP.from_state(header, arrays)
     return GraphTimeGP.from_state(header, arrays)
 
 
@@ -130,31 +129,3 @@ def term_names(terms: tuple[Term, ...]) -> list[str]:
             name = OWN if own else MOVING
         found.append(name)
     return found
-
-
-def axis_state(axis: TimeAxis) -> dict[str, Any]:
-    """Origin, zone and tick of a time axis as a file holds them, beside the numbers."""
-    origin = None if axis.origin is None else str(axis.origin.astype("datetime64[ns]"))
-    return {"origin": origin, "zone": axis.zone, "tick": axis.tick, "whole": axis.whole}
-
-
-def axis_from(state: Any, times: FloatArray) -> TimeAxis:
-    """The axis of `axis_state`, whose first and last time are of the years 1678 to 2261."""
-    entries = Entries(require_type(state, dict, "axis"), {})
-    zone, origin = entries.value("zone"), entries.value("origin")
-    if zone is not None:
-        zone_of_name(entries.text("zone"))
-    axis = TimeAxis(
-        times, None if origin is None else _instant(entries.text("origin")), zone,
-        entries.integer("tick", low=1, high=1000), "numpy", entries.flag("whole"),
-    )  # fmt: skip
-    axis.labels(times[[0, -1]])
-    return axis
-
-
-def _instant(text: str) -> np.datetime64:
-    """The time of a text by ISO 8601, in nanoseconds, into which other years do not fit."""
-    second = np.datetime64(text, "s")
-    if not abs(second.astype(np.int64)) < LARGEST_SECONDS - 1:
-        raise ModelFileError(f"axis.origin: expected a time of 1678 to 2261, got {second}")
-    return np.datetime64(text, "ns")

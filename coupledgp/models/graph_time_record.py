@@ -16,6 +16,8 @@ from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.gp.usual_days import UsualDayGP
+from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.filters import Term
@@ -47,6 +49,30 @@ class Gaps(NamedTuple):
     share: float
     longest_run: int
     n_dark: int
+
+
+class DayProfile(NamedTuple):
+    """The usual day of sensors on a further day of a kind.
+
+    Attributes
+    ----------
+    node : list
+        Labels of the a sensors.
+    seconds : FloatArray (P,)
+        Seconds since midnight of the steps of a day, on local clocks.
+    mean : FloatArray (a, P)
+        Means.
+    std : FloatArray (a,)
+        Standard deviation of the mean, without the day itself, over the steps.
+    n_days : int
+        Whole days of the kind in the data.
+    """
+
+    node: list[Any]
+    seconds: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    n_days: int
 
 
 class OutlyingCells(NamedTuple):
@@ -158,10 +184,24 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def grid_process_(self) -> GraphTimeGP:
-        """The process on the grid: `process_`, or its inner one where values are transformed."""
-        process = untransformed(self.process_)
+        """The process on the grid, of values about the usual day: that inside of `process_`."""
+        process = innermost(self.process_)
         assert isinstance(process, GraphTimeGP)
         return process
+
+    @property
+    def days_process_(self) -> GraphTimeGP | UsualDayGP:
+        """The process of values on the grid, transformed if they are modelled so, with its day."""
+        process = untransformed(self.process_)
+        assert isinstance(process, (GraphTimeGP, UsualDayGP))
+        return process
+
+    @property
+    def usual_day_share_(self) -> dict[str, float] | None:
+        """Share of the variance within days by part; None without a usual day."""
+        process = self.days_process_
+        usual = process.usual if isinstance(process, UsualDayGP) else None
+        return None if usual is None else usual.shares
 
     @property
     def transform_(self) -> TargetTransform | None:
@@ -226,6 +266,9 @@ class SpaceTimeRecord(ProcessRegressor):
     @property
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero where it is exact."""
+        process = self.days_process_
+        if isinstance(process, UsualDayGP) and process.dynamics is not None:
+            return 0.0
         return self.grid_process_.evidence_with_error[1]
 
     @property
@@ -249,7 +292,8 @@ class SpaceTimeRecord(ProcessRegressor):
     @property
     def method_reason_(self) -> str:
         """The reason for the method in use, with its cost."""
-        return self.grid_process_.reason
+        reasons = self.fitted_.results.get("reasons")
+        return f"{self.grid_process_.reason}; {reasons}" if reasons else self.grid_process_.reason
 
     def grid(self, nodes: Any = None, times: Any = None) -> Grid:
         """Sites and times of labels; all nodes of the graph, and the times of the fit, for None."""

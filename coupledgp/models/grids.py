@@ -10,10 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.columns.codes import DEGREES
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.ground.validation import check_vector
 from coupledgp.random import FloatArray, IntArray
+
+# What variables of a dataset are, in words.
+LONG_NAMES = {"mean": "posterior mean", "std": "posterior standard deviation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +30,13 @@ class PlaceGrid:
         Values of each place, in the order of the answer's axes.
     others : dict of str to Any
         One value for each other column.
+    degrees : dict of str to str
+        Which coordinates are `"latitude"` and `"longitude"`.
     """
 
     coordinates: dict[str, FloatArray]
     others: dict[str, Any]
+    degrees: dict[str, str]
 
     @classmethod
     def of(
@@ -60,7 +67,10 @@ class PlaceGrid:
         found = {}
         for name, values in coordinates.items():
             found[name] = check_vector(values, f"coordinates[{name!r}]")
-        return cls(found, own)
+        encoding = columns.encoding
+        pair = () if encoding is None or encoding.places is None else encoding.places
+        named = {columns.name(j): word for j, word in zip(pair, DEGREES, strict=False)}
+        return cls(found, own, {name: named[name] for name in found if name in named})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,4 +103,11 @@ class PlaceGrid:
             name: ([*axes, "output"] if values.ndim > len(axes) else axes, values)
             for name, values in shaped.items()
         }
-        return Dataset(variables, coords=self.coordinates)
+        found = Dataset(variables, coords=self.coordinates, attrs={"Conventions": "CF-1.8"})
+        for name, text in LONG_NAMES.items():
+            if name in found:
+                found[name].attrs["long_name"] = text
+        for name, word in self.degrees.items():
+            unit = "degrees_north" if word == DEGREES[0] else "degrees_east"
+            found[name].attrs |= {"standard_name": word, "units": unit}
+        return found

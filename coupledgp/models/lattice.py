@@ -401,8 +401,9 @@ class LatticeGPRegressor(FitInBatches):
         Returns
         -------
         xarray.Dataset
-            Variables `mean` and `std`, with the coordinates in the order given. Where xarray is not
-            installed a dict of arrays.
+            Variables `mean` and `std`, with the coordinates in the order given, and names and units
+            of latitude and longitude by the CF conventions. Where xarray is not installed a dict of
+            arrays.
 
         Raises
         ------

@@ -25,6 +25,7 @@ from coupledgp.diagnostics.compare import (
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
+from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.laws import Law, check_targets
 from coupledgp.diagnostics.scoring.measures import kl_per_point
@@ -204,6 +205,7 @@ def posterior_report(
     alternatives: bool | FindAlternatives = False,
     budget: float | str = "60s",
     exposure: ArrayLike | None = None,
+    metadata: Any = None,
 ) -> StudyReport | LikelihoodReport:
     """Report on one page how far a fitted model's posterior is from the exact one.
 
@@ -240,6 +242,9 @@ def posterior_report(
         targets, such as `coupledgp.alternatives`.
     exposure
         Exposures (p,) of test counts, for a likelihood of counts.
+    metadata
+        Columns (p,) of the test rows that the model does not see, along which residuals are looked
+        at, as in `compare`.
 
     Returns
     -------
@@ -255,7 +260,8 @@ def posterior_report(
     check_is_fitted(model)
     if is_observed(model):
         refused = {"couplings": len(couplings) > 0, "geometry": geometry is not None,
-                   "alternatives": bool(alternatives)}  # fmt: skip
+                   "alternatives": bool(alternatives),
+                   "metadata": metadata is not None}  # fmt: skip
         for name in (name for name, given in refused.items() if given):
             raise InvalidInputError(
                 f"{name}: expected none for a model whose observations follow a likelihood"
@@ -281,9 +287,11 @@ def posterior_report(
                     seed_from_random_state(random_state))  # fmt: skip
     options = StochasticOptions() if options is None else options
     overlap, rows = overlap_of(model, X_test, y_test)
+    columns = with_row_order(metadata, len(X_test))
     if leave_out_overlap:
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
-    base, study = _compared(model, X_test, y_test, asked, method, options, progress)
+        columns = kept_columns(columns, ~rows) if overlap.left_out else columns
+    base, study = _compared(model, X_test, y_test, asked, method, options, progress, columns)
     base = base.with_overlap(overlap)
     base = base.with_alternatives(asked_alternatives(alternatives, model, X_test, y_test))
     return StudyReport(
@@ -312,6 +320,7 @@ def _compared(
     method: str,
     options: StochasticOptions,
     progress: bool | None,
+    metadata: dict[str, Any],
 ) -> tuple[PosteriorReport, CouplingStudy | None]:
     """Compare the model and, for a study, other couplings and sizes with one exact law."""
     asked = Comparison.of(model, X_test, y_test, None)
@@ -320,12 +329,14 @@ def _compared(
     probed = solved and by_probes(model, len(X_test), options)
     base = None
     if study_of is None or probed:
-        base = compared(model, X_test, y_test, None, method, options, progress)
+        base = compared(
+            model, X_test, y_test, None, method, options, progress, None, metadata
+        )  # fmt: skip
         if study_of is None:
             return asked.report(base), None
     points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
     with reporter("report", progress) as report:
-        subject = replace(asked, X=points).subject
+        subject = replace(replace(asked, X=points).subject, metadata=metadata if not probed else {})
         exact = reference_law(subject, points, None, solved, options, report)
         if base is None:
             base = report_beside(subject, targets, exact, options, report)

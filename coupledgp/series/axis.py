@@ -205,6 +205,18 @@ class TimeAxis:
         ticks = self.instants(numbers)
         return seconds_of_day(ticks if self.zone is None else local_nanoseconds(ticks, self.zone))
 
+    def days(self, numbers: Any) -> IntArray:
+        """Days since 1970 (m,) on local clocks, at numbers (m,) of the axis.
+
+        Raises
+        ------
+        InvalidInputError
+            Times are numbers, or beyond the years 1678 to 2261.
+        """
+        ticks = self.instants(numbers)
+        local = ticks if self.zone is None else local_nanoseconds(ticks, self.zone)
+        return np.asarray(local // (86400 * SECOND))
+
     @property
     def kind(self) -> str:
         """The kind of the times in words."""

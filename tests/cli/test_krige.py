@@ -50,6 +50,21 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     assert len(pd.read_csv(table)) == 35
 
 
+def test_maps_of_degrees_have_names_and_units_of_cf(wells, tmp_path):
+    table = pd.read_csv(wells).rename(columns={"east": "lon", "north": "lat"})
+    table.to_parquet(tmp_path / "degrees.parquet")
+    out = tmp_path / "map.nc"
+    options = ["-t", "depth", "--places", "lon,lat", "--kernel", "gaussian", "--grid", "4x3"]
+    assert run(["krige", str(tmp_path / "degrees.parquet"), *options, "-o", str(out)]) == 0
+    with xr.open_dataset(out, engine="scipy") as found:
+        assert found.attrs["Conventions"] == "CF-1.8"
+        assert found.lon.attrs == {"standard_name": "longitude", "units": "degrees_east"}
+        assert found.lat.attrs == {"standard_name": "latitude", "units": "degrees_north"}
+        assert found["std"].attrs["long_name"] == "posterior standard deviation"
+        np.testing.assert_allclose(found.lon[[0, -1]], [table.lon.min(), table.lon.max()])
+        assert float(found["std"].min()) > 0
+
+
 def test_degrees_are_kilometres_unless_they_are_numbers(wells, tmp_path, capsys):
     table = pd.read_csv(wells).rename(columns={"east": "lon", "north": "y"})
     table.to_csv(tmp_path / "degrees.csv", index=False)

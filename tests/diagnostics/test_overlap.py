@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of
+from coupledgp.diagnostics.scoring.overlap import Overlap, near_rows, overlap_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
 
@@ -42,7 +42,8 @@ def test_rows_of_a_table() -> None:
     assert counts(model, X_TEST, Y_TEST) == (5, 2)
     assert counts(model, X_TEST) == (7, 0)
     assert counts(model, -X_TEST[:1], Y_TEST[:1]) == (1, 0)  # minus zero is zero
-    assert counts(model, np.nextafter(X_TEST, 9), Y_TEST) == (0, 0)
+    # But for rounding they are training rows.
+    assert counts(model, np.nextafter(X_TEST, 9), Y_TEST) == (5, 0)
     assert counts(model.process_, X_TEST, Y_TEST) == (5, 2)
     _, rows = overlap_of(model, X_TEST, Y_TEST)
     np.testing.assert_array_equal(rows, np.arange(16) < 5)
@@ -132,7 +133,9 @@ def test_the_verdict_begins_with_it(tmp_path: Any) -> None:
     assert report.verdict().startswith(f"{warning} {given.sentence}")
     assert report.remarks[-1].startswith("2 of 16 test rows have the inputs of a training row")
     found = json.loads(report.to_json())
-    assert found["overlap"] == {"n_test": 16, "n_rows": 5, "n_inputs": 2, "left_out": False}
+    assert found["overlap"] == {
+        "n_test": 16, "n_rows": 5, "n_inputs": 2, "left_out": False, "n_near": 0
+    }  # fmt: skip
     assert found["verdict"].startswith(warning)
     body = report.to_html().split("<body>")[1]
     assert body.index(warning) < body.index(report.verdicts[1].sentence)
@@ -220,3 +223,41 @@ def test_models_of_other_packages() -> None:
     report = compare(one, NEW, None, other)
     assert report.overlap == Overlap(9, None, None)
     assert "cannot be known" in report.remarks[-1]
+
+
+class TestNearRows:
+    """Rows that are training rows but for rounding."""
+
+    def test_rows_and_targets_must_both_be_near(self):
+        rng = np.random.default_rng(0)
+        known, targets = rng.normal(size=(300, 3)), rng.normal(size=(300, 1))
+        points = known[:60] + 1e-7 * rng.normal(size=(60, 3))
+        y = targets[:60] + 1e-7
+        y[20:40] += 0.5  # other observations at the same places
+        points[40:] += 0.05
+        assert near_rows(known, targets, points, y).tolist() == [True] * 20 + [False] * 40
+
+    @pytest.mark.parametrize("known", [np.ones((9, 2)), np.repeat(np.eye(2), 5, axis=0)])
+    def test_rows_that_tell_no_distance_are_not_near(self, known):
+        targets = np.arange(float(len(known)))[:, None]
+        assert not near_rows(known, targets, known[:3] + 1e-9, targets[:3]).any()
+
+    def test_reports_say_so_and_leave_them_out(self):
+        rng = np.random.default_rng(1)
+        X = rng.uniform(-2, 2, (200, 2))
+        y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+        model = cgp.ExactGPRegressor(optimizer=None, noise=0.1).fit(X[:100], y[:100])
+        X_test = np.vstack([X[:50] + 1e-6 * rng.normal(size=(50, 2)), X[100:]])
+        y_test = np.r_[y[:50], y[100:]]
+        for report in (
+            cgp.diagnostics.compare(model, X_test, y_test),
+            cgp.audit(model, X[:100], y[:100], X_test, y_test),
+        ):
+            assert report.warnings[0].startswith(
+                "50 of 150 test rows are training rows (50 of them but for rounding)"
+            )
+            assert [one.colour for one in report.verdicts[:2]] == ["grey", "grey"]
+            assert report.advice == ()
+        without = cgp.diagnostics.compare(model, X_test, y_test, leave_out_overlap=True)
+        assert without.n_test == 100
+        assert "(50 of them but for rounding) and left out" in without.warnings[0]

@@ -83,7 +83,7 @@ def models(folder: Path) -> None:
             surface, kernel + PositionKernel("matern-5/2", 0.8), route="precision",
             random_state=0,
         ).fit(np.arange(20), np.sin(np.arange(20))),
-        "over time": cgp.GraphTimeGPRegressor(grid, "heat", periods=(4,), progress=False).fit(
+        "over time": cgp.GraphTimeGPRegressor(grid, "heat", progress=False).fit(
             [*"abd"], np.where(np.arange(36).reshape(3, 12) % 5, y[:36].reshape(3, 12), np.nan),
             times=np.arange(12.0),
         ),

@@ -16,6 +16,7 @@ import coupledgp as cgp
 from coupledgp.batches import TableBatch, as_source
 from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
+from coupledgp.gp import table_passes
 from coupledgp.gp.schema import Entries
 from coupledgp.ground.progress import silent
 from coupledgp.inference.weights.stream import FeatureStream
@@ -33,7 +34,7 @@ def often(monkeypatch):
     """Tables of 3000 rows are searched in memory; a checkpoint follows each block of 512 rows."""
     monkeypatch.setattr(out_of_core, "KEPT_ROWS", 3000)
     monkeypatch.setattr(batched_evidence, "KEPT_ROWS", 3000)
-    monkeypatch.setattr(batch_passes, "BLOCK_ROWS", 512)
+    monkeypatch.setattr(table_passes, "BLOCK_ROWS", 512)
     monkeypatch.setattr(batch_passes, "SECONDS", 0.0)
 
 

@@ -413,11 +413,12 @@ class TestUpdates:
         )
         renewed = RENEWED | {
             "gaps_", "terms_", "sensor_scales_", "grid_process_", "transform_", "n_iterations_",
+            "days_process_", "usual_day_share_",
         }  # fmt: skip
         of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_"}
         known = {name for name in public_results(model) if hasattr(model, name)}
         assert not known - renewed - of_the_fit, "decide what partial_fit does to it"
-        for name in known - CONTAINERS - {"grid_process_"}:
+        for name in known - CONTAINERS - {"grid_process_", "days_process_"}:
             found = getattr(updated, name)
             expected = getattr(at_once if name in renewed else model, name)
             assert same(found, expected) or found == expected, name
@@ -458,7 +459,7 @@ class TestUpdates:
 class TestFiles:
     @pytest.mark.parametrize(
         "parameters",
-        [{}, {"sensor_noise": "own"}, {"outliers": "student-t"}, {"periods": (12,)}],
+        [{}, {"sensor_noise": "own"}, {"outliers": "student-t"}, {"node_effects": False}],
     )
     def test_a_file_holds_the_law_to_the_bit(self, tmp_path, parameters):
         model = fitted(**parameters)
@@ -549,9 +550,9 @@ class TestArguments:
         "parameters",
         [
             {"sensor_noise": "each"}, {"outliers": "drop"}, {"n_variance_samples": 0},
-            {"time_kernel": "rbf"}, {"kernel": "rbf"}, {"periods": "1D"}, {"periods": (0,)},
-            {"periods": (np.nan,)}, {"periods": ("a",)}, {"n_harmonics": 0, "periods": (12,)},
-            {"n_harmonics": 10**6, "periods": (12,)}, {"window": 1}, {"random_state": "x"},
+            {"time_kernel": "rbf"}, {"kernel": "rbf"}, {"usual_day": "yes"}, {"usual_day": True},
+            {"dynamics": 1.5}, {"dynamics": True}, {"spread": None}, {"holidays": "Easter"},
+            {"holidays": ["NaT"]}, {"window": 1}, {"random_state": "x"},
             {"noise": 0}, {"noise": "a"}, {"noise": np.inf}, {"graph": None},
         ],
     )  # fmt: skip
@@ -635,9 +636,11 @@ class TestArguments:
         with pytest.raises(MemoryLimitError):
             fitted().sample_y(n_samples=10**9)
 
-    def test_few_cycles_are_warned_of(self):
-        with pytest.warns(UserWarning, match="periods: the data hold 4.92 cycles of 12"):
-            made(periods=(12,)).fit(NODES, Y, times=TIMES)
+    @pytest.mark.parametrize("parameters", [{"periods": (12,)}, {"n_harmonics": 3}])
+    def test_cycles_have_no_effect_and_say_what_has(self, parameters):
+        with pytest.warns(FutureWarning, match="usual_day"):
+            model = made(**parameters).fit(NODES, Y, times=TIMES)
+        np.testing.assert_array_equal(model.predict(), fitted().predict())
 
     def test_kernels_of_time_may_be_objects_and_noise_fixed(self):
         model = made(time_kernel=Matern12(7.0), noise=5.0, node_effects=False)

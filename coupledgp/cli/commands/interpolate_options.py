@@ -182,7 +182,17 @@ class InterpolateOptions(Options):
         "matern-1/2, matern-3/2, or auto, by evidence.", default="matern-1/2", panel=TIME_PANEL
     )
     periods: str | None = option(
-        "Periods of cycles, such as 1D,7D; they take 14 cycles of data at least.", panel=TIME_PANEL
+        "Without effect, and to be removed: see --usual-day.", panel=TIME_PANEL
+    )
+    usual_day: str = option(
+        "yes, no or auto: values are about a usual day, where days foretell each other.",
+        default="auto",
+        panel=TIME_PANEL,
+    )
+    dynamics: str = option(
+        "yes, no or auto: an autoregression fills gaps and forecasts, where it foretells better.",
+        default="auto",
+        panel=TIME_PANEL,
     )
     outliers: str | None = option(
         "reject: leave out values more than 4 standard deviations from their law given the "

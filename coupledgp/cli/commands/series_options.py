@@ -9,7 +9,7 @@ from coupledgp.cli.shared.declare import refuse
 # Options that need --time-column.
 OVER_TIME = (
     "zone", "resolution", "forecast", "times", "leave_one_sensor_out", "periods", "time_kernel",
-    "outliers", "sensor_noise", "save_model", "update", "window",
+    "usual_day", "dynamics", "outliers", "sensor_noise", "save_model", "update", "window",
 )  # fmt: skip
 # Other options that go with it.
 SHARED = (
@@ -19,8 +19,8 @@ SHARED = (
 )  # fmt: skip
 # Options that an update takes from the model file.
 KEPT = (
-    "kernel", "time_kernel", "periods", "outliers", "sensor_noise", "window", "seed", "model",
-    "resolution",
+    "kernel", "time_kernel", "periods", "usual_day", "dynamics", "outliers", "sensor_noise",
+    "window", "seed", "model", "resolution",
 )  # fmt: skip
 
 

@@ -52,7 +52,11 @@ from coupledgp.series import Panel
 
 MODELS = ("auto", "field", "graph")
 # Arguments of the model that are options of the same name.
-ARGUMENTS = ("kernel", "time_kernel", "periods", "outliers", "sensor_noise")
+ARGUMENTS = (
+    "kernel", "time_kernel", "periods", "usual_day", "dynamics", "outliers", "sensor_noise",
+)  # fmt: skip
+# Words of options that are yes, no or auto, and what they mean.
+WORDS: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +183,10 @@ class SeriesDomain(Domain):
             with naming("--window"):
                 window = int(np.ceil(panel.axis.duration(options.window, "window") / step))
         periods = options.periods
+        day, moving = (
+            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
+            for name in ("usual_day", "dynamics")
+        )
         model = GraphTimeGPRegressor(
             self.place.domain,
             "matern" if options.kernel == "auto" else options.kernel,
@@ -186,6 +194,8 @@ class SeriesDomain(Domain):
             None if periods is None else tuple(p.strip() for p in periods.split(",")),
             sensor_noise=options.sensor_noise,
             outliers=options.outliers,
+            usual_day=day,
+            dynamics=moving,
             window=window,
             random_state=options.seed,
             **self.further,

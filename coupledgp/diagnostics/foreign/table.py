@@ -52,6 +52,11 @@ class ForeignTable(NamedTuple):
         check_magnitude(targets, f"y_{name}")
         return cls(rows, targets, X if given is None else given)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns as they were given; empty where they have none."""
+        return tuple(str(one) for one in getattr(self.given, "columns", ()))
+
     def take(self, rows: Any) -> ForeignTable:
         """Some of the rows, by their numbers."""
         return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
+from coupledgp.diagnostics.residuals.columns import Column
+from coupledgp.diagnostics.residuals.findings import (
+    Findings,
+    look,
+    normal_scores,
+    predicted_columns,
+)
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.gathering import usual_groups
@@ -34,6 +42,7 @@ class Judged(NamedTuple):
     ----------
     calibration : Calibration
     misfit : ResidualCorrelation or None
+    findings : Findings
     n_judged : int
         Number of observations of both.
     is_joint : bool
@@ -42,11 +51,14 @@ class Judged(NamedTuple):
 
     calibration: Calibration
     misfit: ResidualCorrelation | None
+    findings: Findings
     n_judged: int
     is_joint: bool
 
 
-def judged(task: LeftOutTask, law: LeftOut, y: FloatArray, seed: int) -> Judged:
+def judged(
+    task: LeftOutTask, law: LeftOut, y: FloatArray, columns: Sequence[Column], seed: int
+) -> Judged:
     """Judge the laws of the scored observations (m, k) against their targets (m, k)."""
     chosen = _chosen(task, max(MAX_JUDGED // y.shape[1], 100), seed)
     rows, mean, std = task.rows[chosen], law.mean[chosen], np.sqrt(law.variance[chosen])
@@ -58,7 +70,13 @@ def judged(task: LeftOutTask, law: LeftOut, y: FloatArray, seed: int) -> Judged:
     misfit = None
     if correlation is not None and len(rows) >= MIN_NEIGHBOURS:
         misfit = _misfit(task, rows, y[chosen], mean, std, correlation, seed)
-    return Judged(calibration, misfit, len(rows), correlation is not None)
+    own = np.sqrt(law.variance)
+    looked = look(
+        normal_scores(law.transforms(y)), own,
+        lambda some: task.process.left_out_correlation(task.groups, task.rows[some]),
+        [*columns, *predicted_columns(law.mean, own)], MAX_JUDGED, seed,
+    )  # fmt: skip
+    return Judged(calibration, misfit, looked, len(rows), correlation is not None)
 
 
 def _misfit(

@@ -13,6 +13,12 @@ from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
+from coupledgp.diagnostics.residuals.columns import (
+    Column,
+    columns_of,
+    kept_columns,
+    with_row_order,
+)
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
@@ -20,8 +26,9 @@ from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Prediction
 from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.scoring.subject import process_of
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -43,6 +50,7 @@ def cross_validate(
     data: str | None = None,
     max_rows: int = 10_000,
     random_state: int = 0,
+    metadata: Any = None,
 ) -> CrossValidationReport:
     """Report how a fitted model predicts each observation from those of other groups.
 
@@ -67,6 +75,10 @@ def cross_validate(
         groups all the same.
     random_state
         Seed of the choice of rows and of draws.
+    metadata
+        Columns (n,) of the training rows that the model does not see, such as times or sites: a
+        data frame or a mapping by name. Residuals are looked at along these, the groups, the order
+        of the rows, the inputs and the prediction.
 
     Returns
     -------
@@ -88,14 +100,14 @@ def cross_validate(
     law = task.process.left_out(task.groups, task.rows)
     y = task.data.targets[task.rows]
     losses = -law.log_density(y)
-    found = judged(task, law, y, seed)
+    found = judged(task, law, y, _columns(model, task, metadata), seed)
     mixture = None if len(law.shares) == 1 else law
     std, groups = np.sqrt(law.variance), task.groups[task.rows]
     laws = PointLaws(law.mean, std, mixture)
     scores = marginal_scores(y, laws, "", groups)
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
-        _baselines(task, y, laws), found.calibration, found.misfit,
+        _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
         n_judged=found.n_judged, n_points=len(y),
     )  # fmt: skip
     process = process_of(model)
@@ -108,6 +120,7 @@ def cross_validate(
         remarks=_remarks(task, found, process, flattery),
         evidence=evidence,
         effects=EffectsOf.of(model),
+        places=PlacesOf.of(model),
         title=title or f"Cross-validation of a {type(model).__name__}",
         rows=task.rows,
         groups=task.labels,
@@ -126,6 +139,17 @@ def cross_validate(
             **versions(),
         },
     )
+
+
+def _columns(model: Any, task: LeftOutTask, metadata: Any) -> tuple[Column, ...]:
+    """Columns of the scored rows along which their residuals are looked at."""
+    columns = with_row_order(metadata, len(task.data))
+    if not task.leaves_one:
+        columns = {"the groups": task.names[task.groups], **columns}
+    subject = Subject(model, task.data.points[task.rows], task.process)
+    return columns_of(
+        kept_columns(columns, task.rows), subject.inputs, subject.input_names
+    )  # fmt: skip
 
 
 def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:

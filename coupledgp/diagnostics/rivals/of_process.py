@@ -19,9 +19,11 @@ from coupledgp.random import IntArray
 def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
     """Predict at points from a process's own observations, by what a person would use instead.
 
-    Tables have the mean, the nearest row in columns of unit variance and a linear model; graphs the
-    mean, the nearest observed node along edges and the harmonic function; fields these and, on
-    surfaces, a Gaussian process of position. All have standard deviations of observations.
+    Tables have the mean, the nearest row in columns of unit variance, a linear model, a plain
+    process and one of an additive kernel from 30 rows on, and boosted trees from 60 rows on. Graphs
+    have the mean, the nearest observed node along edges and the harmonic function. Fields have
+    these and, on surfaces, a Gaussian process of position. All have standard deviations of
+    observations.
 
     Parameters
     ----------

@@ -17,7 +17,8 @@ class BaselinePrediction:
     Attributes
     ----------
     name : str
-        `"mean"`, `"nearest"`, `"linear"`, `"harmonic"` or `"position GP"`.
+        `"mean"`, `"nearest"`, `"linear"`, `"plain process"`, `"additive kernel"`,
+        `"boosted trees"`, `"harmonic"` or `"position GP"`.
     mean : FloatArray (p,) or (p, k)
         Predictions, in units of y.
     std : FloatArray (p,) or (p, k), or None

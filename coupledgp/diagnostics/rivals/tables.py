@@ -5,16 +5,25 @@
 | mean | the mean of the training targets; their deviation |
 | nearest | the target of the nearest training row in inputs of unit variance; the error of the same among training rows |
 | linear | least squares on the inputs; the deviation of the residuals and the error of the fit |
+| plain process | an exact process of the Matern-5/2 kernel of one lengthscale; its own law |
+| additive kernel | a process of functions of single columns and pairs; its own law |
+| boosted trees | the mean of the trees of five folds; the error of rows outside of their folds |
 """  # noqa: E501
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
+from coupledgp.diagnostics.rivals.flexible import (
+    AdditiveRival,
+    BoostedRival,
+    FlexibleRival,
+    PlainRival,
+)
 from coupledgp.diagnostics.rivals.linear import LinearFit
 from coupledgp.diagnostics.rivals.nearest import RowFinder
 from coupledgp.diagnostics.rivals.observations import Observations
@@ -79,9 +88,18 @@ class TableRivals(Baselines):
         return self._standardised(self.X)
 
     def makers(self) -> dict[str, Maker]:
+        kinds = {one.name: one for one in (PlainRival, AdditiveRival, BoostedRival)}
         if len(self.X) < 2 or not self._columns.size:
-            return dict.fromkeys(("nearest", "linear"), _no_inputs)
-        return {"nearest": self._by_nearest_row, "linear": self._by_line}
+            return dict.fromkeys(("nearest", "linear", *kinds), _no_inputs)
+        makers: dict[str, Maker] = {"nearest": self._by_nearest_row, "linear": self._by_line}
+        return makers | {name: partial(self._flexible, kind) for name, kind in kinds.items()}
+
+    def _flexible(self, kind: type[FlexibleRival]) -> Baseline | str:
+        rival = kind(self._rows, self.observations)
+        made = rival.made()
+        if isinstance(made, str):
+            return made
+        return made._replace(predict=lambda rows: rival.predict(self._standardised(rows)))
 
     def _by_nearest_row(self) -> Baseline:
         finder = RowFinder(self._rows)

@@ -100,7 +100,7 @@ def levels_of(laws: OwnLaws) -> tuple[float, ...]:
 MixtureParts = Callable[[FloatArray, OwnLaws], FloatArray]
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
-    {"effects",
+    {"effects", "places",
         "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
         "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
         "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",

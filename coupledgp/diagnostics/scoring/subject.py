@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.random import IntArray
+from coupledgp.random import FloatArray, IntArray
 
 # What a report says of averaged hyperparameters.
 SHARE = (
@@ -35,12 +35,15 @@ class Subject:
         The process; None for other estimators.
     groups : Mapping of str to array (p,)
         Labels of the points, by what groups them.
+    metadata : Mapping of str to array (p,)
+        Columns that the model does not see, by name; among them the order of the rows.
     """
 
     model: Any
     points: Any
     process: GaussianProcess | None
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    metadata: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Any, X: Any) -> Subject:
@@ -68,8 +71,24 @@ class Subject:
 
     def take(self, chosen: IntArray) -> Subject:
         """The model at some of its points, by their numbers (m,)."""
-        groups = {name: labels[chosen] for name, labels in self.groups.items()}
-        return replace(self, points=self.points[chosen], groups=groups)
+        groups, metadata = (
+            {name: values[chosen] for name, values in columns.items()}
+            for columns in (self.groups, self.metadata)
+        )
+        return replace(self, points=self.points[chosen], groups=groups, metadata=metadata)
+
+    @property
+    def inputs(self) -> FloatArray | None:
+        """Inputs (p, d) of a table; None of other points."""
+        points = self.points
+        if not isinstance(points, np.ndarray) or points.ndim != 2 or points.dtype.kind != "f":
+            return None
+        return points
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns of the inputs; empty where they have none."""
+        return tuple(str(one) for one in getattr(self.model, "feature_names_in_", ()))
 
     @property
     def is_mixture(self) -> bool:

@@ -16,6 +16,7 @@ from coupledgp.diagnostics.sections.figure_rows import (
     distance_rows,
     score_rows,
 )
+from coupledgp.diagnostics.sections.place_map import place_map
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.quality import as_alternative
@@ -135,6 +136,24 @@ def _conformal(found: dict[float, tuple[float, float]], figures: Figures) -> Rep
     return ReportTable("Its intervals and conformal ones", columns, rows, "conformal", note=note)
 
 
+def residuals(report: ComparisonResult) -> Section | None:
+    """Patterns of the residuals along columns; None where none were looked for."""
+    looked = None if report.evidence is None else report.evidence.findings
+    if looked is None or not looked.n_looks:
+        return None
+    rows = [
+        [one.text, f"{one.gain:.3g} ± {one.standard_error or 0:.1g}", f"{one.p_value:.2g}"]
+        for one in looked.found
+    ]
+    columns = ("pattern", "gain of correcting for it, nats per point", "chance")
+    title = "What residuals still show"
+    tables = [ReportTable(title, columns, rows, "residuals")] if rows else []
+    sentence = "" if rows else looked.text()
+    figures: dict[str, float] = {"n_looks": looked.n_looks, "n_points": looked.n_points}
+    figures |= {f"{one.check} along {one.column}": one.gain for one in looked.found}
+    return Section("residuals", "" if rows else title, sentence, figures, tables)
+
+
 def scores(report: ComparisonResult) -> Section | None:
     """Scores of the model, and of a reference that is another one; None without targets."""
     figures = report.figures
@@ -211,7 +230,9 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
 
 
 # In the order in which they are read, and those of them that reports of classifiers have.
-COMPARISON = (predictions, instead, calibration, scores, effects, distance, differences)
+COMPARISON = (
+    predictions, instead, calibration, residuals, scores, place_map, effects, distance, differences,
+)  # fmt: skip
 OF_CLASSES = (instead, differences)
 
 

@@ -10,6 +10,7 @@ from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.diagnostics.sections.comparison import register_comparison
 from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.layout import Layout
+from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.report import Rendered
 from coupledgp.diagnostics.sections.section import sections_of
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
@@ -45,11 +46,14 @@ class PosteriorReport(ComparisonResult, Rendered):
         What the targets say of the model; None without targets.
     effects : EffectsOf or None
         Effects of the columns of the model's table; None for a model that has none.
+    places : PlacesOf or None
+        Map of a model of two places; None for others.
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison",)
     title = "Posterior report"
     effects: EffectsOf | None = field(default=None, repr=False)
+    places: PlacesOf | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the texts of the two models as plain Python values."""

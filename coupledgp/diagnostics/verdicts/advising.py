@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.quality import loses, name_of
+from coupledgp.diagnostics.verdicts.quality import better_flexible, loses, name_of
 from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.diagnostics.verdicts.verdict import Advice
 
@@ -19,6 +19,17 @@ BASELINE_ACTIONS = {
     "position GP": "position says more than the surface does: add the coordinates as inputs",
     "mean": "its signal is not there: look for mistakes in inputs or units, or fit again",
 }
+# What to do where a flexible rival is better.
+FLEXIBLE_ACTIONS = {
+    "plain process": "An exact process fitted anew does better: take twice as many inducing points "
+    "or features, or the exact process, and fit with more steps or restarts.",
+    "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
+    "'additive(2)' by ExactGPRegressor or GPRegressor.",
+    "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
+    "or GPRegressor, which has trees and a local part among its members.",
+}
+# Nats per point by which a plain process may be behind another rival that says the same.
+NEARLY = 0.03
 # What to do where the exact process of another package's model is better.
 EXACT_OR_FINER = (
     "Use the exact process of this kernel, or approximate it more closely: more inducing points, "
@@ -33,6 +44,8 @@ TAILS = (
     "Look at the largest residuals: leave mistakes out, or try target_transform='auto'; no scale "
     "of the standard deviations is right for these tails."
 )
+# How the gain of a correction of residuals is known.
+ON_OTHER_ROWS = "measured by a correction that was learned on other rows"
 # Share of a gain that explains another one.
 ENOUGH = 1.1
 # What to try where near points share errors.
@@ -44,21 +57,24 @@ NETWORK = "Try another kernel, weights of edges that follow distance, or more ob
 
 
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
-    """What is known to gain, in nats per point, the greatest gain first.
+    """What is known to gain what matters, in nats per point, the greatest gain first.
 
     Where one kind of cure (the exact process, the right place, a nearby kernel, another scale of
     the standard deviations) gains nearly as much as any of the others, these are left out: the
     faults that they name would go with it.
     """
-    cures = [_closing(evidence, own_nlpd), _shift(evidence), _variations(evidence),
-             _rescaling(evidence)]  # fmt: skip
+    cures = [
+        _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
+        _variations(evidence), _patterns(evidence), _rescaling(evidence),
+    ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
     for cure in cures:
         if _explains(cure, found):
             found = cure
             break
-    return tuple(sorted([*_alternatives(evidence), *found], key=lambda one: -one.gain))
+    told = [one for one in [*_alternatives(evidence), *found] if one.gain >= MATTERS]
+    return tuple(sorted(told, key=lambda one: -one.gain))
 
 
 def _explains(cure: list[Advice], faults: list[Advice]) -> bool:
@@ -77,6 +93,25 @@ def _variations(evidence: Evidence) -> list[Advice]:
     return [
         Advice(one.action, one.gain, one.standard_error)
         for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
+    ]
+
+
+def _flexible(evidence: Evidence) -> list[Advice]:
+    """What the best of the flexible rivals that win has, and the model lacks.
+
+    A plain process that does nearly as well as the best says that the kernel is not at fault.
+    """
+    found = better_flexible(evidence)
+    plain = [one for one in found if one.name == "plain process"]
+    best = plain if plain and plain[0].gain > found[0].gain - NEARLY else found[:1]
+    return [Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error) for one in best]
+
+
+def _patterns(evidence: Evidence) -> list[Advice]:
+    """What patterns of the residuals ask for, each with what its correction gains."""
+    return [
+        Advice(one.remedy, one.gain, one.standard_error, ON_OTHER_ROWS)
+        for one in evidence.findings.found
     ]
 
 
@@ -99,8 +134,9 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
 def _rescaling(evidence: Evidence) -> list[Advice]:
     """A factor on all standard deviations, where coverage is off on the whole."""
     found = evidence.calibration
-    if found is None or found.rescaling_gain < MATTERS:
-        return []
+    told = _latent(evidence) or _tails(evidence)
+    if told or found is None or found.rescaling_gain < MATTERS:
+        return told
     if not (found.is_off or found.is_spread_off):
         return []
     if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
@@ -118,6 +154,32 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
             None,
         )
     ]
+
+
+def _latent(evidence: Evidence) -> list[Advice]:
+    """The noise, where variances are those of the function."""
+    found = evidence.shapes
+    if found is None or not found.is_latent:
+        return []
+    action = (
+        f"Add the noise {found.noise.value:.2g} to its variances: they are those of the function, "
+        "not of observations (latent=True says so to an audit)."
+    )
+    return [Advice(action, found.noise.gain, None, ON_OTHER_ROWS)]
+
+
+def _tails(evidence: Evidence) -> list[Advice]:
+    """A law of heavy tails, where it is better than a normal one of any scale."""
+    found = evidence.shapes
+    if found is None or not found.is_heavy:
+        return []
+    tails = found.tails
+    action = (
+        f"Give observations heavy tails, those of Student's law of {tails.value:.2g} degrees of "
+        "freedom: GPRegressor(noise='varying'), or likelihood='student-t'. Look at the largest "
+        "residuals, and leave mistakes out."
+    )
+    return [Advice(action, tails.gain, tails.lead_error, ON_OTHER_ROWS)]
 
 
 def _shift(evidence: Evidence) -> list[Advice]:

@@ -13,6 +13,12 @@ so that, with `a = 1 / s^2 - 1 / t^2` and `c = (m - b) / t^2`,
 The terms of `i != j` are added to the variance over points taken as independent. Those of a
 difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c_i c_j C_ij` with
 `c = b - m`.
+
+If the model were true, a rival of another law would lose on average
+`KL_i = KL(N(m_i, s_i^2) || N(b_i, t_i^2))` at point i. One that gains g nats instead is above that
+mean by g + KL, which stands beside the error that the model's law gives. So the error beside g is
+less, by g / (g + KL), but not below that of points taken as independent: a law far from the truth
+is no judge of what is chance.
 """
 
 from __future__ import annotations
@@ -41,7 +47,20 @@ def widened(
     shape = law.mean.shape
     mean, std = rival.mean.reshape(shape), rival.std.reshape(shape)
     shared = shared_variances(law, correlation, mean, std)
+    gain = beside.gain
+    if gain > 0:
+        shared["nlpd"] *= np.square(gain / (gain + _divergence(law, mean, std)))
     return replace(beside, differences=with_shared(beside.differences, shared))
+
+
+def _divergence(law: Law, mean: FloatArray, std: FloatArray) -> float:
+    """Mean divergence of a law's points from normal laws (p, k), nats."""
+    own = law.std
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = np.square(own / std)
+        found = 0.5 * (ratio - 1 - np.log(ratio) + np.square((law.mean - mean) / std))
+    value = float(found.mean())
+    return max(value, 0.0) if np.isfinite(value) else 0.0
 
 
 def with_shared(differences: Gaps, shared: dict[str, float]) -> Gaps:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coupledgp.diagnostics.residuals.findings import Finding, Findings
+from coupledgp.diagnostics.residuals.reach import Reach
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
@@ -52,6 +55,13 @@ class Evidence:
     remedies : (str, str)
         What to do where observations spread more, and less, than a law that is not normal says;
         empty: another scale of the standard deviations.
+    findings : Findings
+        Patterns of the residuals along columns.
+    shapes : Shapes or None
+        What another scale, added noise and heavier tails gain; None of laws of several outputs,
+        and of laws that are not normal.
+    reach : Reach or None
+        Test rows beyond the training rows; None where rows are no tables of numbers.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -68,6 +78,9 @@ class Evidence:
     is_own: bool = True
     rmse_is: str = "RMSE"
     remedies: tuple[str, str] = ("", "")
+    findings: Findings = field(default_factory=Findings)
+    shapes: Shapes | None = None
+    reach: Reach | None = None
 
     @property
     def better_alternatives(self) -> list[Alternative]:
@@ -80,6 +93,10 @@ class Evidence:
         return [
             one for one in self.variations if one.evidence_gain > EVIDENCE and is_better(one, TOLD)
         ]
+
+    def findings_on(self, concerns: str) -> list[Finding]:
+        """Patterns of residuals that concern `"mean"` or `"spread"`, the greatest gain first."""
+        return [one for one in self.findings.found if one.concerns == concerns]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all measurements as plain values."""

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.diagnostics.residuals.columns import columns_of
+from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
+from coupledgp.diagnostics.residuals.reach import Reach
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
@@ -55,9 +59,14 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
     found = gather(
         y, law, baselines_of(subject), mixture=mixture,
         groups={**input_groups(subject), **subject.groups}, n_train=_rows(subject),
+        metadata={**subject.groups, **subject.metadata}, inputs=subject.inputs,
+        names=subject.input_names,
         whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
-    return replace(found, variations=variations(subject, y), conformal=conformal_of(subject, y))
+    reach = _reach(subject, y - law.mean)
+    return replace(
+        found, variations=variations(subject, y), reach=reach, conformal=conformal_of(subject, y)
+    )
 
 
 def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, float]]:
@@ -79,6 +88,17 @@ def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, fl
     shares, widths = inside.mean(axis=(0, 1)), (high - low).mean(axis=(0, 1))
     found = zip(LEVELS, shares.tolist(), widths.tolist(), strict=True)
     return {level: (share, width) for level, share, width in found if np.isfinite(width)}
+
+
+def _reach(subject: Subject, errors: FloatArray) -> Reach | None:
+    """Test rows of a table beyond those of the model, with errors (p, k)."""
+    if subject.process is None or subject.inputs is None:
+        return None
+    try:
+        known = subject.process.data.points
+    except CoupledGPError:
+        return None
+    return Reach.of(known, subject.inputs, errors, subject.input_names)
 
 
 def _rows(subject: Subject) -> int | None:
@@ -124,6 +144,10 @@ def gather(
     correlation: FloatArray | None = None,
     groups: Mapping[str, Any] | None = None,
     n_train: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    inputs: FloatArray | None = None,
+    names: tuple[str, ...] = (),
+    is_joint: bool = True,
     seed: int = 0,
     whiten: bool = False,
 ) -> Evidence:
@@ -143,6 +167,11 @@ def gather(
         Labels (p,) of the points by name; groups by standard deviation and mean are added.
     n_train
         Number of training rows, from which the scale of the law is known up to an error.
+    metadata, inputs, names
+        Columns (p,) that the model does not see, by name, and those (p, d) that it does, with
+        their names.
+    is_joint
+        Whether the correlations are known; if not, points count as independent.
     seed
         Seed of the choice of points and of draws.
     whiten
@@ -171,7 +200,25 @@ def gather(
             getattr(mixture, "intervals", None),
         )  # fmt: skip
     misfit = _misfit(part, targets, seed)
-    return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
+    residuals = (y - law.mean) / law.std
+    if mixture is not None:
+        residuals = normal_scores(mixture.transforms(y))
+    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(law.mean, law.std)]
+
+    # Correlations of few draws are no more than those of chance.
+    is_joint = is_joint and not isinstance(mixture, DrawnLaws)
+
+    def shared(rows: IntArray) -> FloatArray | None:
+        return correlation[np.ix_(rows, rows)] if is_joint else None
+
+    looked = look(residuals, law.std, shared, columns, MAX_JUDGED, seed)
+    shapes = None
+    if mixture is None and k == 1:
+        shapes = Shapes.of((y - law.mean)[:, 0], law.std[:, 0])
+    return Evidence(
+        beside, calibration, misfit, findings=looked, shapes=shapes, n_judged=len(chosen),
+        n_points=p,
+    )  # fmt: skip
 
 
 def _grouped_by(

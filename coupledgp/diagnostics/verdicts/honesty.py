@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from coupledgp.diagnostics.residuals.findings import Finding
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.verdicts.rules import MATTERS, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
@@ -19,15 +21,36 @@ RULE = (
 )
 
 
-def honesty(found: Calibration, widths: Mapping[float, float] | None = None) -> Verdict:
-    """The verdict on intervals, `widths` their mean widths by nominal level in units of y."""
+def honesty(
+    found: Calibration,
+    widths: Mapping[float, float] | None = None,
+    spreads: Sequence[Finding] = (),
+    shapes: Shapes | None = None,
+) -> Verdict:
+    """The verdict on intervals.
+
+    Parameters
+    ----------
+    found
+        Coverage and transforms.
+    widths
+        Mean widths of the intervals by nominal level, in units of y.
+    spreads
+        Patterns of the size of residuals along columns, the greatest gain first.
+    shapes
+        What another scale, added noise and heavier tails gain.
+    """
     level = found.worst_level
     gap, error = found.coverage[level] - level, found.standard_error[level]
+    if spreads:
+        return _uneven(found, spreads[0])
     if found.is_off:
         colour: Colour = "red" if is_serious(found) else "amber"
         return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
     if found.is_spread_off and found.rescaling_gain > MATTERS:
         return _of_spread(found)
+    if shapes is not None and shapes.is_heavy:
+        return _of_tails(found, shapes)
     joint = "" if found.whitened is None else found.whitened.fault(MATTERS)
     if joint:
         return _of_joint(found, joint)
@@ -50,6 +73,33 @@ def honesty(found: Calibration, widths: Mapping[float, float] | None = None) -> 
         else ""
     )
     return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
+
+
+def _of_tails(found: Calibration, shapes: Shapes) -> Verdict:
+    """The verdict where Student's law is better than any normal one of this scale."""
+    tails = shapes.tails
+    return _verdict(
+        "red" if tails.gain > SERIOUS else "amber",
+        f"Its errors have heavier tails than its law: Student's law of {tails.value:.2g} degrees "
+        f"of freedom gains {tails.gain:.2g} nats per point ({found.text()}).",
+        tails.gain,
+        tails.lead_error,
+        "nats per point",
+    )
+
+
+def _uneven(found: Calibration, best: Finding) -> Verdict:
+    """The verdict where the size of errors has a pattern along a column."""
+    off = found.is_off
+    whole = f"not honest ({found.text()})" if off else "honest on the whole but not everywhere"
+    return _verdict(
+        "red" if best.gain > SERIOUS or (off and is_serious(found)) else "amber",
+        f"Its intervals are {whole}: {best.text[:1].lower()}{best.text[1:]}; knowing it gains "
+        f"{best.gain:.2g} nats per point.",
+        best.gain,
+        best.standard_error,
+        "nats per point",
+    )
 
 
 def _of_spread(found: Calibration) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coupledgp.diagnostics.residuals.reach import MANY
 from coupledgp.diagnostics.verdicts.adequacy import adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.closing import closest
@@ -31,14 +32,27 @@ def judged(
 def _quality(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None:
         return Verdict(QUALITY, "grey", NO_TARGETS, "No targets.")
-    found = quality(evidence, figures.rmse)
+    found = _of_reach(quality(evidence, figures.rmse), evidence)
     return found if found.colour == "grey" else _of_enough(found, evidence)
+
+
+def _of_reach(one: Verdict, evidence: Evidence) -> Verdict:
+    """A verdict with the rows beyond the training rows; it is not green where these are many."""
+    reach = evidence.reach
+    if reach is None or not reach.is_far:
+        return one
+    found = replace(one, sentence=f"{one.sentence} {reach.text()}")
+    if one.colour != "green":
+        return found
+    reason = f"More than one in {MANY} test rows lies beyond the training rows. {one.reason}"
+    return replace(found, colour="grey", reason=reason)
 
 
 def _honesty(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None or evidence.calibration is None:
         return Verdict(HONESTY, "grey", NO_TARGETS, "No targets.")
-    found = honesty(evidence.calibration, figures.interval_width)
+    spreads = evidence.findings_on("spread")
+    found = honesty(evidence.calibration, figures.interval_width, spreads, evidence.shapes)
     return _of_enough(found, evidence) if found.colour == "green" else found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
@@ -18,7 +19,12 @@ NAMES = {
     "linear": "a linear model",
     "harmonic": "harmonic interpolation",
     "position GP": "a GP of the positions",
+    "plain process": "an exact process of one lengthscale",
+    "additive kernel": "a process of functions of single columns and pairs",
+    "boosted trees": "boosted trees",
 }
+# Rivals that are fitted as a model is: a loss to one is judged by its size.
+FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
@@ -33,12 +39,18 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if lost:
         return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
+    flexible = better_flexible(evidence)
     best = _strongest_alternative(evidence)
     if best is not None:
         return best
+    if flexible:
+        return _beaten_by_flexible(flexible[0])
     nearby = _better_variation(evidence)
     if nearby is not None:
         return nearby
+    patterns = evidence.findings_on("mean")
+    if patterns:
+        return _patterned(patterns, evidence.findings.n_looks)
     if evidence.misfit is not None and evidence.misfit.is_misfit:
         return _misfit(evidence)
     if not evidence.baselines:
@@ -48,11 +60,30 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
 
 def loses(one: BesideBaseline, rmse: float | None) -> bool:
     """Whether a baseline is better, beyond chance and by an amount that matters."""
+    if one.name in FLEXIBLE:
+        return False
     if is_better(one, LOST):
         return True
     larger = rmse is not None and rmse > WORSE_RMSE * one.rmse
     gap = one.differences.get("squared_error")  # quantiles state no mean
     return larger and gap is not None and clear_gap(gap, LOST)
+
+
+def better_flexible(evidence: Evidence) -> list[BesideBaseline]:
+    """Flexible rivals that are better beyond chance, by an amount that matters; the best first."""
+    found = [one for one in evidence.baselines if one.name in FLEXIBLE and is_better(one, LOST)]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _beaten_by_flexible(best: BesideBaseline) -> Verdict:
+    return _beaten(
+        best,
+        f"Another kind of model, fitted to the same rows, predicts better: {name_of(best)}, by "
+        f"{gap_text(best)} nats per point.",
+        f"A plain or additive process or boosted trees are better by more than {LOST} standard "
+        "errors and "
+        f"{MATTERS} nats per point (red: {SERIOUS}).",
+    )
 
 
 def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
@@ -105,6 +136,19 @@ def _beaten(best: Any, sentence: str, reason: str) -> Verdict:
     """The verdict where something with a `gain` and its `standard_error` is better."""
     colour: Colour = "red" if best.gain > SERIOUS else "amber"
     return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error)
+
+
+def _patterned(found: list[Finding], n_looks: int) -> Verdict:
+    """The verdict where residuals have a pattern along a column."""
+    best = found[0]
+    more = f" {found[1].text}." if len(found) > 1 else ""
+    return _beaten(
+        best,
+        f"It misses what its residuals still show. {best.text}; correcting for it gains "
+        f"{gap_text(best)} nats per point.{more}",
+        f"Of {n_looks} looks at residuals along columns one is beyond 995 of 1000 draws of the "
+        f"model's own law, and gains {MATTERS} nats per point (red: {SERIOUS}) on rows put aside.",
+    )
 
 
 def _misfit(evidence: Evidence) -> Verdict:

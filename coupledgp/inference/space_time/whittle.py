@@ -132,9 +132,12 @@ class Whittle:
             expected_periodogram(time_covariance(parameters.terms, "node", self.lags)),
         )
 
-    def loss(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """Minus the evidence with its pull, in nats, and its gradient."""
-        parameters = self.start.at(variables)
+    def value(self, parameters: SpaceTimeParameters) -> float:
+        """Minus the evidence, in nats, without the constant."""
+        return self._at(parameters)[0]
+
+    def _at(self, parameters: SpaceTimeParameters) -> tuple[float, FloatArray, FloatArray]:
+        """Minus the evidence, the powers (q, w) of the rotated data and inverse spectra (q, w)."""
         basis, rotated = self._rotated(parameters.theta, parameters.roots)
         graph, node = self.spectra(parameters)
         spectrum = basis.values[:, None] * graph + (node + parameters.noise)
@@ -143,6 +146,14 @@ class Whittle:
         value = 0.5 * float((np.log(spectrum) @ self.counts).sum())
         value += 0.5 * float(((power * inverse) @ self.counts).sum())
         value += self.n * float(np.log(parameters.roots).sum())
+        return value, power, inverse
+
+    def loss(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the evidence with its pull, in nats, and its gradient."""
+        parameters = self.start.at(variables)
+        basis, rotated = self._rotated(parameters.theta, parameters.roots)
+        graph, _node = self.spectra(parameters)
+        value, power, inverse = self._at(parameters)
         slope = 0.5 * self.counts * (inverse - power * inverse**2)
         of_graph, of_node = basis.values @ slope, slope.sum(axis=0)
         weights = {"graph": of_graph, "node": of_node}

@@ -20,13 +20,13 @@ from coupledgp.inference.space_time.learned import learned_covariance
 from coupledgp.inference.space_time.learned_sites import LearnedSites
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
-from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, TimeKernel
+from coupledgp.kernels.time import Constant, Matern12, Matern32, TimeKernel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.search import SearchResult
 from coupledgp.search.space_time.rounds import ImputationRounds
 
 # Shares of the variance of the data at which the search starts.
-START_MOVING, START_USUAL, START_CYCLE, START_OWN, START_NOISE = 0.4, 0.2, 0.1, 0.1, 0.1
+START_MOVING, START_USUAL, START_OWN, START_NOISE = 0.4, 0.2, 0.1, 0.1
 # Steps in the lengthscale at which the search starts, and largest part of the series in it.
 START_STEPS, START_PART = 12.0, 0.25
 # Standardised residual left out beyond which a cell is an outlier.
@@ -53,10 +53,6 @@ class SpaceTimeModel:
     ----------
     time_kernels : tuple of TimeKernel
         Candidates for the kernel of the part that moves; the one of greatest evidence is taken.
-    periods : tuple of float
-        Periods of cycles, in the unit of the axis.
-    n_harmonics : int
-        Harmonics of each cycle.
     node_effects : bool
         Whether sensors have terms of their own.
     noise : float or None
@@ -72,8 +68,6 @@ class SpaceTimeModel:
     """
 
     time_kernels: tuple[TimeKernel, ...]
-    periods: tuple[float, ...] = ()
-    n_harmonics: int = 2
     node_effects: bool = True
     noise: float | None = None
     own_scales: bool = False
@@ -101,13 +95,10 @@ class SpaceTimeModel:
         terms = [Term("graph", moving, START_MOVING)]
         if data.times.size > 1:
             terms.append(Term("graph", Constant(), START_USUAL))
-        cycles = [Periodic(period, self.n_harmonics) for period in self.periods]
-        terms += [Term("graph", cycle, START_CYCLE) for cycle in cycles]
         if self.node_effects:
             terms.append(Term("node", started(kernel, start), START_OWN))
             if data.times.size > 1:
                 terms.append(Term("node", Constant(), START_OWN / 2))
-            terms += [Term("node", cycle, START_OWN / 2) for cycle in cycles]
         return tuple(terms)
 
 

@@ -21,7 +21,8 @@ from coupledgp.gp.protocol import Data
 RNG = np.random.default_rng(12)
 X = RNG.uniform(-2, 2, (120, 2))
 DAY = np.arange(120) % 6
-Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.3 * RNG.normal(size=6)[DAY] + 0.2 * RNG.normal(size=120)
+OFFSETS = 0.3 * RNG.normal(size=6)
+Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + OFFSETS[DAY] + 0.2 * RNG.normal(size=120)
 SETTINGS = {"n_frequencies": 24, "optimizer": None, "noise": 0.1, "random_state": 0}
 cross_validate = cgp.diagnostics.cross_validate
 
@@ -218,8 +219,11 @@ def test_names_of_its_parts_are_kept_from_scores(model):
 
 
 def test_verdicts_find_known_faults():
-    good = cgp.ExactGPRegressor(random_state=0).fit(X, Y)
+    good = cgp.ExactGPRegressor(random_state=0).fit(X, Y - OFFSETS[DAY])
     assert [one.colour for one in cross_validate(good).verdicts[:2]] == ["green", "green"]
+    # Days come again every six rows, which no column says.
+    daily = cgp.ExactGPRegressor(random_state=0).fit(X, Y)
+    assert [one.check for one in cross_validate(daily).evidence.findings.found] == ["repeats"]
     narrow = good.process_.hyperparameters.noise / 30
     made = cgp.ExactGPRegressor(
         lengthscale=good.lengthscale_, outputscale=good.process_.hyperparameters.outputscale,

@@ -20,7 +20,8 @@ Y = np.exp(np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=40))
 BALL = cgp.LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=2))
 PLACES = BALL.at_vertices(np.arange(0, 120, 5))
 GRAPH = cgp.Graph.from_edges(np.arange(39), np.arange(1, 40))
-TABLE, NODES = ["mean", "nearest", "linear"], ["mean", "nearest", "harmonic"]
+TABLE = ["mean", "nearest", "linear", "plain process", "additive kernel"]
+NODES = ["mean", "nearest", "harmonic"]
 SURFACE = [*NODES, "position GP"]
 
 

@@ -154,7 +154,7 @@ def test_tables_with_little_in_them(X, y):
         for one in found:
             assert np.isfinite(one.mean).all()
             assert (one.std > 0).all()
-        assert len(found) + len(found.left_out) == 3
+        assert len(found) + len(found.left_out) == 6
 
 
 def test_one_row_and_one_group():

@@ -196,7 +196,9 @@ class TestGather:
         y = np.sin(inputs[:, 0]) + noise * rng.normal(size=600)
         model = cgp.ExactGPRegressor("matern-5/2", random_state=0).fit(inputs[:300], y[:300])
         found = compare(model, inputs[300:], y[300:])
-        assert found.verdicts[1].colour == "amber"
+        assert found.verdicts[1].colour == "red"
+        (pattern,) = found.evidence.findings.found
+        assert (pattern.check, pattern.column) == ("spread", "input 2")
         assert found.calibration.group_p_value < 0.005
         assert found.calibration.worst_group.grouping == "input 2"
 

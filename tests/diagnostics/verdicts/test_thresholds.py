@@ -245,13 +245,19 @@ class TestSharedErrors:
             assert found[name] == pytest.approx(value / 4, rel=1e-12)
             assert value > 0
 
-    def test_it_adds_to_the_variance_of_the_mean(self) -> None:
+    @pytest.mark.parametrize("gains", [False, True])
+    def test_it_adds_to_the_variance_of_the_mean(self, gains: bool) -> None:
         both = (np.full((5, 5), 0.5) + 0.5 * np.eye(5))[..., None]
         law = Law(np.zeros((5, 1)), both)
         rival = BaselinePrediction("mean", np.ones(5), np.full(5, 1.5))
-        before = BesideBaseline.of(np.arange(5.0), np.zeros(5), np.ones(5), rival)
+        y = np.arange(5.0) if gains else -np.ones(5)
+        before = BesideBaseline.of(y, np.zeros(5), np.ones(5), rival)
+        assert (before.gain > 0) == gains
         after = widened(before, law, both, rival)
         shared = shared_variances(law, both, np.ones((5, 1)), np.full((5, 1), 1.5))
+        if gains:  # beside what the rival would lose if the model were true
+            kl = np.log(1.5) + (1 + 1) / (2 * 1.5**2) - 0.5
+            shared["nlpd"] *= (before.gain / (before.gain + kl)) ** 2
         for name, variance in shared.items():
             error = before.differences[name]["standard_error"]
             assert error is not None

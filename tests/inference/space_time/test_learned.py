@@ -152,8 +152,8 @@ def test_what_is_learned_fills_gaps_and_is_kept_in_files(pairs, tmp_path):
 @pytest.mark.filterwarnings("ignore:round . of the search")
 def test_sensors_left_out_know_nothing_of_what_was_learned_of_them(pairs):
     learned, plain = fitted(pairs, "learned"), fitted(pairs, "kernel")
-    assert learned.process_.under_kernel() is not learned.process_
-    assert plain.process_.under_kernel() is plain.process_
+    assert learned.grid_process_.under_kernel() is not learned.grid_process_
+    assert plain.grid_process_.under_kernel() is plain.grid_process_
     found, expected = learned.leave_one_sensor_out(), plain.leave_one_sensor_out()
     assert found.node == expected.node
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)

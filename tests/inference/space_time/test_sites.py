@@ -264,7 +264,7 @@ def test_every_domain_is_taken_and_others_are_named():
     assert isinstance(sites_of(nx.karate_club_graph(), "heat"), GraphSites)
     assert isinstance(sites_of(roads(), "regularized-laplacian"), GraphSites)
     assert isinstance(sites_of(roads(), "matern"), FieldSites)
-    with pytest.raises(InvalidInputError, match="or a triangle mesh, got ndarray"):
+    with pytest.raises(InvalidInputError, match=r"or a pair .vertices, faces., got ndarray"):
         sites_of(np.eye(3), "heat")
     with pytest.raises(InvalidInputError, match="kernel: expected a graph kernel on a graph"):
         sites_of(GRAPHS["path"], WhittleMatern(3.0))

@@ -1,0 +1,283 @@
+"""Forecasts and gaps with a usual day and dynamics, beside what people run today.
+
+    python -m benchmarks.usual_days --data metr-la
+
+Forecasts: models are fitted to all days but the last, and forecast 15, 30 and 60 minutes from
+22 times of the last day on, 6:00 to 22:00, each with all values before it. Gaps: the splits of
+`space_time.py`. `synthetic` is a city whose days repeat and whose jams move upstream, `counts` has
+counts with a daily pattern, and `no-days` is the city without any usual day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import coupledgp as cgp
+from benchmarks.space_time_data import STEP, Case, metr_la, timed
+from coupledgp.diagnostics.space_time.readings import SensorReadings
+from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
+from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.inference.space_time.usual_day import joined
+from coupledgp.random import FloatArray
+
+HORIZONS = (3, 6, 12)
+N_ORIGINS, FIRST, LAST = 22, 72, 264
+STEPS_OF_DAY = 288
+HEAD = "model | RMSE | MAE | CRPS | NLPD | in 95 % | CPU s |"
+# The package's model by name.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "before": {"usual_day": False, "dynamics": False},
+    "usual day": {"dynamics": False},
+    "usual day and dynamics": {},
+}
+
+
+def city(n_days: int = 6, seed: int = 0, day: float = 1.0) -> Case:
+    """Speeds at 40 of 60 places of a road: a day of each kind, and jams that move upstream."""
+    rng = np.random.default_rng([23, seed])
+    p, n = 60, n_days * STEPS_OF_DAY
+    hours = np.arange(n) % STEPS_OF_DAY / 12.0
+    weekend = (np.arange(n) // STEPS_OF_DAY + 3) % 7 >= 5  # the first day is a Thursday
+    load = np.exp(-0.5 * ((hours - 8) / 1.2) ** 2)
+    load = load + 0.8 * np.exp(-0.5 * ((hours - 17.5) / 1.5) ** 2)
+    load = day * np.where(weekend, 0.3, 1.0) * load
+    size = rng.uniform(5.0, 25.0, (p, 1))
+    jam = np.zeros((p, n))
+    for t in range(1, n):
+        moved = np.roll(jam[:, t - 1], -1)
+        moved[-1] = 0.0
+        fresh = (rng.random(p) < 0.004 * (0.3 + load[t])) * rng.gamma(3.0, 6.0, p)
+        jam[:, t] = 0.62 * jam[:, t - 1] + 0.33 * moved + fresh
+    values = 65.0 - size * load - jam + 1.5 * rng.normal(size=(p, n))
+    graph = cgp.Graph.from_edges(np.arange(p - 1), np.arange(1, p))
+    sensors = np.sort(rng.choice(p, 40, replace=False))
+    return Case(timed(values[sensors], graph, sensors), SplitPlan())
+
+
+def counts(n_days: int = 6, seed: int = 0) -> Case:
+    """Counts of vehicles at 30 places of a ring, with a daily pattern and slow changes."""
+    rng = np.random.default_rng([29, seed])
+    p, n = 30, n_days * STEPS_OF_DAY
+    hours = np.arange(n) % STEPS_OF_DAY / 12.0
+    shape = 0.1 + np.exp(np.cos(2 * np.pi * (hours - 14) / 24)) / 2.7
+    slow = np.zeros((p, n))
+    for t in range(1, n):
+        slow[:, t] = 0.98 * slow[:, t - 1] + 0.02 * rng.normal(size=p)
+    rate = rng.uniform(30.0, 300.0, (p, 1)) * shape * np.exp(slow)
+    graph = cgp.Graph.from_edges(np.arange(p), (np.arange(p) + 1) % p)
+    return Case(timed(rng.poisson(rate).astype(float), graph), SplitPlan())
+
+
+CASES: dict[str, Callable[..., Case]] = {
+    "metr-la": metr_la, "synthetic": city, "counts": counts,
+    "no-days": lambda n_days=6: city(n_days, day=0.0),
+}  # fmt: skip
+
+
+def scores(error: FloatArray, std: FloatArray | None) -> list[float]:
+    """RMSE, MAE, and CRPS, NLPD and coverage of normal laws."""
+    found = [float(np.sqrt(np.mean(error**2))), float(np.abs(error).mean())]
+    if std is None:
+        return [*found, np.nan, np.nan, np.nan]
+    z = error / std
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    crps = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    nlpd = np.log(std) + 0.5 * np.log(2 * np.pi) + 0.5 * z**2
+    return [*found, float(crps.mean()), float(nlpd.mean()), float((np.abs(z) < 1.959964).mean())]
+
+
+def forecasts_of_model(readings: SensorReadings, origins: list[int], how: str) -> Any:
+    """Means and standard deviations (h, origins, p) of the package's model, and its updates."""
+    n_fit = readings.times.size - STEPS_OF_DAY
+    labels, values, stamps = readings.labels, readings.values, readings.stamps
+    model = cgp.GraphTimeGPRegressor(readings.domain, random_state=0, progress=False,
+                                     **SETTINGS[how])  # fmt: skip
+    model.fit(labels, times=stamps[:n_fit], values=values[:, :n_fit])
+    means, stds, at, seconds = [], [], n_fit, []
+    for origin in origins:
+        model.partial_fit(labels, values[:, at:origin], times=stamps[at:origin])
+        start = time.process_time()
+        mean, std = model.forecast("1h")
+        seconds.append(time.process_time() - start)
+        means.append(mean[:, [h - 1 for h in HORIZONS]].T)
+        stds.append(std[:, [h - 1 for h in HORIZONS]].T)
+        at = origin
+    print(how, model.method_reason_, f"; a forecast {np.mean(seconds):.3f} s", flush=True)
+    return np.stack(means, axis=1), np.stack(stds, axis=1)
+
+
+def forecasts_of_rivals(readings: SensorReadings, origins: list[int]) -> dict[str, FloatArray]:
+    """Means (h, origins, p) of the last value, ridge on lags, and boosting."""
+    v = np.asarray(readings.values)
+    p, n = v.shape
+    n_fit = n - STEPS_OF_DAY
+    v = np.where(np.isnan(v), np.nanmean(v[:, :n_fit], axis=1, keepdims=True), v)
+    bins = np.arange(n) % STEPS_OF_DAY
+    usual = v[:, :n_fit].reshape(p, -1, STEPS_OF_DAY).mean(axis=1)
+    names = ("last value", "average of the hour", "ridge on three lags of all", "boosting")
+    found: dict[str, list[FloatArray]] = {name: [] for name in names}
+    center, scale = v[:, :n_fit].mean(axis=1), v[:, :n_fit].std(axis=1)
+    x = ((v.T - center) / scale).T
+    lags = np.concatenate([x[:, 2:], x[:, 1:-1], x[:, :-2]])  # at t = 2, 3, ...
+    around = (np.abs(np.corrcoef(x[:, :n_fit])) - 2 * np.eye(p)).argsort(axis=1)[:, -4:]
+    for h in HORIZONS:
+        rows = np.arange(2, n_fit - h)
+        H, y = np.vstack([lags[:, rows - 2], np.ones(rows.size)]), x[:, rows + h].T
+        weights = ridge_of_last_day(H, y)
+        at = np.array(origins) - 1
+        made = np.vstack([lags[:, at - 2], np.ones(at.size)]).T @ weights
+        found["ridge on three lags of all"].append(center + scale * made)
+        found["last value"].append(v[:, at].T)
+        found["average of the hour"].append(usual[:, bins[at + h]].T)
+
+        def table(t: Any, h: int = h) -> FloatArray:
+            parts = [v[:, t - k] for k in (0, 1, 2, 3, 6, 12)]
+            parts += [v[around[:, k]][:, t] for k in range(4)]
+            parts += [usual[:, bins[t + h]], usual[:, bins[t]],
+                      np.broadcast_to(bins[t + h], (p, t.size))]  # fmt: skip
+            return np.stack(parts, axis=-1)
+
+        t = np.arange(12, n_fit - h, 3)
+        boosting = HistGradientBoostingRegressor(max_iter=150, random_state=0)
+        boosting.fit(table(t).reshape(-1, 13), v[:, t + h].ravel())
+        found["boosting"].append(boosting.predict(table(at).reshape(-1, 13)).reshape(p, -1).T)
+    return {name: np.stack(parts) for name, parts in found.items()}
+
+
+def ridge_of_last_day(H: FloatArray, y: FloatArray) -> FloatArray:
+    """Weights of a ridge regression of y (n, p) on H (k, n), its penalty chosen on the last day."""
+
+    def fitted(n: int, penalty: float) -> FloatArray:
+        gram = H[:, :n] @ H[:, :n].T + penalty * np.eye(len(H))
+        return np.asarray(np.linalg.solve(gram, H[:, :n] @ y[:n]))
+
+    n = len(y) - STEPS_OF_DAY
+    penalties = (1e2, 1e3, 1e4, 3e4)
+    errors = [np.mean((H[:, n:].T @ fitted(n, x) - y[n:]) ** 2) for x in penalties]
+    return fitted(len(y), penalties[int(np.argmin(errors))])
+
+
+def shown_forecasts(case: Case) -> None:
+    """Print the table of forecasts."""
+    readings = case.readings
+    n_fit = readings.times.size - STEPS_OF_DAY
+    origins = np.linspace(n_fit + FIRST, n_fit + LAST, N_ORIGINS).round().astype(int).tolist()
+    truth = np.stack([[readings.values[:, o + h - 1] for o in origins] for h in HORIZONS])
+    print(f"| forecast | {HEAD}\n{'|---' * 8}|")
+    laws: list[tuple[str, FloatArray, FloatArray | None, float]] = []
+    for how in SETTINGS:
+        start = time.process_time()
+        mean, std = forecasts_of_model(readings, origins, how)
+        laws.append((how, mean, std, time.process_time() - start))
+    start = time.process_time()
+    rivals = forecasts_of_rivals(readings, origins)
+    seconds = time.process_time() - start
+    laws += [(name, mean, None, seconds) for name, mean in rivals.items()]
+    for k, h in enumerate(HORIZONS):
+        for name, mean, std, cost in laws:
+            row = scores(mean[k] - truth[k], None if std is None else std[k])
+            print(f"| {5 * h} min | {name} | " + " | ".join(f"{x:.3f}" for x in row)
+                  + f" | {cost:.1f} |", flush=True)  # fmt: skip
+
+
+def boosting_in_gaps(readings: SensorReadings) -> FloatArray:
+    """Boosting of each value on the ends of its gap, four peers and the hour, (p, n)."""
+    v = readings.values
+    seen = np.isfinite(v)
+    usable = seen.any(axis=1)
+    filled = joined(np.where(seen, v, 0.0), seen)
+    p, n = v.shape
+    rng = np.random.default_rng(0)
+    around = (np.nan_to_num(np.corrcoef(filled + 1e-9 * rng.normal(size=(p, n))))
+              - 2 * np.eye(p)).argsort(axis=1)[:, -6:]  # fmt: skip
+
+    def table(there: Any) -> FloatArray:
+        before = np.where(there, np.arange(n), -1)
+        before = np.maximum(np.maximum.accumulate(np.roll(before, 1, axis=1), axis=1), 0)
+        after = np.where(there, np.arange(n), n)[:, ::-1]
+        after = np.minimum(np.minimum.accumulate(np.roll(after, 1, axis=1), axis=1)[:, ::-1], n - 1)
+        rows = np.arange(p)[:, None]
+        hours = np.broadcast_to(np.arange(n) % STEPS_OF_DAY, (p, n))
+        parts = [filled[rows, before], filled[rows, after], np.arange(n) - before]
+        parts += [after - np.arange(n), hours]
+        parts += [filled[around[:, k]] for k in range(6)]
+        with np.errstate(invalid="ignore"):
+            center = np.nanmean(np.where(usable[:, None], v, 0.0), axis=1)
+        return np.stack([*parts, np.broadcast_to(center[:, None], (p, n))], axis=-1)
+
+    hidden = np.roll(~seen & usable[:, None], rng.integers(n), axis=1)[rng.permutation(p)] & seen
+    known = table(seen & ~hidden)[hidden]
+    also = seen & (rng.random((p, n)) < 0.1)
+    X = np.concatenate([known, table(seen)[also]])
+    y = np.concatenate([v[hidden], v[also]])
+    model = HistGradientBoostingRegressor(max_iter=200, random_state=0).fit(X, y)
+    found = np.full((p, n), np.nan)
+    gaps = ~seen & usable[:, None]
+    found[gaps] = model.predict(table(seen)[gaps])
+    return found
+
+
+def shown_gaps(case: Case, n_splits: int) -> None:
+    """Print the table of gaps, of every split."""
+    readings = case.readings
+    print(f"| split | where | {HEAD}\n{'|---' * 9}|")
+    rivals = {name: SPACE_TIME_RIVALS[name] for name in (
+        "linear in time", "regression on the other sensors", "low rank",
+    )}  # fmt: skip
+    rivals["boosting on peers and ends"] = lambda given: (boosting_in_gaps(given), None)
+    for number in range(n_splits):
+        split = replace(case.plan, sensors=0.1).draw(readings, np.random.default_rng([17, number]))
+        given = readings.without(split.hidden)
+        rows = np.flatnonzero(given.seen.any(axis=1))
+        labels = [readings.labels[row] for row in rows.tolist()]
+        laws: list[tuple[str, FloatArray, FloatArray | None, float]] = []
+        for how in SETTINGS:
+            start = time.process_time()
+            model = cgp.GraphTimeGPRegressor(readings.domain, random_state=0, progress=False,
+                                             **SETTINGS[how])  # fmt: skip
+            model.fit(labels, times=readings.stamps, values=given.values[rows])
+            mean, std = model.predict(list(readings.labels), readings.stamps, return_std=True)
+            laws.append((how, np.asarray(mean), np.asarray(std), time.process_time() - start))
+        for name, rival in rivals.items():
+            start = time.process_time()
+            law = rival_law(rival, readings, split, 0)
+            laws.append((name, law.mean, law.std, time.process_time() - start))
+        for kind in ("scattered", "gap", "forecast", "hidden sensor"):
+            mask = split.of_kind(kind) & np.isfinite(readings.values)
+            for name, mean, std, cost in laws:
+                if np.isnan(mean[mask]).all() or (std is not None and np.isnan(std[mask]).any()):
+                    continue
+                row = scores((mean - readings.values)[mask], None if std is None else std[mask])
+                print(f"| {number} | {kind} | {name} | " + " | ".join(f"{x:.3f}" for x in row)
+                      + f" | {cost:.1f} |", flush=True)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", choices=sorted(CASES), default="metr-la")
+    parser.add_argument("--splits", type=int, default=2, help="splits of gaps")
+    parser.add_argument("--days", type=int, help="days of a city that is drawn")
+    parser.add_argument("--tables", choices=("both", "forecasts", "gaps"), default="both")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    made = CASES[options.data]
+    case = made() if options.days is None else made(options.days)
+    print(f"{options.data}: {case.readings.values.shape}, steps of {STEP:g} s")
+    if options.tables != "gaps":
+        shown_forecasts(case)
+    if options.tables != "forecasts":
+        shown_gaps(case, options.splits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What residuals still say: patterns along columns, and the causes that they point to."""

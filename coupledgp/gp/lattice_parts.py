@@ -1,0 +1,68 @@
+"""Parts of a process on a lattice: its dense prior, averages over boxes, units of targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.kernel_prior import KernelPrior
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.units import Units, safe_scale
+from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior
+from coupledgp.inference.lattice.sums import LatticeSums
+from coupledgp.inference.lattice.system import LatticeSystem
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.kernels.row_covariance import RowColumns
+from coupledgp.linalg.rounding import warn_if_imprecise
+from coupledgp.random import FloatArray
+
+
+def dense_prior(prior: LatticePrior, trend: TrendColumns) -> DensePrior:
+    """The prior by covariances: the kernel itself, and the trend's."""
+    own = prior.hyperparameters
+    if not len(trend.columns):
+        return StationaryPrior(prior.spectrum, own)
+    names = [f"x{j}" for j in range(len(trend.center))]
+    on = ", ".join(f'"{names[j]}"' for j in trend.places)
+    linear = ", ".join(f'"{names[j]}"' for j in trend.columns)
+    kernel = parse_kernel(f"{prior.spectrum}[{on}] + linear[{linear}]")
+    columns = RowColumns.plain(names)
+    lengthscale = own.lengthscale / trend.scale[trend.places]
+    vector = np.log(np.concatenate([[own.noise, own.outputscale], lengthscale, [TREND_VARIANCE]]))
+    return KernelPrior(kernel, vector, columns, trend.center, trend.scale)
+
+
+def averaged_over(process: Any, sides: FloatArray) -> Any:
+    """The process with waves averaged over boxes of sides (d,): the same weights, shrunk."""
+    lattice, n = process.lattice, process.n_waves
+    at_pairs = np.prod(np.sinc(lattice.pairs * (sides * lattice.steps)), axis=1)
+    loadings = process.lattice_prior.loadings.copy()
+    loadings[:n] *= lattice.of_pairs(at_pairs, np.array(1.0))
+    posterior = process.posterior.loaded(process.system, loadings)
+    own = process.lattice_prior.hyperparameters
+    # The average's own prior variance; waves beyond the lattice average out.
+    held = float(np.square(loadings[:n]).sum())
+    prior = replace(process.lattice_prior, hyperparameters=replace(own, outputscale=held))
+    prior.__dict__["loadings"] = loadings
+    return replace(process, lattice_prior=prior, posterior=posterior)
+
+
+def warn_of_rounding(prior: LatticePrior, system: LatticeSystem) -> None:
+    """Warn where sums over the rows lose the noise in their rounding."""
+    noise = prior.noise
+    largest = float(np.square(prior.loadings).max()) * system.count
+    error = float(np.finfo(np.float64).eps) * largest / noise
+    error *= float(np.sqrt(np.abs(np.diag(system.sums.products)).max() / noise))
+    warn_if_imprecise(error, f"noise: {noise:.1g} of the variance of y", "raise the noise")
+
+
+def units_of(sums: LatticeSums, offset: FloatArray) -> Units:
+    """Units of all targets, from sums of targets less an offset (k,)."""
+    mean, std = sums.moments(len(offset))
+    return Units(
+        offset + mean, safe_scale(std, offset + mean - std, offset + mean + std, sums.n_counted)
+    )

@@ -1,0 +1,536 @@
+"""The process of values over time about a usual day, with learned dynamics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import ModelFileError
+from coupledgp.gp.graph_time import GraphTimeGP
+from coupledgp.gp.graph_time_prior import sites_of_points
+from coupledgp.gp.left_out import Groups, LeftOut
+from coupledgp.gp.mixture import as_member
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    GaussianProcess,
+    Header,
+    Points,
+    PredictiveLaw,
+    Problem,
+    Want,
+    finite_answer,
+)
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.usual_day_state import (
+    days_state,
+    dynamics_from,
+    has,
+    header_of,
+    ratio_from,
+    usual_from,
+)
+from coupledgp.gp.wrapped import WrappedGP
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.nodes.forecast import Forecast
+from coupledgp.inference.space_time.day_field import DayField
+from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
+from coupledgp.inference.space_time.learned_sites import under_kernel
+from coupledgp.inference.space_time.posterior import Cells
+from coupledgp.inference.space_time.usual_day import UsualDay
+from coupledgp.random import FloatArray, IntArray
+
+# Seconds of a step ahead for the cube of a sensor, on one core of a server of 2019.
+CUBE_SECONDS = 5e-10
+# Part of a step by which times may be off the grid.
+ON_GRID = 1e-6
+
+
+@as_member
+@dataclass(frozen=True, eq=False, repr=False)
+class UsualDayGP(WrappedGP):
+    """The law of `y = m + z`: m the usual day of each site, z a space-time process about it.
+
+    With dynamics the law of an observation that sensors lack, in a gap of the grid or at a later
+    step of it, is that of a vector autoregression of z. All other laws are those of z: of sites
+    without a sensor, of times off the grid, of new observations beside one that is there, and of f.
+    `hyperparameters` and `units` are those of z.
+
+    Attributes
+    ----------
+    inner : GaussianProcess
+        Process of z: a `GraphTimeGP`, or its exact twin.
+    usual : UsualDay or None
+        Usual day of the sensors; None: m is zero.
+    past : FloatArray (s, n)
+        m at the sensors of the usual day and the times of the grid, which later days do not change.
+    field : DayField or None
+        Regression of the usual day on that of the sensors.
+    dynamics : SensorDynamics or None
+        Parameters of the autoregression.
+    moving : MovingPosterior or None
+        Its law given the observations.
+    reason : str
+        Why there are dynamics, or none.
+    """
+
+    observed: ClassVar[str] = "y_of_days"
+
+    usual: UsualDay | None
+    past: FloatArray
+    field: DayField | None
+    dynamics: SensorDynamics | None
+    moving: MovingPosterior | None
+    reason: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        inner: GraphTimeGP,
+        rows: Data,
+        usual: UsualDay | None,
+        past: FloatArray,
+        dynamics: SensorDynamics | None = None,
+        errors: FloatArray | None = None,
+        reason: str = "",
+    ) -> Self:
+        """The process of observations y, of which the inner process has those about m.
+
+        `errors` (p, n) are those of the dynamics one step ahead, if they are known better.
+        """
+        field = None
+        if usual is not None:
+            field = DayField.of(under_kernel(inner.sites), inner.rows.sensors, past)
+        found = cls(inner, rows, usual, past, field, dynamics, None, reason)
+        return replace(found, moving=found._conditioned_moving(errors))
+
+    def _conditioned_moving(self, errors: FloatArray | None = None) -> MovingPosterior | None:
+        """The law of the dynamics given the observations of the inner process."""
+        if self.dynamics is None:
+            return None
+        values, observed, deviations = self._of_dynamics()
+        return MovingPosterior.given(
+            self.dynamics, self.dynamics.standardized(values), observed, deviations, errors
+        )
+
+    def _of_dynamics(self) -> tuple[FloatArray, Any, FloatArray]:
+        """Values about the usual day, which are observed, and m (p, n), of the dynamics' sensors.
+
+        Sensors that the inner process has not are unknown at all times.
+        """
+        assert self.dynamics is not None
+        grid = self.grid
+        places = np.searchsorted(grid.rows.sensors, self.dynamics.sensors)
+        places = np.minimum(places, grid.rows.sensors.size - 1)
+        there = grid.rows.sensors[places] == self.dynamics.sensors
+        observed = grid.rows.observed[places] & there[:, None]
+        values = np.where(observed, grid.rows.values[places], self.dynamics.level[:, None])
+        return values, observed, self.usual_at(self.dynamics.sensors, grid.rows.times)[0]
+
+    @property
+    def grid(self) -> GraphTimeGP:
+        """The inner process on its grid of sensors and times."""
+        assert isinstance(self.inner, GraphTimeGP)
+        return self.inner
+
+    @cached_property
+    def _times(self) -> tuple[FloatArray, float]:
+        """Times of the grid, and its step."""
+        times = self.grid.rows.times
+        return times, float(np.median(np.diff(times))) if times.size > 1 else 1.0
+
+    def usual_at(self, sites: IntArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """M and its variance (a, b) at sites and times, units of y.
+
+        The variance is that of sites without a sensor: what the usual day of sensors leaves open is
+        in the variance of z, which is about means without the day itself.
+        """
+        shape = sites.size, times.size
+        if self.usual is None or self.field is None:
+            return np.zeros(shape), np.zeros(shape)
+        of_sensors = self._of_sensors(times)
+        sensors = self.field.sensors
+        rows = np.minimum(np.searchsorted(sensors, sites), sensors.size - 1)
+        there = sensors[rows] == sites
+        mean, variance = np.empty(shape), np.zeros(shape)
+        mean[there] = of_sensors[rows[there]]
+        if not there.all():
+            mean[~there], variance[~there] = self.field.at(sites[~there], of_sensors)
+        return mean, variance
+
+    def others_usual(self) -> tuple[FloatArray, FloatArray]:
+        """M and its variance (p, n) of each sensor from the usual days of the other sensors."""
+        assert self.field is not None
+        rows, sensors = self.grid.rows, self.field.sensors
+        mean, variance = self.usual_at(rows.sensors, rows.times)
+        places = np.minimum(np.searchsorted(sensors, rows.sensors), sensors.size - 1)
+        there = sensors[places] == rows.sensors
+        found = self.field.others(self._of_sensors(rows.times))
+        mean[there], variance[there] = (part[places[there]] for part in found)
+        return mean, variance
+
+    def _of_sensors(self, times: FloatArray) -> FloatArray:
+        """M (p, b) of the sensors of the usual day at times: the past, or by the usual day."""
+        assert self.usual is not None
+        grid = self.grid.rows.times
+        places = np.minimum(np.searchsorted(grid, times), grid.size - 1)
+        past = grid[places] == times
+        out = np.empty((len(self.past), times.size))
+        out[:, past] = self.past[:, places[past]]
+        if not past.all():
+            found = self.usual.means(times[~past]) - self.usual.levels[:, None]
+            out[:, ~past] = found
+        return out
+
+    def _usual_of(self, points: Points) -> tuple[FloatArray, FloatArray]:
+        """M and its variance (n,) at points (n, 2)."""
+        sites, rows = np.unique(sites_of_points(points), return_inverse=True)
+        times, columns = np.unique(points[:, 1], return_inverse=True)
+        mean, variance = self.usual_at(sites, times)
+        return mean[rows, columns], variance[rows, columns]
+
+    def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
+        """Observations z about the usual day."""
+        return targets - self._usual_of(points)[0][:, None]
+
+    def unknown_cells(self, points: Points) -> tuple[IntArray, IntArray, IntArray, int]:
+        """Points (u,) whose law is that of the dynamics, their rows and steps, and steps ahead.
+
+        They are cells of the grid of the dynamics without an observation, and later steps.
+        """
+        none = np.empty(0, dtype=np.int64)
+        if self.moving is None or self.dynamics is None:
+            return none, none, none, 0
+        times, step = self._times
+        sensors = self.dynamics.sensors
+        sites = sites_of_points(points)
+        rows = np.minimum(np.searchsorted(sensors, sites), sensors.size - 1)
+        steps = np.rint((points[:, 1] - times[0]) / step).astype(np.int64)
+        on_grid = np.abs(times[0] + step * steps - points[:, 1]) <= ON_GRID * step
+        inside = np.clip(steps, 0, times.size - 1)
+        unknown = (sensors[rows] == sites) & on_grid & (steps >= 0)
+        unknown &= (steps >= times.size) | ~self.moving.observed[rows, inside]
+        at = np.flatnonzero(unknown)
+        h = int(max(steps[at].max(initial=-1) + 1 - times.size, 0))
+        return at, rows[at], steps[at], h
+
+    def _ahead(self, h: int) -> FloatArray:
+        """M (p, h) of the sensors of the dynamics at the next steps."""
+        assert self.dynamics is not None
+        times, step = self._times
+        return self.usual_at(self.dynamics.sensors, times[-1] + step * np.arange(1, h + 1))[0]
+
+    def _moved(
+        self, points: Points, mean: FloatArray, variance: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Means and variances (n,) of observations z, of the dynamics where these state them."""
+        at, rows, steps, h = self.unknown_cells(points)
+        if not at.size:
+            return mean, variance
+        assert self.moving is not None
+        assert self.dynamics is not None
+        means, variances = self.moving.law_with(self._ahead(h))
+        scale = self.dynamics.scale[rows]
+        mean = mean.copy()
+        mean[at] = self.dynamics.level[rows] + scale * means[rows, steps]
+        if variance is not None:
+            variance = variance.copy()
+            variance[at] = scale**2 * variances[rows, steps]
+        return mean, variance
+
+    def grid_law(
+        self, cells: Cells, with_variance: bool, *, latent: bool = False
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Means and variances (a, b) at cells, units of y; of f if latent."""
+        usual, of_usual = self.usual_at(cells.sites, cells.times)
+        points = np.column_stack([
+            np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
+        ]).astype(np.float64)  # fmt: skip
+        if not latent and self.unknown_cells(points)[0].size == len(points):
+            # No law of z is needed, as in forecasts of a live feed.
+            none = np.zeros(len(points))
+            found, spread = self._moved(points, none, none if with_variance else None)
+            found = found.reshape(usual.shape) + usual
+            return found, None if spread is None else spread.reshape(usual.shape)
+        mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
+        if variance is not None:
+            variance = variance + of_usual
+        if latent or self.moving is None:
+            return mean + usual, variance
+        flat = None if variance is None else variance.ravel()
+        moved, spread = self._moved(points, mean.ravel(), flat)
+        return moved.reshape(mean.shape) + usual, None if spread is None else spread.reshape(
+            mean.shape
+        )
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        mean, spread = self.inner.law(points, want, latent=latent, report=report)
+        usual, of_usual = self._usual_of(points)
+        flat, shared = mean[:, 0], None if spread is None else spread[..., 0]
+        if shared is not None:
+            shared = shared + (
+                of_usual if want == "variance" else self._usual_covariance(points, of_usual)
+            )
+        if not latent and self.moving is not None:
+            flat, diagonal = self._moved(points, flat, shared if want == "variance" else None)
+            if want == "variance":
+                shared = diagonal
+            elif shared is not None:
+                shared = self._moved_covariance(points, shared)
+        mean = finite_answer((flat + usual)[:, None], "predictive mean")
+        if shared is None or want == "mean":
+            return PredictiveLaw(mean, None)
+        return PredictiveLaw(mean, finite_answer(shared[..., None], f"predictive {want}"))
+
+    def _usual_covariance(self, points: Points, variance: FloatArray) -> FloatArray:
+        """Covariance (n, n) of what is not known of m: one deviation for all times of a site."""
+        roots, sites = np.sqrt(variance), sites_of_points(points)
+        return np.outer(roots, roots) * (sites[:, None] == sites)
+
+    def _moved_covariance(self, points: Points, covariance: FloatArray) -> FloatArray:
+        """Covariance (n, n) of observations with that of the cells of the dynamics in its place.
+
+        These cells are taken as independent of all others, given the observations.
+        """
+        at, rows, steps, h = self.unknown_cells(points)
+        if not at.size:
+            return covariance
+        assert self.moving is not None
+        assert self.dynamics is not None
+        found = covariance.copy()
+        found[at] = 0.0
+        found[:, at] = 0.0
+        scale = self.dynamics.scale[rows]
+        own = self.moving.covariance(rows, steps, self._ahead(h))
+        found[np.ix_(at, at)] = own * np.outer(scale, scale)
+        return found
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)[:, 0]
+        usual, variance = self._usual_of(points)
+        drawn = drawn + self._drawn_usual(points, variance, n_samples, rng)
+        at, rows, steps, h = self.unknown_cells(points)
+        if at.size and not latent:
+            assert self.moving is not None
+            assert self.dynamics is not None
+            moved = self.moving.draws(n_samples, rng, self._ahead(h))[:, rows, steps].T
+            drawn[at] = self.dynamics.level[rows, None] + self.dynamics.scale[rows, None] * moved
+        return finite_answer((drawn + usual[:, None])[:, None], "sample")
+
+    def _drawn_usual(
+        self, points: Points, variance: FloatArray, m: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draws (n, m) of what is not known of m at points."""
+        if not variance.any():
+            return np.zeros((len(points), m))
+        sites, rows = np.unique(sites_of_points(points), return_inverse=True)
+        return np.sqrt(variance)[:, None] * rng.standard_normal((sites.size, m))[rows]
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of the observations in units of y, by the dynamics where there are some."""
+        if self.moving is None or self.dynamics is None:
+            return self.inner.log_evidence
+        count = self.moving.observed.sum(axis=1)
+        return self.moving.filled.log_evidence - float(count @ np.log(self.dynamics.scale))
+
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Laws of observations given other groups; the usual day and all parameters are kept."""
+        wanted = Groups.of(groups, len(self.data), rows)
+        if self.moving is None:
+            found = self.inner.left_out(groups, rows)
+            usual = self._usual_of(self.data.points[wanted.rows])[0][:, None]
+            return replace(found, means=found.means + usual)
+        if all(group.size == 1 for group in wanted.members):
+            return self._single_left_out(wanted)
+        return self._left_out_anew(wanted, wanted.members)
+
+    def _single_left_out(self, wanted: Groups) -> LeftOut:
+        """Laws of observations, each given all others, by the precision of the dynamics."""
+        assert self.moving is not None
+        assert self.dynamics is not None
+        mean, variance = self.moving.left_out
+        points = self.data.points[wanted.rows]
+        times, step = self._times
+        rows = np.searchsorted(self.dynamics.sensors, sites_of_points(points))
+        steps = np.rint((points[:, 1] - times[0]) / step).astype(np.int64)
+        scale = self.dynamics.scale[rows]
+        usual = self._usual_of(points)[0]
+        found = usual + self.dynamics.level[rows] + scale * mean[rows, steps]
+        return LeftOut.single(found[:, None], (scale**2 * variance[rows, steps])[:, None])
+
+    def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
+        found = np.full((2, groups.n_rows, 1), np.nan)
+        for group, rest in self.without(members):
+            mean, variance = rest.law(self.data.points[group], "variance")
+            assert variance is not None
+            found[:, group] = mean, variance
+        return LeftOut.single(*found[:, groups.rows])
+
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> Any:
+        """Correlations of residuals, where they are those of the inner process."""
+        return self.inner.left_out_correlation(groups, rows) if self.moving is None else None
+
+    def exact(self) -> Self:
+        """The process itself with dynamics, whose laws are exact; else about the exact one."""
+        return self if self.dynamics is not None else super().exact()
+
+    def exact_problem(self) -> Problem:
+        """Prior and data of the exact process of z."""
+        return self.inner.exact_problem()
+
+    def law_forecast(self, n_sites: int, n_times: int, with_variances: bool) -> Forecast:
+        """Cost of means, and of variances, at further times: of some sites, all on one grid."""
+        found = self.grid.law_forecast(n_sites, n_times, with_variances)
+        if self.dynamics is None:
+            return found
+        p = float(self.dynamics.sensors.size)
+        return Forecast(found.seconds + 2.0 * CUBE_SECONDS * p**3 * n_times, found.bytes)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> Self:
+        """Return the same law given other data: the usual day, dynamics and prior are kept."""
+        inner = self.inner.conditioned(self.inner_data(data), renormalize=renormalize)
+        return self._about(inner, data)
+
+    def _about(self, inner: GaussianProcess, data: Data) -> Self:
+        """The law about an inner process given observations y."""
+        if not isinstance(inner, GraphTimeGP):
+            return replace(self, inner=inner, rows=data)
+        past = self.past
+        if self.usual is not None:
+            past = self._of_sensors(inner.rows.times)
+        found = replace(self, inner=inner, rows=data, past=past, moving=None)
+        if self.dynamics is None:
+            return found
+        steps = np.diff(inner.rows.times)
+        if steps.size and np.ptp(steps) > ON_GRID * steps.mean():
+            return replace(found, dynamics=None, reason="times are not on one grid any more")
+        return replace(found, moving=found._conditioned_moving())
+
+    def updated(self, data: Data) -> Self:
+        """Return the process given further data: new steps are added, older gaps stay.
+
+        A day that ends joins the days of which the usual one is made, variances kept.
+        """
+        inner = self.grid.updated(self.inner_data(data))
+        whole = self.data.followed_by(data).as_one_batch()
+        first = inner.rows.times[0]
+        if first > self._times[0][0]:
+            whole = whole.take(np.flatnonzero(whole.points[:, 1] >= first))
+        later = data.points[:, 1].min() > self._times[0][-1]
+        same = np.array_equal(inner.rows.sensors, self.grid.rows.sensors)
+        if self.moving is None or not (later and same):
+            return self._about(inner, whole)._with_day()
+        return self._followed(inner, whole)._with_day()
+
+    def _followed(self, inner: GraphTimeGP, data: Data) -> Self:
+        """The law with steps after the last one, parameters and older gaps kept."""
+        assert self.moving is not None
+        times, step = self._times
+        new = inner.rows.times[inner.rows.times > times[-1]]
+        if np.abs(np.diff(np.append(times[-1], new)) - step).max() > ON_GRID * step:
+            return self._about(inner, data)
+        past = np.zeros((len(self.past), new.size)) if self.usual is None else self._of_sensors(new)
+        dropped = times.size + new.size - inner.rows.times.size
+        past = np.concatenate([self.past, past], axis=1)[:, dropped:]
+        found = replace(self, inner=inner, rows=data, past=past, moving=None)
+        values, observed, deviations = found._of_dynamics()
+        assert self.dynamics is not None
+        part = slice(values.shape[1] - new.size, None)
+        # Deviations of all steps, also of those that are not kept.
+        before = self._of_dynamics()[2]
+        moving = self.moving.updated(
+            self.dynamics.standardized(values[:, part]), observed[:, part],
+            np.concatenate([before, deviations[:, part]], axis=1),
+        )  # fmt: skip
+        return replace(found, moving=moving.last_steps(values.shape[1]))
+
+    def _with_day(self) -> Self:
+        """The process whose usual day has the whole days that ended since."""
+        if self.usual is None:
+            return self
+        times, _ = self._times
+        since = times > self.usual.end_of(times)
+        if since.sum() < self.usual.n_steps:
+            return self
+        filled = self._days_filled()[:, since]
+        return replace(self, usual=self.usual.with_days(filled, times[since]))
+
+    def filled_values(self) -> FloatArray:
+        """Values y (p, n) of the sensors on the grid, gaps filled by their means."""
+        rows = self.grid.rows
+        if self.moving is not None and self.dynamics is not None:
+            x = self.moving.mean
+            moved = self.dynamics.level[:, None] + self.dynamics.scale[:, None] * x
+            places = np.minimum(np.searchsorted(self.dynamics.sensors, rows.sensors), len(x) - 1)
+            known = (self.dynamics.sensors[places] == rows.sensors)[:, None]
+            plain = self.units.offset[0] if known.all() else self._plain_filled()
+            values = np.where(known, moved[places], plain)
+        else:
+            values = self._plain_filled()
+        found = np.where(rows.observed, rows.values, values)
+        return np.asarray(found + self.usual_at(rows.sensors, rows.times)[0])
+
+    def _plain_filled(self) -> FloatArray:
+        """Values z (p, n) of the sensors, gaps filled by the separable law."""
+        return np.asarray(self.units.offset[0] + self.units.scale[0] * self.grid.posterior.filled)
+
+    def _days_filled(self) -> FloatArray:
+        """Values y (s, n) of the sensors of the usual day, and it itself for those that lack."""
+        assert self.usual is not None
+        assert self.field is not None
+        found = self.past + self.usual.levels[:, None]
+        rows, sensors = self.grid.rows, self.field.sensors
+        places = np.minimum(np.searchsorted(rows.sensors, sensors), rows.sensors.size - 1)
+        there = rows.sensors[places] == sensors
+        found[there] = self.filled_values()[places[there]]
+        return found
+
+    def state(self) -> tuple[Header, Arrays]:
+        """Values and arrays of the inner process, the usual day and the dynamics, for a file."""
+        header, arrays = super().state()
+        more, further = days_state(self)
+        header |= {"process": type(self).__name__, "days": more}
+        return header, arrays | further
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Self:
+        """Put the process of `state` together again."""
+        inner = GraphTimeGP.from_state(header_of(header), arrays)
+        entries = Entries(header, arrays, p=inner.rows.sensors.size, n=inner.rows.times.size)
+        targets = entries.floats(cls.observed, len(inner.data), 1).numpy()
+        rows = Data.of(inner.data.points, targets, weights=inner.data.weights)
+        usual = field = None
+        past = np.zeros((0, inner.rows.times.size))
+        if has(entries, "usual"):
+            usual = usual_from(entries, inner.rows.times)
+            past = entries.floats("day_past", "s", "n").numpy()
+            sensors = entries.integers("day_sensors", "s", low=0, high=inner.sites.n_sites - 1)
+            field = DayField(under_kernel(inner.sites), sensors.numpy(), ratio_from(entries))
+        reason = entries.text("days", "reason")
+        found = cls(inner, rows, usual, past, field, None, None, reason)
+        if not has(entries, "dynamics"):
+            return found
+
+        def standardized(dynamics: SensorDynamics, observed: Any) -> FloatArray:
+            values, there, _ = replace(found, dynamics=dynamics)._of_dynamics()
+            if not np.array_equal(there, observed):
+                raise ModelFileError("moving_observed: expected the cells of y, got others")
+            return dynamics.standardized(values)
+
+        dynamics, moving = dynamics_from(entries, inner.rows.times.size, standardized)
+        return replace(found, dynamics=dynamics, moving=moving)

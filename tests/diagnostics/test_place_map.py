@@ -1,0 +1,74 @@
+"""Maps of models of two places on pages, and of what is left out."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import coupledgp as cgp
+from coupledgp.diagnostics.sections.place_map import SIDE, PlacesOf
+
+rng = np.random.default_rng(0)
+N = 400
+X = pd.DataFrame({"lat": rng.uniform(44, 48, N), "lon": rng.uniform(5, 11, N)})
+Y = np.sin(X.lat) * np.cos(X.lon) + 0.1 * rng.normal(size=N)
+GIVEN = {"optimizer": None, "ard": False, "noise": 0.05, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def alps():
+    return cgp.LatticeGPRegressor("gaussian", lengthscale=100.0, **GIVEN).fit(X, Y)
+
+
+def test_the_map_is_the_law_at_its_places(alps):
+    """North is upwards, though latitude is the first column."""
+    own = PlacesOf.of(alps)
+    found = own.map
+    assert found.names == ("lon (km east)", "lat (km north)")
+    globe = alps.encoding_.globe
+    north, east = globe.coordinates(X.lat.to_numpy(), X.lon.to_numpy()).T
+    np.testing.assert_allclose(found.axes[0][[0, -1]], [east.min(), east.max()])
+    np.testing.assert_allclose(found.axes[1][[0, -1]], [north.min(), north.max()])
+    row, column = 30, 71
+    place = np.array([[found.axes[1][row], found.axes[0][column]]])
+    mean, variance = alps.process_.law(place, "variance", latent=True)
+    assert found.mean[row, column] == pytest.approx(mean[0, 0])
+    assert found.std[row, column] == pytest.approx(np.sqrt(variance[0, 0]))
+    number = int(np.argmin(np.abs(found.dots[0, 0] - east)))
+    np.testing.assert_allclose(found.dots[0], [east[number], north[number]])
+    assert found.values[0] == Y[number]
+
+
+def test_pages_have_it(alps, tmp_path):
+    new = pd.DataFrame({"lat": rng.uniform(44, 48, 40), "lon": rng.uniform(5, 11, 40)})
+    report = cgp.diagnostics.compare(alps, new, np.zeros(40))
+    (section,) = [one for one in report.to_dict()["sections"] if one["key"] == "place-map"]
+    assert section["figures"]["std"]["least"] == pytest.approx(report.places.map.std.min())
+    assert "upwards lat (km north)" in report.to_html()
+    again = pickle.loads(pickle.dumps(report))
+    np.testing.assert_array_equal(again.places.map.mean, report.places.map.mean)
+    left_out = cgp.diagnostics.cross_validate(alps, max_rows=50)
+    assert "residual / std, left out" in left_out.to_html()
+    own = left_out.places.beside(left_out.rows, np.arange(50.0))
+    number = int(own.left_out[3])
+    assert own.values[3] == Y[left_out.rows[number]]
+
+
+def test_other_models_have_none_and_space_has_degrees():
+    one = cgp.LatticeGPRegressor("gaussian", lengthscale=1.0, **GIVEN).fit(X[["lon"]], Y)
+    assert PlacesOf.of(one) is None
+    assert PlacesOf.of(cgp.ExactGPRegressor(optimizer=None).fit(X, Y)) is None
+    wide = X.assign(lon=rng.uniform(-180, 180, N))
+    world = cgp.LatticeGPRegressor("gaussian", lengthscale=4000.0, **GIVEN).fit(wide, Y)
+    found = PlacesOf.of(world).map
+    assert found.names == ("longitude", "latitude")
+    place = pd.DataFrame({"lat": [found.axes[1][7]], "lon": [found.axes[0][90]]})
+    assert found.mean[7, 90] == pytest.approx(world.predict(place)[0], rel=1e-9)
+    assert found.mean.shape == (SIDE, SIDE)
+    np.testing.assert_allclose(found.axes[1][[0, -1]], [X.lat.min(), X.lat.max()])
+    nearest = wide.lon[np.argmin(np.abs(wide.lon - found.dots[0, 0]))]
+    assert nearest == pytest.approx(found.dots[0, 0])
+    assert found.picture().name == "place-map"

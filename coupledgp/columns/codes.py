@@ -26,6 +26,7 @@ from coupledgp.columns.arrow import (
     numbers_of,
     zone_of,
 )
+from coupledgp.columns.globe import LATITUDE_ENDS, LONGITUDE_ENDS, Globe
 from coupledgp.columns.points import PRIME, are_exact, category_points
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
@@ -34,6 +35,8 @@ from coupledgp.random import FloatArray, IntArray
 # Cycles of dates by name, in days. A date gets a cycle if the training dates span two periods of
 # it, and if half a period is longer than the median time between different dates.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
+# Columns that are degrees.
+DEGREES = ("latitude", "longitude")
 # Largest mean or standard deviation of a column in a file.
 LARGEST = 1e300
 
@@ -148,6 +151,64 @@ class NumberCode(ColumnCode):
         if self.indicator:
             return f"{name}; missing: the mean {self.fill:.6g} and an indicator"
         return name
+
+
+@dataclass(frozen=True)
+class PlaceCode(ColumnCode):
+    """Latitude or longitude: kilometres on a plane, or both together as a point of space.
+
+    On a plane latitude is the part north of the centre and longitude the part east of it. In space
+    latitude has the one part of both, and longitude none.
+
+    Attributes
+    ----------
+    name : str
+        `"latitude"` or `"longitude"`.
+    globe : Globe
+        Their coordinates.
+    """
+
+    name: str
+    globe: Globe
+    kind: str = field(default="number", init=False)
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        if self.globe.is_plane:
+            return (("km north" if self.name == "latitude" else "km east", 1),)
+        return (("with longitude, km", 3),) if self.name == "latitude" else ()
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        if self.globe.is_plane:
+            return tuple(f" ({part})" for part, _ in self.parts)
+        return (" (x km)", " (y km)", " (z km)") if self.name == "latitude" else ()
+
+    def encoded(self, column: Column, where: str) -> CodedColumn:
+        """Degrees (n, 1), of which `TableEncoding` makes kilometres."""
+        found = kind_of(column, where)
+        if found not in NUMBERS or found == DURATION:
+            raise InvalidInputError(f"{where}: expected degrees as in the fit, got {held(found)}")
+        values = finite_numbers(column, where)
+        low, high = LATITUDE_ENDS if self.name == "latitude" else LONGITUDE_ENDS
+        bad = np.flatnonzero(~((values >= low) & (values <= high)))
+        if bad.size:
+            raise InvalidInputError(
+                f"{where}, row {bad[0] + 1}: expected degrees of {self.name} from {low:g} to "
+                f"{high:g}, got {values[bad[0]]:g}"
+            )
+        return CodedColumn(values[:, None])
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.name, **vars(self.globe)}
+
+    def describe(self) -> str:
+        if not self.globe.is_plane:
+            return f"{self.name}: point of a sphere, kilometres"
+        return (
+            f"{self.name}: {self.parts[0][0]} of latitude {self.globe.latitude:.4g}, longitude "
+            f"{self.globe.longitude:.4g}"
+        )
 
 
 # Values of the code of numbers that are taken as they are.
@@ -324,7 +385,14 @@ def code_from_state(state: dict[str, Any]) -> ColumnCode:
         The state is that of no code.
     """
     values = {name: value for name, value in state.items() if name != "kind"}
-    kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS), "kind")
+    kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS, *DEGREES), "kind")
+    if kind in DEGREES:
+        globe = Globe(**values)
+        if not all(map(_is_number, (globe.latitude, globe.longitude))) or not isinstance(
+            globe.is_plane, bool
+        ):
+            raise InvalidInputError("latitude, longitude: expected numbers of a centre, got others")
+        return PlaceCode(kind, globe)
     if kind == CATEGORY:
         levels, exact = values["levels"], values["exact"]
         check_levels(levels)

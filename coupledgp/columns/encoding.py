@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +12,16 @@ import numpy as np
 
 from coupledgp.columns.arrow import CATEGORY, DURATION, Column, label, text_of_place
 from coupledgp.columns.codes import (
+    DEGREES,
     CategoryCode,
     CodedColumn,
     ColumnCode,
     NumberCode,
+    PlaceCode,
     code_from_state,
     missing_rows,
 )
+from coupledgp.columns.globe import Ends, GeographicLike, Globe, geographic_columns
 from coupledgp.columns.summaries import ColumnSummary, summary_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
@@ -99,6 +102,48 @@ class TableEncoding:
                 _remark(codes[start + j], len(matrix), where)
         return cls(tuple(codes), names, missing)
 
+    def with_places(self, asked: GeographicLike, ends: Ends) -> TableEncoding:
+        """The encoding with latitude and longitude as kilometres; itself where there are none.
+
+        Parameters
+        ----------
+        asked, ends
+            As of `geographic_columns`.
+
+        Raises
+        ------
+        InvalidInputError
+            Columns that are asked for are not there, or hold no degrees.
+        """
+        pair = geographic_columns(asked, self.names, len(self.codes), ends)
+        if pair is None:
+            return self
+        globe = Globe.of_ends(*(np.asarray(ends(column)) for column in pair))
+        codes = list(self.codes)
+        for name, column in zip(DEGREES, pair, strict=True):
+            codes[column] = PlaceCode(name, globe)
+        return replace(self, codes=tuple(codes))
+
+    @cached_property
+    def places(self) -> tuple[int, int] | None:
+        """Numbers of the columns of latitude and longitude; None without them."""
+        found = {code.name: j for j, code in enumerate(self.codes) if isinstance(code, PlaceCode)}
+        return (found[DEGREES[0]], found[DEGREES[1]]) if found else None
+
+    @property
+    def globe(self) -> Globe | None:
+        """Coordinates of latitude and longitude; None without them."""
+        code = None if self.places is None else self.codes[self.places[0]]
+        return code.globe if isinstance(code, PlaceCode) else None
+
+    def sources_of(self, columns: IntArray) -> list[int]:
+        """Numbers of the columns of the table that columns of the matrix are made of, each once."""
+        found = list(dict.fromkeys(self.part_sources[self.groups[columns]].tolist()))
+        if self.globe is None or self.globe.is_plane or self.places is None:
+            return found
+        north, east = self.places
+        return [own for j in found for own in ((north, east) if j == north else (j,))]
+
     @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Name and number of columns of each part, q of them."""
@@ -143,18 +188,31 @@ class TableEncoding:
             _refuse_missing(columns, self.names)
         matrix = np.empty((len(columns[0]), self.groups.size))
         found, start = [], 0
+        degrees: dict[str, FloatArray] = {}
+        slots: list[int] = []
         for j, (code, column) in enumerate(zip(self.codes, columns, strict=True)):
             part = code.encoded(column, _where(self.names, j))
-            matrix[:, start : start + part.values.shape[1]] = part.values
-            start += part.values.shape[1]
+            width = sum(width for _, width in code.parts)
+            if isinstance(code, PlaceCode):
+                degrees[code.name] = part.values[:, 0]
+                own = list(range(start, start + width))
+                slots = slots + own if code.name == DEGREES[1] else own + slots
+            else:
+                matrix[:, start : start + width] = part.values
+            start += width
             found.append(part._replace(values=part.values[:0]))
+        if self.globe is not None:
+            matrix[:, slots] = self.globe.coordinates(*(degrees[name] for name in DEGREES))
         self._warn(found)
         return matrix
 
     @property
     def of_numbers(self) -> bool:
         """Whether every column holds plain numbers or Booleans."""
-        return all(isinstance(code, NumberCode) and code.kind != DURATION for code in self.codes)
+        return all(
+            isinstance(code, NumberCode | PlaceCode) and code.kind != DURATION
+            for code in self.codes
+        )
 
     def rows(self, matrix: FloatArray) -> FloatArray:
         """Return a table (n, d) of plain numbers as a matrix (n, D), itself if nothing changes."""
@@ -228,6 +286,10 @@ class TableEncoding:
         found = [
             code_from_state(codes[str(j)]) if str(j) in codes else plain for j in range(n_columns)
         ]
+        kinds = [code.name for code in found if isinstance(code, PlaceCode)]
+        globes = {code.globe for code in found if isinstance(code, PlaceCode)}
+        if kinds and (sorted(kinds) != list(DEGREES) or len(globes) > 1):
+            raise InvalidInputError("encoding: expected one latitude and longitude, got others")
         return cls(tuple(found), None if names is None else tuple(names), missing)
 
 

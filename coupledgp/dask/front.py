@@ -16,6 +16,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
@@ -36,6 +37,7 @@ def fit(
     model
         A `SparseSpectrumGPRegressor`: lengthscales come from random rows of the whole table, which
         come here, variances and posterior from sums over all partitions, made where these lie. A
+        `LatticeGPRegressor`: sums of waves over all partitions, a pass for each lattice. A
         `LocalGPRegressor`: rows that are near each other are brought together in cells, and each
         cell is given the near rows of others. A `GraphGPRegressor` or `ExactGraphGPRegressor`:
         walks are sampled in shards of nodes, and products are computed by shards and row blocks;
@@ -79,14 +81,15 @@ def fit(
             if sample_weight is not None:
                 raise InvalidInputError("sample_weight: expected None for nodes")
             fit_nodes(model, X, y, cluster)
-        elif type(model) is SparseSpectrumGPRegressor:
+        elif type(model) in (SparseSpectrumGPRegressor, LatticeGPRegressor):
             fit_table(model, partitions_of(cluster, X, y, sample_weight))
         elif type(model) is LocalGPRegressor:
             fit_local(model, partitions_of(cluster, X, y, sample_weight))
         else:
             raise InvalidInputError(
-                "model: expected a SparseSpectrumGPRegressor, LocalGPRegressor, GraphGPRegressor "
-                f"or ExactGraphGPRegressor, got a {type(model).__name__}"
+                "model: expected a SparseSpectrumGPRegressor, LatticeGPRegressor, "
+                "LocalGPRegressor, GraphGPRegressor or ExactGraphGPRegressor, got a "
+                f"{type(model).__name__}"
             )
     return model
 

@@ -12,7 +12,7 @@ from coupledgp.dask.graphs import ShardedGraph
 from coupledgp.dask.walks import ShardedFeatures, ShardedMatrix, ShardedWalks
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.node_priors import WalkRecipe
-from coupledgp.graphs.graph import check_graph
+from coupledgp.graphs.graph import as_graph
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
@@ -92,7 +92,7 @@ def fit_nodes(model: NodeRegressor, nodes: Any, y: ArrayLike, cluster: Cluster) 
             f"walkers: expected 'equal' on a cluster, got {model.walkers!r}; the pilot that "
             "spreads walkers is computed on one machine: fit without a cluster"
         )
-    graph = ShardedGraph(check_graph(model.graph), cluster)
+    graph = ShardedGraph(as_graph(model.graph), cluster)
     own = kinds[type(model)](**{**model.get_params(deep=False), "graph": graph})
     own.fit(nodes, y)
     model.holding(own.fitted_)

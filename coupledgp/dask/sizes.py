@@ -21,12 +21,13 @@ from coupledgp.dask.neighbours import Asking, Candidates, Found, Queries, Ranked
 from coupledgp.features import Walks
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.graphs import Graph
+from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
 
 SIZED = (
-    Asking, Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, Moments, Pass,
-    Queries, RankedRows, Tensor, Walks,
+    Asking, Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, LatticeSums,
+    Moments, Pass, Queries, RankedRows, Tensor, Walks,
 )  # fmt: skip
 
 

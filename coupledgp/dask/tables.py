@@ -1,4 +1,4 @@
-"""Fits of tables on a cluster: features and their products."""
+"""Fits of tables on a cluster by sums over its partitions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
-from coupledgp.models.out_of_core import check_options, fit_passes
-from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.models.batch_fits import FitInBatches
 
 
-def fit_table(model: SparseSpectrumGPRegressor, partitions: Partitions) -> None:
+def fit_table(model: FitInBatches, partitions: Partitions) -> None:
     """Fit a model to all rows of partitions; the model's fit is replaced by one assignment.
 
     Raises
@@ -23,9 +22,10 @@ def fit_table(model: SparseSpectrumGPRegressor, partitions: Partitions) -> None:
             "keep_rows: expected None or False on a cluster, where rows stay in their partitions, "
             f"got {model.keep_rows!r}"
         )
-    check_options(model)
+    model._check_common()
+    model.check_passes()
     with reporter("fit", model.progress) as report:
         passes = DaskPasses(model, partitions, model.missing, report)
-        process, results = fit_passes(model, passes, report)
+        process, results = model.fit_passes(passes, report)
     model._warn_if_stopped(results)
     model.holding(passes.fitted(process, results))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,8 +57,9 @@ def audit_classifier(
     model
         A fitted classifier: scikit-learn's `GaussianProcessClassifier`, alone or at the end of a
         pipeline; gpytorch's model with `BernoulliLikelihood`, or a pair of both; GPBoost's
-        `GPModel` of two classes; or any other with `predict_proba` and `classes_`, of which only
-        the chances are known.
+        `GPModel` of two classes; or any other with `predict_proba` and `classes_`, or a mapping
+        with `chances` (p, K) of all test rows and `classes` (K,), of which only the chances are
+        known.
     X_train, y_train
         Rows (n, d) and labels (n,) that the model was fitted to.
     X_test, y_test
@@ -93,6 +95,9 @@ def audit_classifier(
         overlap = replace(overlap, left_out=True)
     judged = rows[some_rows(rows.size, chosen.n_columns, chosen.seed)]
     points = test.take(judged)
+    if isinstance(model, Mapping):  # chances of all test rows
+        stated = ClassLaws.of(model["chances"], classes, len(test.y))
+        model = {**model, "chances": stated.take(judged).chances}
     with reporter("audit", progress) as report:
         found = _audited(model, classes, train, points, report)
     remarks = found.remarks
@@ -147,6 +152,8 @@ def _audited(
 
 def model_name(model: Any) -> str:
     """Package and class of a fitted model, or of the model of a pair with its likelihood."""
+    if isinstance(model, Mapping):
+        return "predictions"
     one = model[0] if isinstance(model, tuple) else model
     package = "gpytorch" if one is not model else type(one).__module__.partition(".")[0]
     return f"{package} {type(one).__name__}"
@@ -183,7 +190,8 @@ def _exact(
 
 def _classes(model: Any, y_train: Any) -> Any:
     """Labels of the classes of a model; those of the training rows where it states none."""
-    known = getattr(model, "classes_", None)
+    is_mapping = isinstance(model, Mapping)
+    known = model["classes"] if is_mapping else getattr(model, "classes_", None)
     found = np.unique(np.asarray(y_train)) if known is None else np.asarray(known)
     if known is None and len(found) != 2:
         raise InvalidInputError(f"y_train: expected two classes, got {len(found)}")

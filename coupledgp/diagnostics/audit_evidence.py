@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
 
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.rivals.tables import table_baselines
+from coupledgp.diagnostics.scoring.calibration import EDGE
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import (
@@ -20,6 +23,7 @@ from coupledgp.diagnostics.verdicts.gathering import (
 )
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
+    exchanged_correlation,
     residual_correlation_of,
 )
 from coupledgp.errors import NumericalError
@@ -34,27 +38,36 @@ def evidence_of(
     test: ForeignTable,
     joint: Law | None,
     inputs: FloatArray | None = None,
+    fitted: bool = False,
 ) -> Evidence:
     """What the targets say of a law.
 
     `joint` is one that knows how errors of points go together, if any does; `inputs` are the rows
-    in the metric of the kernel, and None in unit variances.
+    in the metric of the kernel, and None in unit variances. The scale of a law that is `fitted` to
+    the training rows is known up to an error only; predictions are judged as they are stated.
     """
     own, y = law.law, test.y[:, None]
     baselines = table_baselines(train.X, train.y, test.X)
+    n_train = len(train.y) if fitted else None
     if joint is None:
-        return gather(y, own, baselines, n_train=len(train.y))
+        return gather(y, own, baselines, mixture=law.own, n_train=n_train)
     shared = correlations(joint.cov)
-    found = gather(y, own, baselines, correlation=shared, n_train=len(train.y))
+    found = gather(
+        y, own, baselines, mixture=law.own, correlation=shared, n_train=n_train,
+        whiten=law.cov is not None,
+    )  # fmt: skip
     if inputs is None:
         inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
-    std = own.std
-    together = replace(own, cov=shared * std[:, None] * std[None])
-    return replace(found, misfit=_misfit(together, y, inputs))
+    return replace(found, misfit=_misfit(law, y, shared, inputs))
 
 
-def _misfit(law: Law, y: FloatArray, inputs: FloatArray) -> ResidualCorrelation | None:
-    """Correlation of the residuals of nearest rows (p, d), at most `MAX_JUDGED` of them."""
+def _misfit(
+    law: ForeignLaw, y: FloatArray, shared: FloatArray, inputs: FloatArray
+) -> ResidualCorrelation | None:
+    """Correlation of the residuals of nearest rows (p, d), at most `MAX_JUDGED` of them.
+
+    Residuals of laws that are not normal are their normal scores.
+    """
     rows = np.random.default_rng(0).permutation(len(y))[:MAX_JUDGED]
     if rows.size < MIN_NEIGHBOURS:
         return None
@@ -63,7 +76,14 @@ def _misfit(law: Law, y: FloatArray, inputs: FloatArray) -> ResidualCorrelation 
     # A row that has equal ones may find itself second.
     own = np.arange(rows.size)
     other = np.where(near[:, 1] == own, near[:, 0], near[:, 1])
+    if isinstance(law.own, DrawnLaws):
+        return exchanged_correlation(law.own.take(rows).scores_with(y[rows])[..., 0], other)
+    std = law.law.std
+    together = replace(law.law, cov=shared * std[:, None] * std[None])
+    if law.own is not None:
+        together = replace(law.law, mean=np.zeros_like(std), cov=shared)
+        y = ndtri(np.clip(law.own.transforms(y), EDGE, 1 - EDGE))
     try:
-        return residual_correlation_of(law.take(rows), y[rows], other)
+        return residual_correlation_of(together.take(rows), y[rows], other)
     except NumericalError:
         return None

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import psi
 
 from coupledgp.diagnostics.audit_evidence import evidence_of
 from coupledgp.diagnostics.compare import ReferenceLaw
@@ -15,7 +16,8 @@ from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
-from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.laws import Law, law_of_process
 from coupledgp.diagnostics.scoring.measures import (
     joint_scores,
@@ -23,10 +25,10 @@ from coupledgp.diagnostics.scoring.measures import (
     marginal_scores,
     score_figures,
 )
-from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, JointScore
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, JointScore, lacking
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
-from coupledgp.diagnostics.verdicts.gathering import with_cost
+from coupledgp.diagnostics.verdicts.gathering import correlations, with_cost
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.ground.progress import Progress
 from coupledgp.random import FloatArray
@@ -40,35 +42,45 @@ class Way(NamedTuple):
     report: Progress
 
 
-def beside_data(law: ForeignLaw, train: ForeignTable, test: ForeignTable) -> PosteriorReport:
-    """Report on a law without a reference."""
+def beside_data(
+    law: ForeignLaw, train: ForeignTable, test: ForeignTable, fitted: bool = False
+) -> PosteriorReport:
+    """Report on a law without a reference; `fitted` laws are those of models."""
     own, y = law.law, test.y[:, None]
-    scores = marginal_scores(y, own.single(), "")
+    scores = marginal_scores(y, own.single(law.own), "")
     if law.cov is not None:
         scores |= joint_scores(own, y, "")
     figures = Figures(n_test=len(y), n_outputs=1, **scores)
     predictions = Predictions(
-        own.mean, own.std, None, None, y, None if law.cov is None else own.cov, None, test.X
-    )
+        own.mean, own.std, None, None, y, None if law.cov is None else own.cov, None, test.X,
+        own=OwnScores.of(law.own, y),
+    )  # fmt: skip
     remarks = tuple(_remarks(law))
-    if law.cov is None:
+    joint = law.joint
+    if joint is None:
         remarks += (
             "Nothing is known on how errors of neighbours go together, so that chance is that of "
             "independent points.",
         )
-    evidence = evidence_of(law, train, test, None if law.cov is None else own)
+    evidence = evidence_of(law, train, test, joint, fitted=fitted)
     return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
 
 
 def beside_exact(
-    law: ForeignLaw, stated: StatedKernel, train: ForeignTable, test: ForeignTable, way: Way
+    law: ForeignLaw,
+    stated: StatedKernel,
+    train: ForeignTable,
+    test: ForeignTable,
+    way: Way,
+    fitted: bool = False,
 ) -> PosteriorReport:
-    """Report on a law beside the exact one."""
+    """Report on a law beside the exact one; `fitted` laws are those of models."""
     exact = exact_law(stated, train, test.X, way)
     own, other = law.law, replace(exact.law, prior=None)
     # Where the model says nothing on how errors go together, the exact law does.
-    joint = other if law.cov is None else own
-    evidence = evidence_of(law, train, test, joint, stated.in_its_metric(test.X))
+    joint = law.joint or other
+    inputs = stated.in_its_metric(test.X)
+    evidence = evidence_of(law, train, test, joint, inputs, fitted)
     remarks = _remarks(law)
     if law.cov is None:
         other = marginals(other)
@@ -77,11 +89,13 @@ def beside_exact(
             "Only the laws of single points are known: the KL is the mean of theirs, and says "
             "nothing on how errors of neighbours go together.",
         )
-    figures, accuracy = _figures(own, other, test.y[:, None], law.cov is not None)
+    figures, accuracy = _figures(law, other, test.y[:, None])
     if exact.settings is not None:
         accuracy = replace(accuracy, method="stochastic", settings=exact.settings)
-    predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None],
-                              points=test.X)  # fmt: skip
+    predictions = Predictions(
+        own.mean, own.std, other.mean, other.std, test.y[:, None], points=test.X,
+        own=OwnScores.of(law.own, test.y[:, None]),
+    )  # fmt: skip
     if law.cov is not None:
         predictions = replace(predictions, cov=own.cov, reference_cov=other.cov)
     evidence = with_cost(evidence, other, own, figures, accuracy)
@@ -90,9 +104,10 @@ def beside_exact(
     )
 
 
-def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures, Accuracy]:
+def _figures(law: ForeignLaw, other: Law, y: FloatArray) -> tuple[Figures, Accuracy]:
     """Figures of a law beside the exact one, and their errors."""
-    scores = score_figures(own, other, y)
+    own, joint = law.law, law.cov is not None
+    scores = score_figures(own, other, y, (law.own, None))
     errors = SolverErrors()
     if other.cov_error is not None:
         errors = solver_errors(own, other, y)
@@ -101,14 +116,18 @@ def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures,
         for name in (prefix + score.name for score in joint_scores for prefix in PREFIXES):
             del scores[name]
             errors.bounds.pop(name, None)
+    kl, accuracy = kl_per_point(other, own), Accuracy("dense", errors.bounds,
+                                                      unbounded=errors.unbounded)  # fmt: skip
+    if isinstance(law.own, DrawnLaws):
+        chance, error = chance_of_draws(len(law.own.draws), correlations(other.cov))
+        below, above = errors.bounds.get("kl_per_point", (0.0, 0.0))
+        errors.bounds["kl_per_point"] = (below + chance, above)
+        accuracy.standard_errors["kl_per_point"] = error
     figures = Figures(
-        n_test=len(y),
-        n_outputs=1,
-        kl_per_point=kl_per_point(other, own),
-        reverse_kl_per_point=kl_per_point(own, other),
+        n_test=len(y), n_outputs=1, kl_per_point=kl, reverse_kl_per_point=kl_per_point(own, other),
         **scores,
-    )
-    return figures, Accuracy("dense", errors.bounds, unbounded=errors.unbounded)
+    )  # fmt: skip
+    return figures, accuracy
 
 
 def exact_law(
@@ -148,14 +167,33 @@ def marginals(law: Law) -> Law:
 
 def _remarks(law: ForeignLaw) -> list[str]:
     """Sentences on where a law comes from."""
-    remarks = []
-    if law.n_laws is not None:
+    if law.own is None:
+        return []
+    remarks = [f"The law is stated by {law.form}, and judged as such."]
+    if isinstance(law.own, DrawnLaws):
+        n = len(law.own.draws)
         remarks.append(
-            f"The law is Gaussian, of the mean and variance of a mixture of {law.n_laws} laws."
+            f"A KL is that of the moments of {n} draws, which alone give one of about {1 / n:.1g} "
+            "nats per point."
         )
-    if law.n_samples is not None:
-        remarks.append(
-            f"The law is that of the moments of {law.n_samples} draws, which alone give a KL of "
-            f"about {1 / law.n_samples:.1g} nats per point."
-        )
+    elif lacking(law.own):
+        remarks.append("A KL is that of normal laws with the same quantiles.")
+    else:
+        remarks.append("A KL is that of the normal law of the same moments.")
+    if "nlpd" in lacking(law.own):
+        remarks.append("The law has no density: it is compared by the CRPS in place of the NLPD.")
     return remarks
+
+
+def chance_of_draws(n_draws: int, correlation: FloatArray) -> tuple[float, float]:
+    """KL per point of a Gaussian law from the moments of m draws of it, and its standard error.
+
+    The mean is exact, `(psi(v / 2) + log(2 / v) + (1 + 1 / m) v / (v - 2) - 1) / 2` with
+    `v = m - 1` degrees of freedom. The variance is that of large m,
+    `sum_ij (r_ij^2 + r_ij^4) / (2 m^2 p^2)` of correlations r (p, p, 1).
+    """
+    v, m = n_draws - 1, n_draws
+    mean = 0.5 * (float(psi(v / 2)) + np.log(2 / v) + (1 + 1 / m) * v / (v - 2) - 1)
+    squares = np.square(correlation[..., 0])
+    total = float((squares + np.square(squares)).sum())
+    return float(mean), float(np.sqrt(0.5 * total) / (m * len(squares)) * mean * m)

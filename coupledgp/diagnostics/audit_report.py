@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
+from coupledgp.diagnostics.sections.stated import register_stated
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,6 @@ class AuditReport(PosteriorReport):
         if self.reference is None:
             return "Reference: none."
         return f"Reference: {self.reference}, {self.accuracy.how}."
+
+
+register_stated()

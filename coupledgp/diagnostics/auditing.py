@@ -19,7 +19,6 @@ from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.overlap import Overlap, counted
-from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import process_of, some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
@@ -66,8 +65,11 @@ def audit(
         BoTorch's; scikit-learn's `GaussianProcessRegressor`; one with GPflow's `predict_y`;
         GPBoost's `GPModel`; a Gaussian one of this package. Or a function of `X_test`, or what it
         would return: means and standard deviations, both (p,), means and covariance (p, p), or
-        draws (n_samples, p). All are of observations, noise included. Or a fitted classifier, whose
-        chances and function are audited (`coupledgp/diagnostics/foreign/classes.py` lists them).
+        draws (n_samples, p). A mixture, quantiles, intervals and frozen distributions of
+        `scipy.stats` are judged as such; docs/audit.md has their forms. All are of observations,
+        noise included. Or a fitted classifier, whose chances and function are audited
+        (`coupledgp/diagnostics/foreign/classes.py` lists them), or its chances alone, a mapping
+        with `chances` (p, K) and `classes` (K,).
     X_train, y_train
         Rows (n, d) and targets (n,) that the posterior was made from.
     X_test, y_test
@@ -138,10 +140,10 @@ def audit(
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
         if stated is None:
-            found = beside_data(law, train, points)
+            found = beside_data(law, train, points, is_model(predict))
         else:
             way = Way(method, chosen, report)
-            found = beside_exact(law, stated, train, points, way)
+            found = beside_exact(law, stated, train, points, way, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
@@ -151,7 +153,7 @@ def audit(
     audited = AuditReport(
         **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None
     )
-    nlpd = point_nlpd(points.y, law.mean, np.sqrt(law.variance))
+    nlpd = -found.predictions.log_density[:, 0] if alternatives else None
     others = asked_alternatives(alternatives, *train[:2], *points[:2], nlpd)
     return audited.with_overlap(overlap).with_alternatives(others)
 

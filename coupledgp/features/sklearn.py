@@ -83,6 +83,10 @@ class Columns:
         """Name of a column of the table, by its number from zero."""
         return text_of_place(self.names, place)
 
+    def sources_of(self, columns: IntArray) -> list[int]:
+        """Numbers of the table's columns that encoded columns are made of, each once."""
+        return columns.tolist() if self.encoding is None else self.encoding.sources_of(columns)
+
     def part_of(self, column: int) -> str:
         """Name of the part that an encoded column, by its number from zero, belongs to."""
         if self.encoding is None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.checks import as_numbers, check_extent
+from coupledgp.geometry.forms import mesh_arrays
 from coupledgp.ground.validation import plain_array
 from coupledgp.random import FloatArray, IntArray
 
@@ -48,7 +49,7 @@ def read(mesh: Any) -> CleanMesh:
     Parameters
     ----------
     mesh
-        Anything with `vertices` (v, 3) and `faces` (g, 3).
+        Anything that `coupledgp.geometry.forms.mesh_arrays` reads.
 
     Raises
     ------
@@ -83,13 +84,9 @@ def read(mesh: Any) -> CleanMesh:
 
 def arrays(mesh: Any) -> tuple[FloatArray, IntArray]:
     """Checked vertices (v, 3) and faces (g, 3), copied."""
-    if not hasattr(mesh, "vertices") or not hasattr(mesh, "faces"):
-        raise InvalidInputError(
-            f"mesh: expected a trimesh.Trimesh, or arrays `vertices` and `faces`, got "
-            f"{type(mesh).__name__}; trimesh.load(path, force='mesh') makes one of a scene"
-        )
-    vertices = as_numbers(plain_array(mesh.vertices, "mesh"), "mesh")
-    faces = np.asarray(plain_array(mesh.faces, "mesh"))
+    given_vertices, given_faces = mesh_arrays(mesh)
+    vertices = as_numbers(plain_array(given_vertices, "mesh"), "mesh")
+    faces = np.asarray(plain_array(given_faces, "mesh"))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise InvalidInputError(f"mesh: expected vertices of shape (v, 3), got {vertices.shape}")
     if faces.ndim != 2 or faces.shape[0] == 0 or faces.shape[1] != 3:

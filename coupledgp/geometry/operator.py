@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,13 @@ from coupledgp.geometry.checks import (
     edge_offsets,
     element_numbers,
 )
+from coupledgp.geometry.columns import (
+    ColumnLookup,
+    PlaceColumns,
+    corner_weights,
+    face_normals,
+    named_columns,
+)
 from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
 from coupledgp.geometry.meshes import extent
@@ -34,6 +42,8 @@ from coupledgp.random import FloatArray, IntArray
 # Share of the squared diameter that diffusion covers in a graph's unit of time: fits start at
 # lengths from a few hundredths of the diameter to half of it.
 TIME_SHARE = 1e-3
+# Difference of unit normals up to which a mesh is flat.
+FLAT = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,6 +85,8 @@ class LaplaceOperator:
     origin : FloatArray (2,) or None
         Longitude and latitude of the centre, if positions were given in degrees; `positions` are
         then metres east and north of the centre.
+    columns : PlaceColumns or None
+        Columns of numbers that were given, see `with_columns`; `place_columns` has all.
     """
 
     stiffness: sparse.csr_array
@@ -90,6 +102,7 @@ class LaplaceOperator:
     given_lengths: FloatArray | None = None
     centroids: FloatArray | None = None
     origin: FloatArray | None = None
+    columns: PlaceColumns | None = None
 
     @classmethod
     def from_trimesh(cls, mesh: Any, max_edge: MaxEdge = None) -> LaplaceOperator:
@@ -103,7 +116,8 @@ class LaplaceOperator:
         Parameters
         ----------
         mesh
-            `trimesh.Trimesh`, or anything with arrays `vertices` (v, 3) and `faces` (f, 3).
+            `trimesh.Trimesh`, `pyvista.PolyData`, `meshio.Mesh` or a mesh of open3d, anything with
+            arrays `vertices` (v, 3) and `faces` (f, 3), or a pair of such arrays.
         max_edge
             Edges longer than this, in the mesh's unit, are split at their midpoints, all faces
             alike, until there are none; `"auto"` means the diameter / 25, None no refinement. The
@@ -263,6 +277,110 @@ class LaplaceOperator:
             return longest_way(self.elements, self.element_lengths, self.n_vertices)
         return float(self.extent or 0.0)
 
+    @cached_property
+    def normals(self) -> FloatArray:
+        """Unit normals (g, 3) of the given faces of a surface; zeros of faces without area.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator is no triangle mesh's.
+        """
+        if self.centroids is None or self.positions is None:
+            raise InvalidInputError("normals: expected a mesh's faces, got an operator without")
+        return face_normals(self.positions, self.given_elements)
+
+    def with_columns(
+        self, columns: Mapping[str, ArrayLike], on: str | None = None
+    ) -> LaplaceOperator:
+        """The operator with further columns of numbers at every place, for kernels of position.
+
+        A curved mesh has the column `"normal"` anyway.
+
+        A value of a vertex is interpolated along its elements. That of a face or edge holds
+        within it, so that columns such as normals may jump at creases; a vertex has the mean over
+        the elements that meet there. Columns of an earlier call are kept.
+
+        Parameters
+        ----------
+        columns
+            Names, and arrays (v,) or (v, k) for the given vertices or nodes, or (g,) or (g, k) for
+            the given faces or edges: `{"thickness": mm, "material": names}`. Texts become a
+            component for each kind.
+        on
+            `"vertices"` or `"elements"`, where there are as many of both.
+
+        Raises
+        ------
+        InvalidInputError
+            A column has another length, a value that is not finite, or the name of an earlier one.
+        """
+        sizes = {"vertices": self.n_given, "elements": len(self.given_elements)}
+        known = self.columns
+        found = named_columns(columns, on, sizes)
+        taken = set(known.names if known else ()) & set(columns)
+        if taken:
+            raise InvalidInputError(f"columns: expected new names, got {sorted(taken)[0]!r} again")
+        names = (*(known.names if known else ()), *(name for name, _, _ in found))
+        counts = [*(known.sizes.tolist() if known else ()), *(a.shape[1] for _, _, a in found)]
+        values = [known.corners] if known else []
+        values += [self._at_corners(place, array) for _, place, array in found]
+        made = PlaceColumns(names, np.array(counts), np.concatenate(values, axis=2))
+        return replace(self, columns=made)._frozen()
+
+    def _at_corners(self, place: str, values: FloatArray) -> FloatArray:
+        """Values (m, dimension + 1, k) at the corners of the elements, of given vertices or not."""
+        if place == "elements":
+            return np.repeat(values[self.parents][:, None], self.dimension + 1, axis=1)
+        of_vertices = np.zeros((self.n_vertices, values.shape[1]))
+        there = self.given_vertices >= 0
+        # Several given vertices at one position are one vertex, with the mean of their values.
+        count = np.bincount(self.given_vertices[there], minlength=self.n_vertices)
+        np.add.at(of_vertices, self.given_vertices[there], values[there])
+        of_vertices /= np.maximum(count, 1)[:, None]
+        weights = corner_weights(
+            self.elements, self.parents, self.given_elements, self.positions, self.element_lengths
+        )
+        corners = of_vertices[self.given_elements[self.parents]]
+        return np.einsum("mkj,mjc->mkc", weights, corners)
+
+    @cached_property
+    def place_columns(self) -> PlaceColumns | None:
+        """The normals of a curved mesh, unless a column `"normal"` was given, and given columns."""
+        given = self.columns
+        if self.centroids is None or (given is not None and "normal" in given.names):
+            return given
+        assert self.positions is not None
+        normals = face_normals(self.positions, self.elements)
+        if (np.ptp(normals, axis=0) < FLAT).all():
+            return given
+        corners = np.repeat(normals[:, None], self.dimension + 1, axis=1)
+        if given is None:
+            return PlaceColumns(("normal",), np.array([3]), corners)
+        sizes, both = np.array([3, *given.sizes]), np.concatenate([corners, given.corners], axis=2)
+        return PlaceColumns(("normal", *given.names), sizes, both)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return 0 if self.place_columns is None else len(self.place_columns.names)
+
+    @cached_property
+    def column_scales(self) -> FloatArray:
+        """Standard deviation (c,) of each column over the surface or network."""
+        assert self.place_columns is not None
+        return self.place_columns.scales(self.elements, self.mass)
+
+    def column_values(self, points: FloatArray) -> FloatArray:
+        """Columns (p, k) at places (p, 2 (dimension + 1)), in units of their deviations."""
+        assert self.place_columns is not None
+        return self._lookup.at(points) / self.column_scales[self.place_columns.owner]
+
+    @cached_property
+    def _lookup(self) -> ColumnLookup:
+        assert self.place_columns is not None
+        return ColumnLookup.of(self.place_columns, self.elements, self.n_vertices)
+
     def components(self) -> tuple[int, IntArray]:
         """Number of connected components, and each vertex' component (n,)."""
         count, member = csgraph.connected_components(self.stiffness, directed=False)
@@ -404,6 +522,11 @@ class LaplaceOperator:
         state: dict[str, np.ndarray | None] = {name: getattr(self, name) for name in ARRAYS}
         for name in ("data", "indices", "indptr"):
             state[f"stiffness_{name}"] = getattr(self.stiffness, name)
+        if self.columns is not None:
+            text = json.dumps(self.columns.names).encode()
+            state["column_names"] = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
+            state["column_sizes"] = self.columns.sizes
+            state["column_corners"] = self.columns.corners
         return state | {"dimension": np.array(self.dimension)}
 
     @classmethod
@@ -413,7 +536,12 @@ class LaplaceOperator:
         """The operator of `state`; arrays that are missing are None."""
         n = state["mass"].size  # type: ignore[union-attr]
         parts = tuple(state[f"stiffness_{name}"] for name in ("data", "indices", "indptr"))
+        columns = None
+        if state.get("column_sizes") is not None:
+            names, sizes, corners = (state[f"column_{n}"] for n in ("names", "sizes", "corners"))
+            columns = PlaceColumns(tuple(json.loads(bytes(names.tolist()))), sizes, corners)  # type: ignore[union-attr,arg-type]
         return cls(
+            columns=columns,
             stiffness=sparse.csr_array(parts, shape=(n, n)),
             dimension=int(state["dimension"].item()),  # type: ignore[union-attr]
             labels=labels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -238,6 +239,8 @@ def check_operator(entries: Entries, prefix: str) -> np.ndarray:
     entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
     given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
     parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1).numpy()
+    if f"{prefix}column_sizes" in entries.arrays:
+        check_columns(entries, prefix, corners)
     own = {
         "positions": ("vertices", "axes"), "element_lengths": ("elements",),
         "given_lengths": ("given",), "centroids": ("given", 6), "origin": (2,),
@@ -251,6 +254,19 @@ def check_operator(entries: Entries, prefix: str) -> np.ndarray:
     if not n or not len(parents):
         raise ModelFileError(f"{prefix}elements: expected at least one, got none")
     return np.asarray(dimension)
+
+
+def check_columns(entries: Entries, prefix: str, corners: int) -> None:
+    """Refuse arrays that are no columns of an operator."""
+    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31).numpy()
+    entries.floats(f"{prefix}column_corners", "elements", corners, int(sizes.sum()))
+    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255).numpy()
+    try:
+        names = json.loads(bytes(text.tolist()))
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or [type(n) for n in names] != [str] * len(sizes):
+        raise ModelFileError(f"{prefix}column_names: expected a name for each column, got others")
 
 
 def check_places(points: FloatArray, operator: LaplaceOperator) -> None:
@@ -275,11 +291,20 @@ def field_hyperparameters_from(entries: Entries, operator: LaplaceOperator) -> F
             raise ModelFileError(f"{name}.kernel: expected a range and an alpha, got none")
         positive_scale(entries, name, "kernel", "surface", "range_")
     if kernel.position is not None:
-        if operator.positions is None or kernel.position.lengthscale is None:
-            raise ModelFileError(f"{name}.kernel: expected positions and a lengthscale, got none")
+        check_position(kernel.position, operator, f"{name}.kernel")
+        if kernel.position.lengthscale is None:
+            raise ModelFileError(f"{name}.kernel: expected a lengthscale, got none")
         positive_scale(entries, name, "kernel", "position", "lengthscale")
     variances = ("outputscale", "noise", "mean_variance")
     return FieldHyperparameters(kernel, *(positive_scale(entries, name, v) for v in variances))
+
+
+def check_position(kernel: PositionKernel, operator: LaplaceOperator, name: str) -> None:
+    """Refuse a kernel of positions or columns that an operator of a file does not have."""
+    if len(kernel.columns or ()) not in (0, operator.n_columns):
+        raise ModelFileError(f"{name}.columns: expected {operator.n_columns} lengths, got others")
+    if operator.positions is None and not any(kernel.columns or ()):
+        raise ModelFileError(f"{name}: expected positions, got an operator without")
 
 
 def kernel_from(state: Header) -> FieldKernel:
@@ -290,6 +315,18 @@ def kernel_from(state: Header) -> FieldKernel:
         check_number(share, "kernel.share", low=0.0, high=1.0)
     return FieldKernel(
         None if surface is None else WhittleMatern(**surface),
-        None if position is None else PositionKernel(**position),
+        None if position is None else _position_from(position),
         share,
     )
+
+
+def _position_from(state: Header) -> PositionKernel:
+    """A kernel of position in the form of `asdict`; files of earlier versions have no columns."""
+    columns = state.get("columns", ())
+    if columns is not None:
+        if not isinstance(columns, (list, tuple)):
+            raise ModelFileError(f"kernel.columns: expected a list of lengths, got {columns!r:.80}")
+        for value in columns:
+            check_number(value, "kernel.columns", low=0.0)
+        columns = tuple(columns)
+    return PositionKernel(**{**state, "columns": columns})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.kernel_prior import KernelPrior
+from coupledgp.gp.lattice_inverse import LatticeInverse
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
     Arrays,
@@ -38,7 +38,6 @@ from coupledgp.inference.lattice.posterior import (
     MEAN_TOLERANCE,
     LatticePosterior,
     boxed,
-    exact_draws,
     values_at,
 )
 from coupledgp.inference.lattice.sums import LatticeSums
@@ -48,13 +47,11 @@ from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.rounding import warn_if_imprecise
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
 # Draws of the deviation by which variances are known where the block does not hold all waves.
 N_DRAWS = 32
-# Columns of noise whose sums over the rows are made at once.
-NOISE_COLUMNS = 8
 # Parts of a reach beyond the box from which, and up to which, answers return to the prior.
 FADING, FADED = 0.25, 0.5
 PROBES_FOR_EVIDENCE = 12
@@ -116,7 +113,6 @@ class LatticeGP(NormalizedProcess):
         *,
         seed: int = 0,
         n_draws: int = N_DRAWS,
-        made: tuple[Lattice, LatticeSums] | None = None,
         report: Progress = silent,
     ) -> LatticeGP:
         """Condition on data.
@@ -131,9 +127,6 @@ class LatticeGP(NormalizedProcess):
             Observations, their units, and whether units follow further data.
         seed, n_draws
             Of the draws by which variances are known where waves are many.
-        made
-            A lattice and sums on it of targets less the offset of the units, units of y. None: they
-            are made.
         report
             Called with a line of progress.
 
@@ -145,23 +138,12 @@ class LatticeGP(NormalizedProcess):
         points = data.points[:, trend.places]
         box = PlaceBox.of(points)
         offset = units.offset
-        if made is None:
-            counted = len(data) if data.weights is None else data.weights.n_counted
-            signal = hyperparameters.outputscale / hyperparameters.noise
-            lattice = Lattice.for_kernel(
-                spectrum, hyperparameters.lengthscale, signal, box, float(counted)
-            )
-            made = (
-                lattice,
-                LatticeSums.of(
-                    lattice,
-                    points,
-                    data.targets - offset,
-                    trend.standardised(data.points),
-                    data.weights,
-                ),
-            )
-        lattice, sums = made
+        counted = len(data) if data.weights is None else data.weights.n_counted
+        signal = hyperparameters.outputscale / hyperparameters.noise
+        lattice = Lattice.for_kernel(
+            spectrum, hyperparameters.lengthscale, signal, box, float(counted)
+        )
+        sums = trend.sums(lattice, data, offset)
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
         return cls.of(
             prior, trend, box, units, normalize, offset, sums, seed, n_draws, data, report=report
@@ -179,24 +161,16 @@ class LatticeGP(NormalizedProcess):
         sums: LatticeSums,
         seed: int,
         n_draws: int,
-        rows: Data,
+        rows: Data | None,
         *,
-        keep_rows: bool = True,
         report: Progress = silent,
     ) -> LatticeGP:
-        """Compute the posterior from the sums; draws, where they are needed, see the rows."""
+        """Compute the posterior from the sums; rows are kept, where they are given."""
         system = _system(prior, units, offset, sums)
         rng = np.random.default_rng([seed, 3])
         report("posterior")
-
-        def noise_sums(n: int) -> FloatArray:
-            return sums_of_noise(prior.lattice, trend, rows, n, rng)
-
-        posterior = LatticePosterior.of(system, noise_sums, n_draws, rng, report)
-        found = cls(
-            prior, trend, box, units, normalize, offset, sums, posterior, seed,
-            rows if keep_rows else None,
-        )  # fmt: skip
+        posterior = LatticePosterior.of(system, n_draws, rng, report)
+        found = cls(prior, trend, box, units, normalize, offset, sums, posterior, seed, rows)
         found.__dict__["system"] = system
         found._warn_if_imprecise()
         return found
@@ -382,13 +356,7 @@ class LatticeGP(NormalizedProcess):
         """Draws (M + p, k n_samples) of the weights times prior deviations."""
         n_outputs, system = self.units.n_outputs, self.system
         normals = rng.standard_normal((system.n_weights, n_outputs * n_samples))
-        if system.is_dense:
-            deviations = exact_draws(system, normals)
-        else:
-            noise = sums_of_noise(self.lattice, self.trend, self.data, normals.shape[1], rng)
-            s = system.noise
-            right = s * normals + np.sqrt(s) * self._loadings * noise
-            deviations = system.solve(right, DRAW_TOLERANCE, report)
+        deviations = system.deviations(normals, DRAW_TOLERANCE, report)
         mean = np.repeat(self.posterior.mean, n_samples, axis=1)
         return self._loadings * (mean + deviations)
 
@@ -446,11 +414,20 @@ class LatticeGP(NormalizedProcess):
                 pass
         return LatticeInverse(self)
 
-    def left_out_densities(self, rows: IntArray) -> FloatArray:
-        """Log densities (m,), nats, of observations, each given all others."""
-        law = self.left_out(np.arange(len(self.data)), rows)
-        gaps = np.square(self.data.targets[rows] - law.mean) / law.variance
+    def left_out_densities(self, data: Data) -> FloatArray:
+        """Log densities (m,), nats, of observations among those given, each given all others.
+
+        Where variances are drawn and all observations are few, `data` are all of them.
+        """
+        law = self._holding(data).left_out(np.arange(len(data)))
+        gaps = np.square(data.targets - law.mean) / law.variance
         return np.asarray(-0.5 * (gaps + np.log(2 * np.pi * law.variance)).sum(axis=1))
+
+    def _holding(self, rows: Data | None) -> LatticeGP:
+        """The same process that holds other rows, or none."""
+        found = replace(self, rows=rows)
+        found.__dict__["system"] = self.system
+        return found
 
     def _dense_prior(self) -> DensePrior:
         """The prior by covariances: the kernel itself, and the trend's."""
@@ -505,13 +482,12 @@ class LatticeGP(NormalizedProcess):
                     f"{box.high}; fit again with all rows"
                 )
             return self.conditioned(both, renormalize=self.normalize)
-        sums = self.sums.merge(_sums(self.lattice, self.trend, data, self.offset))
+        sums = self.sums.merge(self.trend.sums(self.lattice, data, self.offset))
         units = self._units_of(sums) if self.normalize else self.units
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
         return LatticeGP.of(
-            own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws,
-            data if both is None else both, keep_rows=both is not None,
-        )  # fmt: skip
+            own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws, both
+        )
 
     def _units_of(self, sums: LatticeSums) -> Units:
         """Units of all targets, from the sums."""
@@ -528,8 +504,8 @@ class LatticeGP(NormalizedProcess):
         )
 
     def without_data(self) -> LatticeGP:
-        """The process without its rows, unless draws for further rows would need them."""
-        return replace(self, rows=None) if self.system.is_dense else self
+        """The process without its rows: their sums give means, variances, draws and updates."""
+        return self._holding(None)
 
     def state(self) -> tuple[Header, Arrays]:
         return lattice_state(self)
@@ -545,71 +521,3 @@ def _system(
 ) -> LatticeSystem:
     normalised = sums.shifted(units.offset - offset, 1 / units.scale)
     return prior.system(normalised, units.n_outputs)
-
-
-def _sums(lattice: Lattice, trend: TrendColumns, data: Data, offset: FloatArray) -> LatticeSums:
-    """Sums over rows of targets less an offset (k,)."""
-    places, columns = data.points[:, trend.places], trend.standardised(data.points)
-    return LatticeSums.of(lattice, places, data.targets - offset, columns, data.weights)
-
-
-def sums_of_noise(
-    lattice: Lattice, trend: TrendColumns, rows: Data, n_draws: int, rng: np.random.Generator
-) -> FloatArray:
-    """Sums (M + p, P) of waves and trend columns over rows of noise of variance `c / r`."""
-    points = lattice.relative(rows.points[:, trend.places])
-    columns = trend.standardised(rows.points)
-    weights = rows.weights
-    root = None if weights is None else np.sqrt(weights.counts / weights.noise)[:, None]
-    parts = []
-    for start in range(0, n_draws, NOISE_COLUMNS):
-        noise = rng.standard_normal((len(points), min(NOISE_COLUMNS, n_draws - start)))
-        noise = noise if root is None else root * noise
-        waves = lattice.vectors(lattice.waves.adjoint(points, noise))
-        parts.append(np.vstack([waves, columns.T @ noise]))
-    return np.hstack(parts)
-
-
-class LatticeInverse(InverseCovariance):
-    """`C^-1 = R^-1 / s - R^-1 F D A^-1 D F' R^-1 / s` of the observations.
-
-    Its diagonal follows from the variances of f at the rows; blocks take a solve for each row.
-    """
-
-    # Most rows of all blocks together.
-    most_solves: ClassVar[int] = 4000
-
-    def __init__(self, process: LatticeGP) -> None:
-        self.process, data = process, process.data
-        self.noise = process.lattice_prior.noise
-        count = len(data)
-        relative = data.relative_noise
-        self.relative = np.ones(count) if relative is None else relative
-        mean, _ = process.latent_law(data.points, "mean")
-        errors = process.units.normalized(data.targets) - mean
-        self.residuals = errors / (self.noise * self.relative[:, None])
-        self.most_rows = min(count, 1000)
-
-    def diagonal(self, rows: IntArray) -> FloatArray:
-        own = self.process
-        placed = own._placed(own.data.points[rows])
-        variance = own._variance(*placed) - own.lattice_prior.left_out_variance
-        relative = self.relative[rows]
-        left = 1 - variance / (self.noise * relative)
-        # An observation that nothing else informs: one minus its leverage may round to zero.
-        kept = np.maximum(left, 1e-3 if own.posterior.relative_error else np.finfo(float).eps)
-        return np.asarray(kept / (self.noise * relative))
-
-    def serves(self, groups: list[IntArray]) -> bool:
-        larger = sum(group.size for group in groups if group.size > 1)
-        return self.process.system.is_dense or larger <= self.most_solves
-
-    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        own = self.process
-        for group in groups:
-            loaded = own._loaded_features(*own._placed(own.data.points[group]))
-            hat = loaded.T @ own._solved(loaded)
-            relative = self.relative[group]
-            block = -hat / np.multiply.outer(relative, relative)
-            block[np.diag_indices_from(block)] += 1 / relative
-            yield block / self.noise

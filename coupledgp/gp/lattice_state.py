@@ -44,20 +44,19 @@ def lattice_state(process: Any) -> tuple[Header, Arrays]:
         "lattice.halves": lattice.halves,
         "box.low": process.box.low, "box.high": process.box.high, "box.core": process.box.core,
         "trend.places": trend.places, "trend.center": trend.center, "trend.scale": trend.scale,
-        "products": sums.products, "mean": posterior.mean, "draws": posterior.draws,
+        "mean": posterior.mean, "draws": posterior.draws,
         "trend_covariance": posterior.trend_covariance,
-        "waves": _pairs(sums.waves), "cross": _pairs(sums.cross),
         "spread": _pairs(posterior.spread), "trend_cross": _pairs(posterior.cross),
     }  # fmt: skip
+    of_sums, own_sums = sums_state(sums)
+    arrays |= own_sums
     if process.rows is not None:
         arrays |= data_arrays(process.rows)
-    header |= {
+    header |= of_sums | {
         "process": type(process).__name__,
         "kernel": text_of(own.spectrum, "kernel"),
         "trend_is_linear": trend.is_linear,
         "normalize": process.normalize,
-        "n_counted": sums.n_counted,
-        "log_noise": sums.log_noise,
         "seed": process.seed,
         "scalars": {},
     }
@@ -98,13 +97,7 @@ def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
     if "mean" in arrays and len(arrays["mean"]) != n + p:
         raise ModelFileError(f"mean: expected {n + p} weights, got {len(arrays['mean'])}")
     own, twice = half_shape(lattice.halves), half_shape(2 * lattice.halves)
-    sums = LatticeSums(
-        _complex(entries, "waves", twice),
-        _complex(entries, "cross", (k + p, *own)),
-        entries.squares("products", k + p, k + p).numpy(),
-        entries.number("n_counted", above=0.0),
-        entries.number("log_noise"),
-    )
+    sums = sums_from(entries, lattice, k, p)
     posterior = LatticePosterior(
         entries.squares("mean", n + p, k).numpy(),
         _complex(entries, "spread", twice),
@@ -127,6 +120,31 @@ def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
         "seed": entries.integer("seed", low=0, high=2**63),
         "rows": rows,
     }
+
+
+def sums_state(sums: LatticeSums) -> tuple[Header, Arrays]:
+    """Values and arrays of sums over rows."""
+    header = {"n_counted": sums.n_counted, "log_noise": sums.log_noise}
+    arrays = {"waves": _pairs(sums.waves), "cross": _pairs(sums.cross), "products": sums.products}
+    return header, arrays
+
+
+def sums_from(entries: Entries, lattice: Lattice, n_targets: int, n_trend: int) -> LatticeSums:
+    """The sums of `sums_state`, of so many targets and trend columns.
+
+    Raises
+    ------
+    ModelFileError
+        An entry is missing, or of another size.
+    """
+    n_columns = n_targets + n_trend
+    return LatticeSums(
+        _complex(entries, "waves", half_shape(2 * lattice.halves)),
+        _complex(entries, "cross", (n_columns, *half_shape(lattice.halves))),
+        entries.squares("products", n_columns, n_columns).numpy(),
+        entries.number("n_counted", above=0.0),
+        entries.number("log_noise"),
+    )
 
 
 def _pairs(values: Complex) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -345,14 +345,14 @@ class PreciseFieldGP(NormalizedProcess):
         if kernel.surface is None or (kernel.position is None) != (coupling is None):
             raise ModelFileError("coupling: expected one for a kernel with a part of position")
         feature_map = None
-        if kernel.position is not None and fields.operator.positions is not None:
+        if kernel.position is not None:
             state = {
                 name.removeprefix(FEATURES): value
                 for name, value in arrays.items()
                 if name.startswith(FEATURES)
             }
             feature_map = restore_features(
-                "fourier", fields.operator.positions.shape[1],
+                "fourier", fields.center(kernel.position).size,
                 entries.integer("n_frequencies", low=1, high=2**31), entries.text("coupling"),
                 kernel.position.spectrum, state,
             )  # fmt: skip

@@ -109,14 +109,16 @@ class PrecisePrior:
         share = self.hyperparameters.kernel.share
         assert share is not None
         assert position.lengthscale is not None
-        places = (self.field_prior.fields.places(points) - self.center) / position.lengthscale
-        features = self.feature_map(torch.as_tensor(places)).numpy()
+        places = self.field_prior.fields.places(points, position) - self.center
+        features = self.feature_map(torch.as_tensor(places / position.lengthscale)).numpy()
         return np.hstack([np.sqrt(1 - share) * features, ones])
 
     @cached_property
     def center(self) -> FloatArray:
-        """Centre (d,) of the positions, which the features are measured from."""
-        return center_of(self.operator.positions)
+        """Centre of the positions and columns, which the features are measured from."""
+        position = self.hyperparameters.kernel.position
+        assert position is not None
+        return self.field_prior.fields.center(position)
 
     def penalties(self, n_columns: int) -> FloatArray:
         """Prior precisions (q,) of the weights of the columns, in units of the output scale."""
@@ -156,13 +158,6 @@ class PrecisePrior:
     def is_observed(self, points: Points) -> BoolArray:
         """Whether places (p, ...) are on components with observations."""
         return self.precision.observed[points[:, 0].astype(np.int64)]
-
-
-def center_of(positions: FloatArray | None) -> FloatArray:
-    """Centre (d,) of the bounding box of positions (n, d)."""
-    assert positions is not None
-    center: FloatArray = (positions.min(axis=0) + positions.max(axis=0)) / 2
-    return center
 
 
 def check_factor_size(precision: FieldPrecision, n_columns: int) -> None:

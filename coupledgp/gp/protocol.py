@@ -196,6 +196,12 @@ class Data:
         weights = None if self.weights is None else self.weights.take(rows)
         return Data.of(self.points[rows], self.targets[rows], weights=weights)
 
+    def between(self, start: int, stop: int) -> Data:
+        """The observations from one place up to another, as one batch that is not copied."""
+        rows = slice(start, stop)
+        weights = None if self.weights is None else self.weights.take(rows)
+        return Data.of(self.points[rows], self.targets[rows], weights=weights)
+
     def mapped(self, targets: Callable[[Points, FloatArray], FloatArray]) -> Data:
         """The same rows with a function of their points and targets for targets (n, k)."""
         return Data(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.fields import OPERATOR, kernel_from, restored_covariance
+from coupledgp.gp.fields import OPERATOR, check_position, kernel_from, restored_covariance
 from coupledgp.gp.node_state import graph_from, graph_state, labels_state
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
@@ -75,6 +75,6 @@ def _kernel_sites(entries: Entries) -> Sites:
         found.surface.check(covariance.operator.dimension)
         if found.surface.alpha is None:
             raise ModelFileError("sites.kernel: expected an alpha, got none")
-    if found.position is not None and covariance.operator.positions is None:
-        raise ModelFileError("sites.kernel: expected positions, got an operator without")
+    if found.position is not None:
+        check_position(found.position, covariance.operator, "sites.kernel")
     return FieldSites(covariance, found)

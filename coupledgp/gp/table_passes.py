@@ -18,6 +18,7 @@ from torch import Tensor
 
 from coupledgp.batches.passes import PartwisePass
 from coupledgp.batches.passes import Pass as Pass
+from coupledgp.batches.sources import rows_of_batch
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Batch, Data, Header
@@ -33,6 +34,8 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
 
 T = TypeVar("T")
+# Rows that features are made of between two looks at the clock.
+BLOCK_ROWS = 65536
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,23 @@ class SavedPass(Pass[T]):
         """The result of `state`."""
 
 
-class FeaturePass(SavedPass[T]):
-    """A pass that makes features of the rows, in blocks of a size of its own.
+class BlockedPass(SavedPass[T]):
+    """A pass to which rows come in blocks of a size of its own, whatever that of batches.
+
+    Attributes
+    ----------
+    block_rows : int
+        Rows of each block but the last.
+    """
+
+    @property
+    @abstractmethod
+    def block_rows(self) -> int:
+        """Rows of each block but the last."""
+
+
+class FeaturePass(BlockedPass[T]):
+    """A pass that makes features of the rows.
 
     Parameters
     ----------
@@ -128,8 +146,15 @@ class FeaturePass(SavedPass[T]):
 
     def __init__(self, stream: FeatureStream, units: Units) -> None:
         self.stream, self.units = stream, units
-
         self.key = stream.lengthscale, stream.feature_map.digest, stream.most_rows
+
+    @property
+    def block_rows(self) -> int:
+        """A multiple of the rows of a chunk of features, fewer for wide tables."""
+        n_columns = self.stream.feature_map.dim
+        rows = replace(self.stream, X=np.broadcast_to(0.0, (BLOCK_ROWS, n_columns)))
+        chunk = rows.chunk_rows
+        return -(-min(BLOCK_ROWS, rows_of_batch(n_columns)) // chunk) * chunk
 
 
 class StatisticsPass(FeaturePass[DataStatistics]):

@@ -21,6 +21,8 @@ from coupledgp.random import FloatArray
 from coupledgp.registry import Registry
 
 EVERYTHING = (-np.inf, np.inf)
+# What Anscombe (1948) adds to counts.
+ANSCOMBE = 0.375
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,54 @@ class BoxCox(TargetTransform):
 
 
 @dataclass(frozen=True)
+class Counts(TargetTransform):
+    """`z = ((y + 3/8)^power - 1) / power` for `y >= 0`, and `log(y + 3/8)` for the power zero.
+
+    Of the power 1/2 it is Anscombe's (1948), after which Poisson counts have equal variances; lower
+    powers suit counts whose variance grows with the square of the mean. The part of the law of z
+    below `z(0)` belongs to `y = 0`.
+
+    Attributes
+    ----------
+    power : float or None
+        None: from 0 to 1, by the evidence.
+    """
+
+    power: float | None = None
+    name: ClassVar[str] = "counts"
+    shape_bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.power is not None and not 0 <= self.power <= 1:
+            raise InvalidInputError(f"power: expected a number from 0 to 1, got {self.power!r}")
+
+    @property
+    def is_free(self) -> bool:
+        return self.power is None
+
+    def with_shape(self, shape: float) -> Self:
+        return replace(self, power=shape) if self.is_free else self
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return (float(np.nextafter(0.0, -1.0)), np.inf)
+
+    @property
+    def image(self) -> tuple[float, float]:
+        return (float(special.boxcox(ANSCOMBE, self.power)), np.inf)
+
+    def forward(self, targets: FloatArray) -> FloatArray:
+        return np.asarray(special.boxcox(targets + ANSCOMBE, self.power))
+
+    def inverse(self, values: FloatArray) -> FloatArray:
+        return np.maximum(BoxCox(self.power).inverse(values) - ANSCOMBE, 0.0)
+
+    def log_slope(self, targets: FloatArray) -> FloatArray:
+        assert self.power is not None
+        return (self.power - 1) * np.log(targets + ANSCOMBE)
+
+
+@dataclass(frozen=True)
 class YeoJohnson(TargetTransform):
     """The transform of Yeo and Johnson (2000) of `u = (y - center) / scale`, for all y.
 
@@ -327,6 +377,6 @@ def _from_text(text: str) -> TargetTransform | None:
 TARGET_TRANSFORMS: Registry[TargetTransform] = Registry(
     TargetTransform,
     "coupledgp.target_transforms",
-    {kind.name: kind() for kind in (Identity, Log, BoxCox, YeoJohnson, Logit)},
+    {kind.name: kind() for kind in (Identity, Log, BoxCox, Counts, YeoJohnson, Logit)},
     patterns={"NAME(FIELD=NUMBER, ...)": _from_text},
 )

@@ -8,7 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.columns import column_moments
+from coupledgp.gp.protocol import Data
+from coupledgp.inference.lattice.lattice import Lattice
+from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.random import FloatArray
 
 
@@ -40,7 +44,17 @@ class TrendColumns:
         counts: FloatArray | None = None,
     ) -> Self:
         """Columns standardised by rows (n, D), which count as often as `counts` (n,) says."""
-        mean, variance = column_moments(points, counts)
+        return cls._of(places, is_linear, *column_moments(points, counts))
+
+    @classmethod
+    def of_moments(cls, places: NDArray[np.int64], is_linear: bool, inputs: ColumnMoments) -> Self:
+        """Columns standardised by their moments."""
+        return cls._of(places, is_linear, inputs.mean, inputs.variance)
+
+    @classmethod
+    def _of(
+        cls, places: NDArray[np.int64], is_linear: bool, mean: FloatArray, variance: FloatArray
+    ) -> Self:
         scale = np.sqrt(variance)
         return cls(places, is_linear, mean, np.where(scale > 0, scale, 1.0))
 
@@ -55,3 +69,8 @@ class TrendColumns:
         own = self.columns
         found: FloatArray = (points[:, own] - self.center[own]) / self.scale[own]
         return found
+
+    def sums(self, lattice: Lattice, data: Data, offset: FloatArray) -> LatticeSums:
+        """Sums on a lattice over observations, of targets less an offset (k,)."""
+        places, columns = data.points[:, self.places], self.standardised(data.points)
+        return LatticeSums.of(lattice, places, data.targets - offset, columns, data.weights)

@@ -488,6 +488,13 @@ def no_edges() -> tuple[IntArray, IntArray, FloatArray]:
     return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
 
 
+def as_graph(graph: Any, name: str = "graph") -> Graph:
+    """A graph, or that of an undirected networkx graph; the error says how to make one."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed"):
+        return Graph.from_networkx(graph)
+    return check_graph(graph, name)
+
+
 def check_graph(graph: Any, name: str = "graph") -> Graph:
     """Return `graph` if it is a `Graph`; the error says how to make one."""
     if isinstance(graph, Graph):

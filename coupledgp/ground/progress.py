@@ -52,3 +52,10 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
         return
     with console.status(title) as status:
         yield lambda message: status.update(f"{title}: {message}")
+
+
+def duration(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -84,15 +84,23 @@ class PositionKernel:
         None: the Matern-5/2 and the Gaussian kernel, averaged by evidence.
     lengthscale
         Lengthscale, in the unit of length of the operator; None: averaged over a grid by evidence.
+    columns
+        `()`: the position alone. None: with columns of the operator (normals, and those of
+        `with_columns`), whose lengths are averaged over a grid by evidence. Or the length, in the
+        unit of the operator, that one standard deviation of each column counts for, zero for one
+        without effect: `|x - x'|^2 + sum_j columns_j^2 |c_j - c_j'|^2 / sd_j^2` is the squared
+        distance then.
 
     Raises
     ------
     InvalidInputError
-        No kernel has this name, or the lengthscale is not positive.
+        No kernel has this name, the lengthscale is not positive, or the length of a column is
+        negative or not finite.
     """
 
     kernel: str | None = None
     lengthscale: float | None = None
+    columns: tuple[float, ...] | None = ()
 
     def __post_init__(self) -> None:
         if self.kernel is not None and self.spectrum.metric != Metric.L2:
@@ -102,6 +110,22 @@ class PositionKernel:
             )
         if self.lengthscale is not None:
             object.__setattr__(self, "lengthscale", check_positive(self.lengthscale, "lengthscale"))
+        if self.columns is not None:
+            lengths = tuple(0.0 if v == 0 else check_positive(v, "columns") for v in self.columns)
+            object.__setattr__(self, "columns", lengths)
+
+    def check(self, n_columns: int) -> None:
+        """Refuse lengths of other columns than those of an operator."""
+        if self.columns and len(self.columns) != n_columns:
+            raise InvalidInputError(
+                f"columns: expected a length of each of the operator's {n_columns} columns, got "
+                f"{len(self.columns)}"
+            )
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether columns have an effect, or may have one."""
+        return self.columns is None or any(self.columns)
 
     @property
     def spectrum(self) -> Spectrum:
@@ -157,7 +181,7 @@ class FieldKernel:
             rest = None if self.share is None else 1 - self.share
             parts.append(
                 f"{_percent(rest)}{self.position.kernel} of position, lengthscale "
-                f"{_length(self.position.lengthscale)}"
+                f"{_length(self.position.lengthscale)}{_columns(self.position)}"
             )
         return " + ".join(parts)
 
@@ -166,18 +190,23 @@ KernelOfField: TypeAlias = str | WhittleMatern | PositionKernel | FieldKernel
 NAMES = ("auto", "matern", "position")
 
 
-def parse_field_kernels(kernel: KernelOfField, dimension: int, placed: bool) -> list[FieldKernel]:
+def parse_field_kernels(
+    kernel: KernelOfField, dimension: int, placed: bool, n_columns: int = 0
+) -> list[FieldKernel]:
     """Families of kernels that a text or an object stands for.
 
     Parameters
     ----------
     kernel
         `"auto"` (on a surface its own kernel, that of position and their sum; on a network its own
-        kernel with alpha 1 and 2), `"matern"`, `"position"`, or a kernel.
+        kernel with alpha 1 and 2; where there are columns, those of position with and without
+        them), `"matern"`, `"position"`, or a kernel.
     dimension
         Dimension of the operator.
     placed
         Whether the operator's vertices have positions.
+    n_columns
+        Number of the operator's columns.
 
     Raises
     ------
@@ -186,21 +215,35 @@ def parse_field_kernels(kernel: KernelOfField, dimension: int, placed: bool) -> 
     """
     if isinstance(kernel, str):
         check_choice(kernel, NAMES, "kernel")
-        surface, position = FieldKernel(WhittleMatern()), FieldKernel(None, PositionKernel())
-        both = FieldKernel(WhittleMatern(), PositionKernel())
         if kernel == "auto":
-            known = dimension == 2 and placed
-            return [position, surface, both] if known else _by_alpha(dimension)
-        found = [surface] if kernel == "matern" else [position]
+            return _every_family(dimension, placed, n_columns > 0)
+        part = WhittleMatern() if kernel == "matern" else PositionKernel()
+        found = [as_field_kernel(part)]
     else:
         found = [as_field_kernel(kernel)]
     for family in found:
         if family.surface is not None:
             family.surface.check(dimension)
-        if family.position is not None and not placed:
+        if family.position is None:
+            continue
+        family.position.check(n_columns)
+        if not (placed or (n_columns and family.position.has_columns)):
             raise InvalidInputError(
                 "kernel: expected one along the network, since its vertices have no positions"
             )
+    return found
+
+
+def _every_family(dimension: int, placed: bool, with_columns: bool) -> list[FieldKernel]:
+    """Families of `"auto"`; those with columns beside those without."""
+    surface, plain, free = WhittleMatern(), PositionKernel(), PositionKernel(columns=None)
+    if dimension == 1 or not placed:
+        alone = [FieldKernel(WhittleMatern(alpha=alpha)) for alpha in ALPHAS[dimension]]
+        joined = [FieldKernel(family.surface, free) for family in alone]
+        return alone + (joined if with_columns else [])
+    found = [FieldKernel(None, plain), FieldKernel(surface), FieldKernel(surface, plain)]
+    if with_columns:
+        found += [FieldKernel(None, free), FieldKernel(surface, free)]
     return found
 
 
@@ -218,10 +261,6 @@ def as_field_kernel(kernel: Any) -> FieldKernel:
     )
 
 
-def _by_alpha(dimension: int) -> list[FieldKernel]:
-    return [FieldKernel(WhittleMatern(alpha=alpha)) for alpha in ALPHAS[dimension]]
-
-
 def _sum(surface: WhittleMatern, position: PositionKernel) -> FieldKernel:
     if not isinstance(surface, WhittleMatern) or not isinstance(position, PositionKernel):
         raise InvalidInputError("kernel: expected the sum of a WhittleMatern and a PositionKernel")
@@ -230,6 +269,13 @@ def _sum(surface: WhittleMatern, position: PositionKernel) -> FieldKernel:
 
 def _percent(share: float | None) -> str:
     return "" if share is None or share == 1.0 else f"{100 * share:.3g} % "
+
+
+def _columns(position: PositionKernel) -> str:
+    if not position.columns or not any(position.columns):
+        return ""
+    lengths = ", ".join(f"{value:.4g}" for value in position.columns)
+    return f", columns as lengths {lengths}"
 
 
 def _length(value: float | None) -> str:

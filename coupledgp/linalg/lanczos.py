@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 # `V -> G V` for a symmetric G (n, n) and columns V (n, k).
@@ -26,6 +28,9 @@ LEAST_GAP = 1e-14
 # Vectors of a column that are stored together: products with 16 vectors at once are fast, and at
 # most 15 places are reserved in vain.
 BLOCK = 16
+# Bytes of Lanczos vectors that are kept at once for a root, the steps that they are expected to
+# take, most columns beside each other, and steps between two looks at the change.
+ROOT_BYTES, ROOT_STEPS, ROOT_COLUMNS, LOOK = 2**27, 60, 8, 4
 
 
 class Lanczos:
@@ -59,6 +64,11 @@ class Lanczos:
     def n_steps(self) -> int:
         """Number of products made."""
         return len(self._diagonals)
+
+    @property
+    def current(self) -> FloatArray:
+        """The last Lanczos vector (n, k) of each column, of length one, or zero where exhausted."""
+        return self._current
 
     def step(self) -> None:
         """Make one product and lengthen every column's Jacobi matrix by a row."""
@@ -182,3 +192,77 @@ def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> La
             rules[row, k, : d.size] = np.maximum(values, 0.0)
             rules[row + 1, k, : d.size] = weights
     return LanczosRules(*rules)
+
+
+def inverse_root(
+    product: Product,
+    starts: FloatArray,
+    tolerance: float,
+    most_steps: int,
+    report: Progress = silent,
+) -> FloatArray:
+    """`G^-1/2 B` for columns B (n, k), by `|b| V T^-1/2 e_1` of Lanczos vectors V.
+
+    The steps end where the last `LOOK` of them changed no column by more than a share of its
+    length. Vectors are kept in single precision, some columns at a time.
+
+    Parameters
+    ----------
+    product
+        `V -> G V` for a positive definite G (n, n).
+    starts
+        Columns B (n, k), none of which is zero.
+    tolerance
+        Relative change at which the steps end, above 1e-6.
+    most_steps
+        Most products.
+    report
+        Called with a line of progress.
+
+    Raises
+    ------
+    NumericalError
+        The steps did not end, or G is not positive definite to working precision.
+    """
+    n, k = starts.shape
+    group = max(1, min(ROOT_COLUMNS, ROOT_BYTES // (4 * ROOT_STEPS * n)))
+    found = np.empty_like(starts)
+    for first in range(0, k, group):
+        report(f"roots of {min(first + group, k)} of {k} columns")
+        own = slice(first, min(first + group, k))
+        found[:, own] = _inverse_root(product, starts[:, own], tolerance, most_steps)
+    return found
+
+
+def _inverse_root(
+    product: Product, starts: FloatArray, tolerance: float, most_steps: int
+) -> FloatArray:
+    lanczos, basis = Lanczos(product, starts, reorthogonalise=False), []
+    last = np.zeros((starts.shape[1], 0))
+    most_steps = min(most_steps, len(starts))
+    while lanczos.n_steps < most_steps:
+        for _ in range(min(LOOK, most_steps - lanczos.n_steps)):
+            basis.append(lanczos.current.astype(np.float32))
+            lanczos.step()
+        weights = np.stack([_root_weights(lanczos, k) for k in range(starts.shape[1])])
+        change = weights.copy()
+        change[:, : last.shape[1]] -= last
+        last = weights
+        gap, whole = np.linalg.norm(change, axis=1), np.linalg.norm(weights, axis=1)
+        if (gap <= tolerance * whole).all() or lanczos.n_steps == len(starts):
+            found = np.zeros_like(starts)
+            for vectors, own in zip(basis, weights.T, strict=True):
+                found += own * vectors
+            return found * lanczos.norms
+    raise NumericalError(f"the inverse root is not found in {most_steps} products")
+
+
+def _root_weights(lanczos: Lanczos, k: int) -> FloatArray:
+    """`T^-1/2 e_1` of column k, with zeros where its Krylov space is exhausted."""
+    d, e = lanczos.jacobi(k)
+    values, vectors = eigh_tridiagonal(d, e[:-1])
+    if values[0] <= 0:
+        raise NumericalError("a matrix is not positive definite to working precision")
+    found = np.zeros(lanczos.n_steps)
+    found[: len(d)] = (vectors / np.sqrt(values)) @ vectors[0]
+    return found

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from os import PathLike
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
+
 from coupledgp.batches import as_source
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.table_passes import TablePasses
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive
 from coupledgp.models.batch_passes import BatchPasses
 from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.options import estimator
-from coupledgp.models.out_of_core import check_options, fit_passes
-from coupledgp.models.record import fitted_result
+from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import check_keeping
-from coupledgp.models.stationary import StationaryRegressor
+from coupledgp.models.tables import TableRegressor
+from coupledgp.selection.protocol import with_parameters
 
 
 @estimator
-class FitInBatches(StationaryRegressor):
+class FitInBatches(TableRegressor):
     """Part of an estimator whose fit needs sums over the rows, and not the rows themselves.
 
     Parameters
@@ -41,6 +46,44 @@ class FitInBatches(StationaryRegressor):
         super()._check_common()
         check_keeping(self.keep_rows)
 
+    @abstractmethod
+    def check_passes(self) -> None:
+        """Refuse parameters for which all rows have to be in memory.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter has a value that a fit in passes does not take.
+        """
+
+    @abstractmethod
+    def fit_passes(
+        self, passes: TablePasses, report: Progress, budget: float | None = None
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        """Fit to a table in passes; return the process, without rows, and further results.
+
+        Parameters
+        ----------
+        passes
+            The table.
+        report
+            Called with a line of progress.
+        budget
+            Most seconds that the fit may take by its forecast; None for any number.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter is invalid, or the forecast is above the budget.
+        """
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
+        if self.keep_rows is not False:
+            return super()._fit(X, y, *weights, **further)
+        keeping = with_parameters(self, keep_rows=True)
+        record: FittedModel = keeping.fit(X, y, *weights, **further).fitted_
+        return replace(record, process=record.process.without_data(), seen=record.extent)
+
     def fit_batches(
         self,
         batches: Any,
@@ -54,11 +97,12 @@ class FitInBatches(StationaryRegressor):
     ) -> Self:
         """Fit to a table of any number of rows, in passes over batches of it.
 
-        The result is that of `fit` to all rows, to rounding, whatever the size of the batches:
-        lengthscales come from random rows of the whole table, on a ladder that ends where more rows
-        do not pay, variances and posterior from all rows. Memory is that of a batch, of some random
-        rows (128 MiB at most, unless 65536 rows take more) and of matrices of the features' order.
-        The rows are not kept unless `keep_rows` is True.
+        The result is that of `fit` to all rows, to rounding, whatever the size of the batches. With
+        features lengthscales come from random rows of the whole table, on a ladder that ends where
+        more rows do not pay; variances and posterior come from all rows. On a lattice all
+        hyperparameters come from sums over all rows, a pass for each lattice. Memory is that of a
+        batch, of some random rows (128 MiB at most, unless 65536 rows take more) and of what the
+        fit needs whatever the number of rows. The rows are not kept unless `keep_rows` is True.
 
         Parameters
         ----------
@@ -75,12 +119,13 @@ class FitInBatches(StationaryRegressor):
             Names of columns of files with weights or known noise variances of the rows, see `fit`.
         checkpoint
             Folder in which the state of the fit is saved after each pass, every two minutes within
-            a pass over features, and after each evaluation of the evidence of the whole table. A
-            fit that was killed, called again with the same arguments, goes on from there, with the
-            same result. Delete the folder after use.
+            a pass over features or waves, and after each evaluation of the evidence of the whole
+            table. A fit that was killed, called again with the same arguments, goes on from there,
+            with the same result. Delete the folder after use.
         budget
             Most seconds of one core that the fit may take by its forecast, which is made from the
-            speed of the first pass and of features of some rows (`forecast_`); None for any number.
+            speed of the first pass and of products on this machine (`forecast_`); None for any
+            number.
 
         Raises
         ------
@@ -94,7 +139,7 @@ class FitInBatches(StationaryRegressor):
             Matrices of the features' order do not fit into memory.
         """
         self._check_common()
-        check_options(self)
+        self.check_passes()
         if budget is not None:
             check_positive(budget, "budget")
         source = as_source(
@@ -105,8 +150,9 @@ class FitInBatches(StationaryRegressor):
             if checkpoint is not None:
                 saved = Checkpoint(checkpoint, identity_of(self, source))
             passes = BatchPasses(self, source, self.missing, report, saved)
-            process, results = fit_passes(self, passes, report, budget)
+            process, results = self.fit_passes(passes, report, budget)
             if self.keep_rows:
-                process = replace(process, rows=passes.all_rows())
+                kept: Any = process
+                process = replace(kept, rows=passes.all_rows())
         self._warn_if_stopped(results)
         return self.holding(passes.fitted(process, results))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
 from coupledgp.batches.passes import Pass, named_part
-from coupledgp.batches.sources import rows_of_batch
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
-from coupledgp.gp.table_passes import FeaturePass, SavedPass
-from coupledgp.ground.progress import Progress
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.gp.table_passes import BlockedPass, SavedPass
+from coupledgp.ground.progress import Progress, duration
 from coupledgp.models.batch_sums import ColumnsPass, RowsPass, SummarisedPasses
 from coupledgp.models.checkpoint_states import (
     answer_state,
@@ -26,13 +23,10 @@ from coupledgp.models.checkpoint_states import (
     stored_answers,
 )
 from coupledgp.models.checkpoints import Checkpoint, key_of
-from coupledgp.models.pass_forecast import duration
 from coupledgp.models.table_parts import n_rows_of, row_values
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.optimize import OptimizationResult
 
-# Rows that features are made of between two looks at the clock.
-BLOCK_ROWS = 65536
 # Seconds between two checkpoints within a pass.
 SECONDS = 120.0
 # An odd number whose products spread the bits of values.
@@ -86,14 +80,14 @@ class BatchPasses(SummarisedPasses):
         return data
 
     def total(self, sums: Pass[Any]) -> Any:
-        """See the base class; sums of features do not depend on the size of batches.
+        """See the base class; sums of blocks do not depend on the size of batches.
 
-        A sum that was begun before goes on where it was saved. One of features that is complete is
+        A sum that was begun before goes on where it was saved. One of blocks that is complete is
         given the rows once more, which compares them with those that were summed.
         """
-        of_features = isinstance(sums, FeaturePass)
+        in_blocks = isinstance(sums, BlockedPass)
         n_done, found, complete = self._restored(sums) or (0, sums.start(), False)
-        if complete and not of_features:
+        if complete and not in_blocks:
             return sums.finish(found)
         number, start, saved = 0, time.process_time(), time.monotonic()
         parts = self._data(sums.name) if complete else self._parts(sums)
@@ -102,7 +96,7 @@ class BatchPasses(SummarisedPasses):
                 continue
             with named_part(name):
                 found = sums.add(found, part)
-            if of_features and time.monotonic() - saved >= SECONDS:
+            if in_blocks and time.monotonic() - saved >= SECONDS:
                 self._save(sums, found, number, complete=False)
                 saved = time.monotonic()
         if isinstance(sums, ColumnsPass):
@@ -115,8 +109,8 @@ class BatchPasses(SummarisedPasses):
         """The parts that a pass adds up, with the name of each batch, or None for blocks."""
         if isinstance(sums, ColumnsPass):
             return self._raw(sums.name)
-        if isinstance(sums, FeaturePass):
-            return ((None, block) for block in self._blocks(sums.name, block_rows(sums.stream)))
+        if isinstance(sums, BlockedPass):
+            return ((None, block) for block in self._blocks(sums.name, sums.block_rows))
         return self._data(sums.name)
 
     def _restored(self, sums: Pass[Any]) -> tuple[int, Any, bool] | None:
@@ -190,8 +184,8 @@ class BatchPasses(SummarisedPasses):
             if sum(map(len, held)) >= size:
                 whole = _joined(held)
                 full = len(whole) - len(whole) % size
-                yield from (_part(whole, k, k + size) for k in range(0, full, size))
-                held = [_part(whole, full, len(whole))] if full < len(whole) else []
+                yield from (whole.between(k, k + size) for k in range(0, full, size))
+                held = [whole.between(full, len(whole))] if full < len(whole) else []
         if held:
             yield _joined(held)
 
@@ -250,21 +244,6 @@ class RowDigest:
                 f"batches: expected the same {self.n_rows} rows in every pass, in the same order, "
                 "got others; the source has changed, or shuffles"
             )
-
-
-def block_rows(stream: FeatureStream) -> int:
-    """Rows of a block: a multiple of the rows of a chunk of features, fewer for wide tables."""
-    n_columns = stream.feature_map.dim
-    chunk = replace(stream, X=np.broadcast_to(0.0, (BLOCK_ROWS, n_columns))).chunk_rows
-    return -(-min(BLOCK_ROWS, rows_of_batch(n_columns)) // chunk) * chunk
-
-
-def _part(data: Data, start: int, stop: int) -> Data:
-    """Rows of data in one batch, not copied."""
-    (points, targets, weights) = data.batches[0]
-    rows = slice(start, stop)
-    own = None if weights is None else weights.take(rows)
-    return Data.of(points[rows], targets[rows], weights=own)
 
 
 def _joined(parts: list[Data]) -> Data:

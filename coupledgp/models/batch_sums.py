@@ -122,7 +122,7 @@ class SummarisedPasses(TablePasses):
         whole = self.total(ColumnsPass(estimator, missing))
         if whole is None:
             raise InvalidInputError(self.no_rows)
-        columns, inputs = whole.encoded_columns(missing), whole.inputs
+        columns, inputs = whole.encoded_columns(missing, estimator.geographic), whole.inputs
         self.reading = Reading(estimator, columns, whole.level)
         if columns.encoding is not None:
             inputs = self.total(MomentsPass(self.reading.width))

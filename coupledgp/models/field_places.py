@@ -10,6 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
+from coupledgp.geometry.forms import MESHES, is_mesh, is_point_table, table_points
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.validation import real_array
 from coupledgp.kernels.fields import FieldKernel
@@ -28,20 +29,23 @@ EDGES_INSIDE, LEAST_WEIGHT = 4.0, 1e-6
 
 
 def as_operator(value: Any) -> LaplaceOperator:
-    """The operator, of a triangle mesh with edges of at most the diameter / 25.
+    """The operator of a mesh, with edges of at most the diameter / 25, or of a network.
 
     Raises
     ------
     InvalidInputError
-        The value is neither.
+        The value is none of these.
     """
     if isinstance(value, LaplaceOperator):
         return value
-    if hasattr(value, "faces") and hasattr(value, "vertices"):
+    if is_mesh(value):
         return LaplaceOperator.from_trimesh(value, max_edge="auto")
+    if hasattr(value, "nodes") and hasattr(value, "edges"):
+        return LaplaceOperator.from_networkx(value, max_edge="auto")
     raise InvalidInputError(
         "operator: expected a coupledgp.LaplaceOperator (from_trimesh, from_edges, from_networkx, "
-        f"from_points) or a triangle mesh, got {type(value).__name__}"
+        f"from_points), {MESHES}, or a networkx graph whose edges have lengths, got "
+        f"{type(value).__name__}"
     )
 
 
@@ -51,6 +55,8 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
         return operator.at_vertices().points
     if isinstance(places, Locations):
         return checked_locations(operator, places, name)
+    if is_point_table(places):
+        places = table_points(places, operator.origin is not None, name)
     array = places if isinstance(places, (list, tuple)) else np.asarray(places)
     if are_labels(operator, array):
         return operator.at_vertices(array).points

@@ -45,7 +45,6 @@ from coupledgp.models.latent_places import (
     stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood
-from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import (
     SensorPlacement,
@@ -81,7 +80,8 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
-    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum.
+    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum;
+    the kernel of position is also one of position, normal and columns of the operator together.
     Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
     ratios run over grids, the amplitude v is integrated out of the restricted likelihood (with the
     variance of the law that this gives), and the kernels of greatest evidence are mixed by it. For
@@ -90,13 +90,15 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     Parameters
     ----------
     operator
-        `coupledgp.LaplaceOperator` of the surface or network, or a triangle mesh
-        (`trimesh.Trimesh`), which stands for `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`.
+        `coupledgp.LaplaceOperator` of the surface or network; a triangle mesh, which stands for
+        `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`; or a networkx graph, for
+        `LaplaceOperator.from_networkx(graph, max_edge="auto")`.
     kernel
-        `"auto"`: along the surface, of position, and the sum, averaged by evidence; on a network
-        along it, with alpha = 1 and 2. `"matern"`: along the surface or network alone.
-        `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
-        `coupledgp.kernels.PositionKernel` or their sum; parameters that are None are averaged over.
+        `"auto"`: along the surface, of position, and the sum, averaged by evidence, with and
+        without normals and columns; on a network along it, with alpha = 1 and 2. `"matern"`: along
+        the surface or network alone. `"position"`: of position alone. Or a
+        `coupledgp.kernels.WhittleMatern`, a `coupledgp.kernels.PositionKernel` or their sum;
+        parameters that are None are averaged over.
     random_state
         Seed of the frequencies of the precision route; None draws another one in each fit.
     route
@@ -123,6 +125,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     outputscale_, noise_
         Variances of the field, averaged over the surface, and of the noise, of the member of
         greatest weight, in units of y squared.
+    column_shares_
+        By the name of each column, the lengthscales that one standard deviation of it counts for,
+        averaged over the members by weight; zero of columns without effect.
     operator_
         The operator.
     """
@@ -146,9 +151,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         ----------
         places
             Places of n observations: positions (n, d) in the unit of the operator, each moved to
-            the nearest place on it; numbers or labels (n,) of its given vertices; or
-            `coupledgp.geometry.Locations` (`operator.at_faces(...)`, `operator.at_edges(...)`).
-            Several observations at one place are fine.
+            the nearest place on it, or a GeoDataFrame of points; numbers or labels (n,) of its
+            given vertices; or `coupledgp.geometry.Locations` (`operator.at_faces(...)`,
+            `operator.at_edges(...)`). Several observations at one place are fine.
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in
             units of their own variance, amplitude and noise.
@@ -173,7 +178,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
-            self.kernel, operator.dimension, operator.positions is not None
+            self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         data, ndim, _ = self._checked(operator, places, y)
         averages = check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
@@ -185,7 +190,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
             self.normalize_y,
             averages == "averaged",
         )
-        law, data = self._law(), self._exposed(data, exposure)
+        law, data = self._law(), self._exposed(data, exposure, y)
         if law is not None:
             warn_of_parts(operator, data.points)
             places = KernelsOfFields.of(
@@ -222,9 +227,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _checked(
         self, operator: LaplaceOperator, places: Any, y: ArrayLike
     ) -> tuple[Data, int, None]:
-        points = located(operator, places, "places")
-        targets = check_node_targets(y, len(points))
-        return Data.of(points, targets.reshape(len(points), -1)), targets.ndim, None
+        return *self._observations_at(located(operator, places, "places"), y), None
 
     def points(self, places: Any = None) -> Points:
         """Locations of places; of all given vertices if left out."""
@@ -234,7 +237,7 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
 
     def _further_data(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
         data = self._check_outputs(self._checked(self.operator_, places, y)[0])
-        return self._exposed(data, exposure)
+        return self._exposed(data, exposure, y)
 
     def _explained(self) -> list[str]:
         return [*super()._explained(), *explained_choice(self)]
@@ -257,6 +260,20 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def kernel_(self) -> FieldKernel:
         """Kernel of greatest weight."""
         return self.kernels_[0]
+
+    @property
+    def column_shares_(self) -> dict[str, float]:
+        """Lengthscales that one standard deviation of each column counts for, by its name."""
+        columns = self.operator_.place_columns
+        if columns is None:
+            return {}
+        total = np.zeros(columns.sizes.size)
+        for weight, kernel in zip(self.weights_, self.kernels_, strict=True):
+            if kernel.position is not None and kernel.position.columns:
+                assert kernel.position.lengthscale is not None
+                lengths = np.array(kernel.position.columns)
+                total += weight * lengths / kernel.position.lengthscale
+        return dict(zip(columns.names, total.tolist(), strict=True))
 
     @property
     def weights_(self) -> FloatArray:

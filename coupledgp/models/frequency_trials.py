@@ -19,14 +19,18 @@ from coupledgp.gp.columns import (
     spread_lengthscale,
 )
 from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
+from coupledgp.ground.progress import Progress
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_draw import PosteriorLaw, parse_law
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.stationary import StationaryRegressor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.space import first_places
 from coupledgp.selection.protocol import is_auto, with_parameters
@@ -37,7 +41,7 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MAX_FREQUENCIES = 8192
 
 
-class FrequencyTrials(AutomaticSize, FitInBatches):
+class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
     """Part of a sparse-spectrum model that draws feature maps, for itself and for `"auto"`.
 
     Parameters are those of `SparseSpectrumGPRegressor`.
@@ -52,6 +56,14 @@ class FrequencyTrials(AutomaticSize, FitInBatches):
     center: ArrayLike | None
     dtype: str
     optimizer: str | None
+
+    def check_passes(self) -> None:
+        check_options(self)
+
+    def fit_passes(
+        self, passes: TablePasses, report: Progress, budget: float | None = None
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        return fit_passes(self, passes, report, budget)
 
     def _drawn(
         self,

@@ -15,7 +15,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
+from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
 from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.memory import named_exhaustion
@@ -57,7 +57,12 @@ from coupledgp.search.space_time.fitter import (
     SpaceTimeModel,
     fit_space_time,
 )
-from coupledgp.search.space_time.transforms import chosen_transform
+from coupledgp.search.space_time.transforms import (
+    TransformSearch,
+    candidates,
+    chosen_transform,
+    looks_like_counts,
+)
 from coupledgp.selection.protocol import is_auto
 from coupledgp.series import Panel
 
@@ -67,6 +72,8 @@ SENSOR_NOISE = ("shared", "own")
 TRUTHS = {"usual_day", "dynamics", "spread"}
 RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
 SENSOR_COVARIANCES = ("kernel", "learned")
+# Transform of values that are counts, and none of others.
+IF_COUNTS = "if-counts"
 
 
 @estimator
@@ -100,10 +107,12 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Noise variance in units of y squared, kept; None: fitted.
     target_transform
         A transform of the values before all else, as `GPRegressor` takes it: `"yeo-johnson"`,
-        `"log"`, ..., with the shape of greatest evidence; `"auto"`: the transform of Yeo and
-        Johnson where its evidence is greater, else none. Variances in `terms_` and `noise_` are of
-        transformed values then. Skewed values, such as speeds, have better laws; means at single
-        missing values may be a little worse (docs/space_time.md).
+        `"log"`, ..., with the shape of greatest evidence; `"auto"`: that of Yeo and Johnson, or of
+        counts if no value is negative, where its evidence is greater, else none. `"if-counts"`:
+        that of counts where values are whole numbers of which many are far below their mean and its
+        evidence is greater, else none. None: none. Variances in `terms_` and `noise_` are of
+        transformed values then. Skewed values, such as speeds, have better laws with a transform;
+        means at single missing values may be a little worse (docs/space_time.md).
     sensor_noise
         `"shared"`, or `"own"`: the variances of the noise and of the own terms of each sensor are
         multiplied by a number D_i that is fitted, of geometric mean one.
@@ -176,7 +185,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     node_effects: bool = True
     noise: float | None = None
     _: KW_ONLY
-    target_transform: TransformLike = None
+    target_transform: TransformLike = IF_COUNTS
     sensor_noise: str = "shared"
     sensor_covariance: str = "learned"
     outliers: str | None = None
@@ -272,18 +281,24 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
     ) -> TargetTransform | None:
         """The transform of the values, its shape of greatest evidence; None: there is none."""
-        if self.target_transform is None:
+        asked, values = self.target_transform, rows.values[rows.observed]
+        if isinstance(asked, str) and asked == IF_COUNTS:
+            if self.noise is not None or not looks_like_counts(values):
+                return None
+            found = chosen_transform([Counts()], sites, rows, model, report)
+            return None if isinstance(found, Identity) else found
+        if asked is None:
             return None
         if self.noise is not None:
             raise InvalidInputError(
                 "noise: expected None beside target_transform, since it is in units of y and the "
                 "noise is that of transformed values"
             )
-        given = None
-        if not is_auto(self.target_transform):
-            given = TARGET_TRANSFORMS.parse(self.target_transform, "target_transform")
-            given.check(rows.values[rows.observed])
-        return chosen_transform(given, sites, rows, model, report)
+        if is_auto(asked):
+            return chosen_transform(candidates(values), sites, rows, model, report)
+        given = TARGET_TRANSFORMS.parse(asked, "target_transform")
+        given.check(values)
+        return TransformSearch(sites, rows, model, report).shaped(given)
 
     def _settings(self) -> SpaceTimeSettings:
         check_choice(self.sensor_noise, SENSOR_NOISE, "sensor_noise")

@@ -81,7 +81,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
             Labels (a,), all of the graph if left out; or, without times, a pair of labels (m,) and
             times (m,) of single points, None for those observed.
         times
-            Times (b,) in any order.
+            Times (b,) in any order; those of the data if left out beside labels.
         level
             Probability in (0, 1); for single points it may be the second argument.
 
@@ -96,7 +96,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         InvalidInputError
             `level` is not between 0 and 1, or a node or time is none of the model.
         """
-        if times is None or isinstance(times, float):
+        if isinstance(times, float) or (times is None and (nodes is None or _is_pair(nodes))):
             return super().predict_interval(nodes, level if times is None else times)
         check_is_fitted(self)
         grid = self.grid(nodes, times)
@@ -401,3 +401,8 @@ class SpaceTimeLaws(SpaceTimeRecord):
                 budget=Budget.of(budget),
             )
         return found.with_nodes(labels.labels(found.nodes))
+
+
+def _is_pair(nodes: Any) -> bool:
+    """Whether nodes are a pair of labels (m,) and times (m,)."""
+    return isinstance(nodes, (tuple, list)) and len(nodes) == 2 and np.ndim(nodes[0]) == 1

@@ -46,7 +46,7 @@ class PlaceGrid:
         InvalidInputError
             A name is no place or column, or a place or column has no value.
         """
-        wanted = [columns.part_of(int(place)) for place in places]
+        wanted = [columns.name(source) for source in columns.sources_of(places)]
         own = dict(others or {})
         if sorted(coordinates) != sorted(wanted):
             raise InvalidInputError(

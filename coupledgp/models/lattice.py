@@ -12,15 +12,18 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.columns.codes import PlaceCode
+from coupledgp.columns.globe import PLANE_KM, GeographicLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -30,14 +33,20 @@ from coupledgp.ground.validation import (
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.grids import PlaceGrid
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
-from coupledgp.models.rows import known_noise
-from coupledgp.models.tables import TableRegressor
+from coupledgp.models.rows import known_noise, noise_of_level
 from coupledgp.random import IntArray
 from coupledgp.search.tables.lattice import scales_of
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
+from coupledgp.search.tables.lattice_rows import (
+    SAMPLE_ROWS,
+    LatticeRows,
+    RowsInMemory,
+    RowsInPasses,
+)
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 TRENDS = ("constant", "linear")
@@ -48,7 +57,7 @@ MOST_LEFT_OUT = 0.5
 
 
 @estimator
-class LatticeGPRegressor(TableRegressor):
+class LatticeGPRegressor(FitInBatches):
     """Kriging of one to three columns with all rows, by frequencies on a lattice.
 
     `y = f(places) + trend + e`, `f ~ GP(0, v kappa)` with a Gaussian or Matern kernel. Products of
@@ -78,6 +87,11 @@ class LatticeGPRegressor(TableRegressor):
         a relative error of `1 / sqrt(2 P)`. On fewer waves variances are exact.
     random_state
         Seed of probes and draws.
+    geographic
+        Columns of latitude and longitude in degrees, which become kilometres: on a plane within
+        1000 km of their centre, whose distances are within .4 %, and in space beyond, where places
+        have one lengthscale. `"auto"`: columns with names such as `lat` and `lon` whose values are
+        degrees. None: none (`coupledgp.columns.globe`).
 
     Attributes
     ----------
@@ -126,6 +140,7 @@ class LatticeGPRegressor(TableRegressor):
     noise: float | None = None
     optimizer: str | None = "information"
     n_draws: int = N_DRAWS
+    geographic: GeographicLike = "auto"
 
     choice_ = fitted_result("choice_", "The kernels that were tried, the best first.")
     probe_error_ = fitted_result("probe_error_", "Largest error by probes, over the statistical.")
@@ -170,19 +185,68 @@ class LatticeGPRegressor(TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         kernels = self._checked_kernels()
         units = Units.of(data.targets, self.normalize_y, data.counts)
-        trend = self._trend(data, columns)
+        places = self._place_columns(columns, data.points.shape[1])
+        trend = TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
-        seed = int(self._rng().integers(2**31))
         with reporter("fit", self.progress) as report:
-            problem = LatticeProblem(
-                data, units, trend, self.normalize_y, not self.ard, known, seed, self.n_draws,
-                report=report,
-            )  # fmt: skip
-            if self.optimizer is None or are_constant(data.targets):
-                best = self._given(problem, kernels[0])
-                tried: tuple[Tried, ...] = (best,)
-            else:
-                best, tried = problem.best(kernels)
+            rows = RowsInMemory(data, units, trend)
+            problem = self._problem(rows, columns, known, report)
+            if are_constant(data.targets):
+                return self._found(self._given(problem, kernels[0]))
+            return self._fitted_to(problem, kernels)
+
+    def check_passes(self) -> None:
+        if self.target_transform is not None:
+            raise InvalidInputError(
+                f"target_transform: expected None for batches, got {self.target_transform!r}, "
+                "which needs all rows in memory; fit it to some of the rows"
+            )
+        self._checked_kernels()
+
+    def fit_passes(
+        self, passes: TablePasses, report: Progress, budget: float | None = None
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        summary, kernels = passes.summary, self._checked_kernels()
+        if summary.n_rows <= SAMPLE_ROWS:
+            data = passes.take(np.arange(summary.n_rows))
+            process, results = self.fit_data(data, summary.columns)
+            return process.without_data(), results
+        units = summary.units(self.normalize_y)
+        places = self._place_columns(summary.columns, summary.inputs.mean.size)
+        trend = TrendColumns.of_moments(places, self.trend == "linear", summary.inputs)
+        known = noise_of_level(summary.level, units, self.noise if self.optimizer is None else None)
+        rows = RowsInPasses(passes, units, trend)
+        problem = self._problem(rows, summary.columns, known, report, budget)
+        ends = np.stack([summary.targets.low, summary.targets.high])
+        if are_constant(ends, units.offset):
+            return self._found(self._given(problem, kernels[0]))
+        return self._fitted_to(problem, kernels)
+
+    def _problem(
+        self,
+        rows: LatticeRows,
+        columns: Columns,
+        known: float | None,
+        report: Progress,
+        budget: float | None = None,
+    ) -> LatticeProblem:
+        seed = int(self._rng().integers(2**31))
+        return LatticeProblem(
+            rows, self.normalize_y, self._shares(columns), known, seed, self.n_draws, report=report,
+            budget=budget,
+        )  # fmt: skip
+
+    def _fitted_to(
+        self, problem: LatticeProblem, kernels: list[Spectrum]
+    ) -> tuple[LatticeGP, dict[str, Any]]:
+        if self.optimizer is None:
+            return self._found(self._given(problem, kernels[0]))
+        best, tried = problem.best(kernels)
+        return self._found(best, tried)
+
+    def _found(self, best: Tried, tried: Sequence[Tried] = ()) -> tuple[LatticeGP, dict[str, Any]]:
+        """The process of the best kernel, and further results."""
+        tried = tried or (best,)
         process, search = best.process, best.search
         assert process is not None
         assert search is not None
@@ -191,6 +255,7 @@ class LatticeGPRegressor(TableRegressor):
             "probe_error_": search.probe_error,
             "n_evaluations_": sum(each.n_steps for each in tried),
             "converged_": search.converged,
+            **({} if best.forecast is None else {"forecast_": best.forecast.seconds}),
         }
         self._warn_if_rough(process)
         return process, results
@@ -215,56 +280,79 @@ class LatticeGPRegressor(TableRegressor):
             raise InvalidInputError("kernel: expected one kernel beside optimizer=None, got 'auto'")
         return [parse_spectrum(name, "kernel") for name in names]
 
-    def _trend(self, data: Data, columns: Columns) -> TrendColumns:
-        """Places and trend columns of a table.
+    def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
+        """Numbers (d,) of the encoded columns that are places.
 
         Raises
         ------
         InvalidInputError
             There are more than three places, one is no column of numbers, or comes twice.
         """
-        places = self._place_columns(columns, data.points.shape[1])
-        return TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
-
-    def _place_columns(self, columns: Columns, n_encoded: int) -> IntArray:
-        encoding = columns.encoding
         if self.places is None:
-            if n_encoded > MOST_AXES or encoding is not None:
+            numbers = list(range(columns.n_features))
+            encoding = columns.encoding
+            if n_encoded > MOST_AXES or (encoding is not None and not encoding.of_numbers):
                 raise InvalidInputError(
                     f"places: expected names or numbers of one to {MOST_AXES} columns of numbers, "
                     f"since X has {n_encoded} columns with their codes, got None"
                 )
-            return np.arange(n_encoded)
-        if isinstance(self.places, (str, int)) or not 1 <= len(self.places) <= MOST_AXES:
+        else:
+            numbers = self._numbers_of_places(columns)
+        found = [place for number in numbers for place in self._encoded(columns, number)]
+        if len(set(numbers)) < len(numbers):
+            raise InvalidInputError(f"places: expected different columns, got {self.places!r}")
+        if len(found) > MOST_AXES:
             raise InvalidInputError(
-                f"places: expected a list of one to {MOST_AXES} columns, got {self.places!r}"
+                f"places: expected at most {MOST_AXES} coordinates, got {len(found)}: latitude and "
+                f"longitude that reach beyond {PLANE_KM:.0f} km of their centre take three"
+            )
+        return np.array(found)
+
+    def _numbers_of_places(self, columns: Columns) -> list[int]:
+        """Numbers of the columns of the table that are places."""
+        places = self.places
+        if places is None or isinstance(places, (str, int)) or not 1 <= len(places) <= MOST_AXES:
+            raise InvalidInputError(
+                f"places: expected a list of one to {MOST_AXES} columns, got {places!r}"
             )
         known = [str(columns.name(place)) for place in range(columns.n_features)]
         found = []
-        for given in self.places:
+        for given in places:
             number = known.index(given) if given in known else given
             if not isinstance(number, (int, np.integer)) or not 0 <= number < len(known):
                 raise InvalidInputError(
                     f"places: expected columns among {', '.join(known)}, got {given!r}"
                 )
-            own = (
-                np.array([number])
-                if encoding is None
-                else np.flatnonzero(columns.part_sources[encoding.groups] == number)
+            found.append(int(number))
+        pair = None if columns.encoding is None else columns.encoding.places
+        if pair is not None and 0 < len(set(pair) & set(found)) < 2:
+            raise InvalidInputError(
+                f"places: expected both latitude and longitude or none, got {places!r}; "
+                "geographic=None takes degrees as plain numbers"
             )
-            if own.size != 1:
-                raise InvalidInputError(
-                    f"places: expected columns of numbers without missing values, got {given!r} "
-                    f"with {own.size} codes"
-                )
-            found.append(int(own[0]))
-        if len(set(found)) < len(found):
-            raise InvalidInputError(f"places: expected different columns, got {self.places!r}")
-        return np.array(found)
+        return found
+
+    def _encoded(self, columns: Columns, number: int) -> list[int]:
+        """Encoded columns of a column of the table that is a place."""
+        encoding = columns.encoding
+        if encoding is None:
+            return [number]
+        own = np.flatnonzero(columns.part_sources[encoding.groups] == number).tolist()
+        if isinstance(encoding.codes[number], PlaceCode) or len(own) == 1:
+            return own
+        raise InvalidInputError(
+            "places: expected columns of numbers without missing values, got "
+            f"{columns.name(number)!r} with {len(own)} codes"
+        )
+
+    def _shares(self, columns: Columns) -> bool:
+        """Whether all places have one lengthscale; points of space always do."""
+        globe = None if columns.encoding is None else columns.encoding.globe
+        return not self.ard or (globe is not None and not globe.is_plane)
 
     def _given(self, problem: LatticeProblem, spectrum: Spectrum) -> Tried:
         """The process with the hyperparameters that were given, or with their defaults."""
-        table, known = problem.table(), problem.known_noise
+        table, known = problem.rows, problem.known_noise
         given = self.lengthscale if self.lengthscale is not None else scales_of(table.box) / 4
         noise = 0.1 if self.noise is None else self.noise
         hyper = Hyperparameters(
@@ -302,6 +390,7 @@ class LatticeGPRegressor(TableRegressor):
         ----------
         coordinates
             Values of each place, one-dimensional, by its name: `"x0"` and so on for arrays X.
+            Degrees where places are latitude and longitude.
         others
             Values of other columns by name, one each, which hold on the whole grid.
         return_std
@@ -336,15 +425,23 @@ class LatticeGPRegressor(TableRegressor):
         X
             Rows (p, d) whose places are the centres of the boxes.
         sides
-            Sides of the boxes, one or one for each place, in units of the columns.
+            Sides of the boxes, one or one for each place, in units of the columns, or in kilometres
+            where these are latitude and longitude.
         return_std
             Also return the standard deviation (p,) or (p, k) of the average.
 
         Raises
         ------
         InvalidInputError
-            A side is negative, or targets were transformed, whose averages have no normal law.
+            A side is negative, or targets were transformed, whose averages have no normal law, or
+            places are points of space.
         """
+        globe = None if self._columns.encoding is None else self._columns.encoding.globe
+        if globe is not None and not globe.is_plane:
+            raise InvalidInputError(
+                f"X: expected places within {PLANE_KM:.0f} km of their centre for averages over "
+                "boxes, got places in space"
+            )
         points, record = self.points(X), self.fitted_
         process = record.process
         if not isinstance(process, LatticeGP):

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.ordinal import Ordinal
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.node_targets import OMIT, check_node_targets, reporting_rows
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import RowArguments
@@ -146,8 +148,22 @@ class PlaceLikelihood(LikelihoodOption, ProcessRegressor):
             data = self._further_data(X, y, *(() if exposure is None else (exposure,)))
         return self._updated(data)
 
-    def _exposed(self, data: Data, exposure: ArrayLike | None) -> Data:
-        """Observations with exposures, checked against their law."""
+    def _check_common(self) -> None:
+        check_choice(self.missing, ("raise", OMIT), "missing")
+
+    def _observations_at(self, points: Points, y: ArrayLike) -> tuple[Data, int]:
+        """Points with targets (n, k), and the number of dimensions of y; NaN as `missing` says."""
+        kept = reporting_rows(y, self.missing)
+        if kept is not None and len(kept) == len(points) and not kept.all():
+            points, y = points[kept], np.asarray(y, dtype=np.float64)[kept]
+        targets = check_node_targets(y, len(points))
+        return Data.of(points, targets.reshape(len(points), -1)), targets.ndim
+
+    def _exposed(self, data: Data, exposure: ArrayLike | None, y: ArrayLike) -> Data:
+        """Observations with exposures of all rows of y, checked against their law."""
+        kept = reporting_rows(y, self.missing)
+        if exposure is not None and kept is not None and np.shape(exposure) == kept.shape:
+            exposure = np.asarray(exposure)[kept]
         law = LIKELIHOODS.parse(self.likelihood, "likelihood")
         if exposure is not None and not law.takes_exposure:
             law.log_exposure(np.ones(1))  # refuses

@@ -23,7 +23,7 @@ from coupledgp.gp.nodes import NodeGP, NodeSettings
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points, Problem
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
-from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.devices import CPU, DeviceLike
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
@@ -48,7 +48,6 @@ from coupledgp.models.latent_places import (
     stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood, refuse_beside
-from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import SensorPlacement
 from coupledgp.models.record import FittedModel, fitted_result
@@ -92,7 +91,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     Parameters
     ----------
     graph
-        The graph.
+        A `coupledgp.Graph`, or an undirected networkx graph, whose nodes are the labels.
     kernel
         `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
         `"learned"`, another registered name, or a `GraphKernel`, which is then where the fit
@@ -235,19 +234,22 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         data, ndim, _ = self.checked(nodes, y)
         law = self._law()
         if law is not None:
-            return FittedModel(*self._fit_under(law, self._exposed(data, exposure), checkpoint))
-        self._exposed(data, exposure)
+            return FittedModel(*self._fit_under(law, self._exposed(data, exposure, y), checkpoint))
+        self._exposed(data, exposure, y)
         process, results = self.fit_data(data, checkpoint)
         return FittedModel(process, ndim, results)
 
+    @property
+    def _graph(self) -> Graph:
+        """The graph that the parameter stands for."""
+        return as_graph(self.graph)
+
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""
-        return self._checked(check_graph(self.graph), nodes, y)
+        return self._checked(self._graph, nodes, y)
 
     def _checked(self, graph: Graph, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
-        numbers = check_nodes(graph, nodes)
-        targets = check_node_targets(y, numbers.size)
-        return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
+        return *self._observations_at(check_nodes(graph, nodes), y), None
 
     def modelled(self, data: Data, columns: None) -> Data:
         """Return checked data unchanged: a graph's process takes the targets themselves."""
@@ -259,7 +261,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
 
     def _further_data(self, nodes: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
         data = self._check_outputs(self._checked(self.first_process_.graph, nodes, y)[0])
-        return self._exposed(data, exposure)
+        return self._exposed(data, exposure, y)
 
     def _fit_under(
         self, law: Likelihood, data: Data, checkpoint: str | Path | None
@@ -362,7 +364,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
 
     def _check_common(self) -> None:
         super()._check_common()
-        check_graph(self.graph)
+        _ = self._graph  # refuses what is no graph
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)
         check_choice(self.solver, ["auto", "dense", "iterative"], "solver")

@@ -224,7 +224,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         record, process, first = self.fitted_, self.process_, self.first_process_
         hyper = first.hyperparameters
         twin = ExactGraphGPRegressor(
-            self.graph,
+            self._graph,
             hyper.kernel,
             normalize_y=self.normalize_y,
             optimizer=None,
@@ -254,7 +254,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
                 "would need walkers of its own, got 'posterior'; take hyperparameters='maximum'"
             )
         where = parse_device(self.device)
-        if where != CPU and (self._walks or self.graph.n_nodes <= SPECTRAL_LIMIT):
+        if where != CPU and (self._walks or self._graph.n_nodes <= SPECTRAL_LIMIT):
             raise InvalidInputError(
                 "device: expected None where nodes are walked, or may be, which is on the CPU, got "
                 f"{str(where)!r}; ExactGraphGPRegressor multiplies on a device"
@@ -278,7 +278,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     def _recipe_with(self, coupling: Any, n_walks: Any, seed: int) -> WalkRecipe:
         return WalkRecipe(
-            graph=self.graph,
+            graph=self._graph,
             n_walks=check_positive_int(n_walks, "n_walks"),
             coupling=parse_walker_coupling(coupling),
             length_law=self.length_law,
@@ -310,7 +310,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     ) -> GaussianProcess:
         """Fit the exact GP of the same settings on these observations."""
         exact = ExactGraphGPRegressor(
-            self.graph,
+            self._graph,
             self.kernel,
             normalize_y=self.normalize_y,
             optimizer=self.optimizer,
@@ -382,7 +382,7 @@ class ExactGraphGPRegressor(NodeRegressor):
             )
 
     def _recipe(self, seed: int) -> ExactRecipe:
-        return ExactRecipe(self.graph, self.method, self.tolerance, parse_device(self.device))
+        return ExactRecipe(self._graph, self.method, self.tolerance, parse_device(self.device))
 
     @property
     def _walks(self) -> bool:

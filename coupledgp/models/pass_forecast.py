@@ -11,6 +11,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import StatisticsPass, TablePasses
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import duration
 from coupledgp.inference.weights.stream import FeatureStream
 
 # Rows of which features are made to see how long it takes.
@@ -81,10 +82,3 @@ def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> Pas
     rate = TRIAL_ROWS / max(min(times), 1e-6)
     featured = summary.n_rows + SEARCH_ROWS
     return PassForecast(READING_PASSES * passes.seconds_a_pass + featured / rate, rate)
-
-
-def duration(seconds: float) -> str:
-    """A time in words."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

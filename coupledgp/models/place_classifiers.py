@@ -22,7 +22,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.schema import check_number
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
@@ -211,15 +211,20 @@ class GraphGPClassifier(PlaceClassifier):
         """
         return self._assigned(lambda: self._fit(nodes, y, sample_weight))
 
+    @property
+    def _graph(self) -> Graph:
+        """The graph that the parameter stands for."""
+        return as_graph(self.graph)
+
     def _located(self, X: Any) -> Points:
-        return check_nodes(check_graph(self.graph), X)
+        return check_nodes(self._graph, X)
 
     def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
         names = AUTO_KERNELS if isinstance(self.kernel, str) and self.kernel == "auto" else None
         families = [parse_graph_kernel(name) for name in names or (self.kernel,)]
         is_free = not isinstance(self.kernel, GraphKernel)
         settings = NodeSettings(seed=seed)
-        return KernelsOfNodes(ExactRecipe(self.graph), settings, families, is_free)
+        return KernelsOfNodes(ExactRecipe(self._graph), settings, families, is_free)
 
     def points(self, nodes: Any = None) -> Points:
         """Node numbers (p,) of labels, of all nodes if left out."""
@@ -311,7 +316,7 @@ class FieldGPClassifier(PlaceClassifier):
     def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
-            self.kernel, operator.dimension, operator.positions is not None
+            self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         route = check_choice(self.route, ROUTES, "route")
         return KernelsOfFields.of(FieldCovariance(operator), families, route, len(points))

@@ -50,9 +50,9 @@ class ProcessEstimator(Declared, Stored):
     progress
         Show progress on stderr; None does so on a terminal.
     missing
-        Missing inputs: `"raise"` refuses them. Estimators of tables take `"indicator"` too; nodes,
-        places and times of observations cannot be missing. Observations with a missing y are left
-        out; for sensors over time they are gaps.
+        Missing values: `"raise"` refuses them. Estimators of tables take `"indicator"` of missing
+        inputs too; regressors of nodes and places take `"omit"`, which leaves out observations
+        whose y is NaN, as of silent sensors. For sensors over time these are gaps.
     """
 
     # Whether predictions take so long that their progress is shown.
@@ -85,7 +85,7 @@ class ProcessEstimator(Declared, Stored):
         if self.missing != "raise":
             raise InvalidInputError(
                 "missing: expected 'raise', since points of this model cannot be missing, got "
-                f"{self.missing!r}; what is missing of y is to be left out"
+                f"{self.missing!r}; rows whose y is missing are to be left out"
             )
 
     def partial_fit(self, X: Any, y: ArrayLike) -> Self:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.columns.globe import GeographicLike
 from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
@@ -109,6 +110,9 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     kernel
         An expression of kernels, or its text (docs/kernels.md): the one model is an exact process
         with this kernel, and `model` must be `"auto"`. None: the models choose their kernels.
+    geographic
+        Columns of latitude and longitude in degrees, which become kilometres, as in
+        `LatticeGPRegressor`.
     inference
         Rule of the sites under a likelihood: `"variational"` or `"laplace"`.
     device
@@ -149,6 +153,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     missing: str = "indicator"
     kernel: str | Kernel | None = None
     noise: str = "auto"
+    geographic: GeographicLike = "auto"
     inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")

@@ -57,7 +57,7 @@ from coupledgp.search.space import SearchSpace, first_places
 from coupledgp.search.tables.expression import ExpressionProblem
 from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, FeatureExpression
 from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
-from coupledgp.selection.protocol import is_auto, with_parameters
+from coupledgp.selection.protocol import is_auto
 from coupledgp.spectra import Spectrum, SpectrumLike
 
 
@@ -222,12 +222,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise, **further))
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
-        if self.keep_rows is False:
-            keeping = with_parameters(self, keep_rows=True)
-            record = keeping.fit(X, y, *weights, **further).fitted_
-            return replace(record, process=record.process.without_data(), seen=record.extent)
-        single = isinstance(parse_kernel(self.kernel), Spectrum)
-        if self._chooses and single and self.target_transform is None:
+        single = self.keep_rows is not False and isinstance(parse_kernel(self.kernel), Spectrum)
+        if single and self._chooses and self.target_transform is None:
             return self._fit_automatic(X, y, *weights)
         return super()._fit(X, y, *weights, **further)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.columns import TableEncoding
+from coupledgp.columns.globe import GeographicLike
 from coupledgp.errors import ModelFileError
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.mixture import n_columns_of, restored_process
@@ -28,9 +29,10 @@ from coupledgp.search.space import first_places
 
 
 class PerColumn:
-    """Parameter of the lengthscales of tables: by default each column has its own."""
+    """Parameters of the columns: each has its own lengthscale, and degrees are plain numbers."""
 
     ard: bool = True
+    geographic: GeographicLike = None
 
 
 @estimator

@@ -10,8 +10,9 @@ from sklearn.utils.validation import _num_samples
 
 from coupledgp.batches import TableBatch
 from coupledgp.columns import TableEncoding
-from coupledgp.columns.arrow import table_values
+from coupledgp.columns.arrow import NUMBER, table_values
 from coupledgp.columns.encoding import merged_summaries
+from coupledgp.columns.globe import GeographicLike, geographic_columns
 from coupledgp.columns.summaries import ColumnSummary, NumberSummary
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
@@ -99,16 +100,24 @@ class TablePart:
             None if self.noise is None or other.noise is None else self.noise + other.noise,
         )
 
-    def encoded_columns(self, missing: str) -> Columns:
+    def encoded_columns(self, missing: str, geographic: GeographicLike = None) -> Columns:
         """Columns of the table with the encoding that the summaries of all parts teach."""
-        if self.is_plain and missing == "raise":
+
+        def ends(column: int) -> FloatArray | None:
+            own = self.summaries[column]
+            if not isinstance(own, NumberSummary) or own.kind != NUMBER or not own.known.count:
+                return None
+            return np.array([own.known.low, own.known.high])
+
+        names = self.columns.names
+        places = geographic_columns(geographic, names, len(self.summaries), ends)
+        if self.is_plain and missing == "raise" and places is None:
             return self.columns
         summaries = self.summaries
         if self.is_plain:
             summaries = tuple(s.as_plain if isinstance(s, NumberSummary) else s for s in summaries)
-        return replace(
-            self.columns, encoding=TableEncoding.of(summaries, self.columns.names, missing)
-        )
+        encoding = TableEncoding.of(summaries, self.columns.names, missing)
+        return replace(self.columns, encoding=encoding.with_places(geographic, ends))
 
     @property
     def level(self) -> float | None:

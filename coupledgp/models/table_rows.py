@@ -13,12 +13,17 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coupledgp.columns import MISSING, TableEncoding
 from coupledgp.columns.arrow import (
+    NUMBER,
+    Column,
     arrow_columns,
+    kind_of,
     label,
     refuse_special,
     special_columns,
 )
+from coupledgp.columns.codes import finite_numbers
 from coupledgp.columns.encoding import summaries_of
+from coupledgp.columns.globe import GeographicLike
 from coupledgp.columns.summaries import ColumnSummary
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
@@ -36,7 +41,7 @@ _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_n
 
 
 def learn_rows(
-    estimator: Any, X: Any, y: ArrayLike, missing: str
+    estimator: Any, X: Any, y: ArrayLike, missing: str, geographic: GeographicLike = None
 ) -> tuple[FloatArray, FloatArray, Columns]:
     """Return rows (n, D), targets (n, k) or (n,), and the columns of a table with its encoding.
 
@@ -50,6 +55,8 @@ def learn_rows(
         Table (n, d) and targets, as `fit` takes them.
     missing
         One of `MISSING`.
+    geographic
+        Columns of latitude and longitude, see `columns.globe.geographic_columns`.
 
     Raises
     ------
@@ -68,13 +75,26 @@ def learn_rows(
         columns = carrier.columns()
         targets = _checked_targets(estimator, len(special[0]), y)
         encoding = TableEncoding.learn(special, columns.names, missing)
+        encoding = encoding.with_places(geographic, lambda j: _ends(special[j]))
         return _learnt(encoding.encode(special)), targets, replace(columns, encoding=encoding)
     rows, targets = _numbers(carrier, estimator, X, y, missing)
     columns = carrier.columns()
-    if missing != "raise":
+    if missing != "raise" or geographic is not None:
         encoding = TableEncoding.of_matrix(rows, columns.names, missing)
+        encoding = encoding.with_places(geographic, lambda j: _ends(rows[:, j]))
+        if missing == "raise" and encoding.places is None:
+            return _learnt(rows), targets, columns
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
     return _learnt(rows), targets, columns
+
+
+def _ends(column: Column) -> FloatArray | None:
+    """Least and greatest value (2,) of a column of numbers; None of others or of none."""
+    if kind_of(column, "X") != NUMBER:
+        return None
+    values = finite_numbers(column, "X")
+    known = values[~np.isnan(values)]
+    return np.array([known.min(), known.max()]) if known.size else None
 
 
 def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:

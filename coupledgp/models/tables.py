@@ -40,12 +40,12 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
     Parameters
     ----------
     target_transform
-        Increasing transform g of the targets: the model is one of `z = g(y)`, and its law of y
-        is that of `g^-1(z)`. `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, a text with
+        Increasing transform g of the targets: the model is one of `z = g(y)`, and its law of y is
+        that of `g^-1(z)`. `"log"`, `"box-cox"`, `"counts"`, `"yeo-johnson"`, `"logit"`, a text with
         numbers such as `"log(shift=1.0)"`, a `coupledgp.gp.transforms.TargetTransform`, or
         `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
-        five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
-        and `noise_` are then in units of z squared; see `docs/targets.md`.
+        five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_` and
+        `noise_` are then in units of z squared; see `docs/targets.md`.
     device
         Where tensors are (docs/models.md, "On a GPU"): None or `"cpu"`, `"cuda"`, `"cuda:1"`,
         `"auto"` (a GPU where torch finds one) or a `torch.device`. Draws are the same on every
@@ -176,7 +176,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
         Columns of numbers are taken as they are, D = d; others as their encoding says.
         """
-        inputs, targets, columns = learn_rows(self, X, y, self.missing)
+        inputs, targets, columns = learn_rows(self, X, y, self.missing, self.geographic)
         given = RowArguments(sample_weight, sample_noise, exposure=exposure)
         data = given.data(inputs, targets.reshape(len(targets), -1))
         return data, targets.ndim, columns

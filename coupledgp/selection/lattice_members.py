@@ -13,6 +13,7 @@ from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem
+from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import (
@@ -94,9 +95,10 @@ class LatticeMembers(MemberKind):
         trend = TrendColumns.of(
             np.arange(points.shape[1]), task.trend == "linear", points, own.data.counts
         )
+        shared = plan.shared or np.unique(own.groups).size == 1  # as of points of space
         problem = LatticeProblem(
-            own.data, own.units, trend, task.normalize,
-            plan.shared, own.known_noise, own.seed, most_waves=most_waves, report=task.report,
+            RowsInMemory(own.data, own.units, trend), task.normalize, shared, own.known_noise,
+            own.seed, most_waves=most_waves, report=task.report,
         )  # fmt: skip
         try:
             best, tried = problem.best([parse_spectrum(name) for name in KERNELS])
@@ -104,7 +106,7 @@ class LatticeMembers(MemberKind):
             raise NumericalError(f"lattice: {error}") from error
         assert best.search is not None
         prior = best.search.prior
-        model = LatticeModel(prior.spectrum, prior.hyperparameters, problem.trend, own.seed)
+        model = LatticeModel(prior.spectrum, prior.hyperparameters, trend, own.seed)
         name = f"lattice, {prior.spectrum}, {prior.lattice.n_waves} waves"
         n_steps = sum(each.n_steps for each in tried)
         return [FittedMember.scored(task, name, (model,), np.ones(1), n_steps)]

@@ -40,6 +40,7 @@ from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.graphs.graph import as_graph
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
@@ -271,7 +272,7 @@ def posterior_report(
         raise InvalidInputError(
             f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
         )
-    layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
+    layout = None if geometry is None else NodeLayout.of(geometry, as_graph(model.graph))
     asked = None
     if len(couplings):
         own = getattr(model, f"{check_selectable(model).size_parameter}_")
@@ -346,7 +347,7 @@ def _hyperparameters(model: Any) -> str:
 def _node_map(layout: NodeLayout, model: Any, X_test: Any, y_test: ArrayLike | None) -> NodeMap:
     """Maps of the law at every node, of the observed nodes, and of the error at test targets."""
     mean, std = model.predict(return_std=True)
-    index = model.graph.index
+    index = as_graph(model.graph).index
     errors = np.full(len(mean), np.nan)
     if y_test is not None:
         errors[index(X_test)] = np.asarray(y_test, dtype=np.float64) - mean[index(X_test)]

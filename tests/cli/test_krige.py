@@ -50,6 +50,23 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     assert len(pd.read_csv(table)) == 35
 
 
+def test_degrees_are_kilometres_unless_they_are_numbers(wells, tmp_path, capsys):
+    table = pd.read_csv(wells).rename(columns={"east": "lon", "north": "y"})
+    table.to_csv(tmp_path / "degrees.csv", index=False)
+    options = ["-t", "depth", "--places", "lon,y", "--kernel", "gaussian", "--isotropic", "--json"]
+    options += ["--grid", "3x3", "-o", str(tmp_path / "map.csv")]
+    found = {}
+    for asked in ("y,lon", "none"):
+        command = ["krige", str(tmp_path / "degrees.csv"), *options, "--geographic", asked]
+        assert run(command) == 0
+        found[asked] = json.loads(capsys.readouterr().out)
+    assert found["y,lon"]["lengthscale_of"] == ["lon (km east)", "y (km north)"]
+    kilometres = found["y,lon"]["lengthscale"][0] / found["none"]["lengthscale"][0]
+    assert kilometres == pytest.approx(111.2, rel=0.02)
+    assert run([*command[:-1], "lon"]) == 2
+    assert "geographic: expected two columns" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("options", "message"), [
     (["--grid", "7"], "--grid: expected 2 numbers above zero joined by x"),
     (["--grid", "70000x70000"], "--grid: expected at most"),

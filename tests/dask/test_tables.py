@@ -11,8 +11,8 @@ import pytest
 import coupledgp as cgp
 from coupledgp.dask import front
 from coupledgp.errors import InvalidInputError
-from coupledgp.models import out_of_core
-from coupledgp.search.tables import batched_evidence
+from coupledgp.models import lattice, out_of_core
+from coupledgp.search.tables import batched_evidence, lattice_rows
 
 N = 3000
 NAMES = ["a", "b", "kind"]
@@ -179,3 +179,18 @@ def test_what_is_refused(client, table, one):
     with pytest.raises(InvalidInputError, match="X: expected a Dask DataFrame"):
         cgp.dask.predict(one, table[NAMES])
     assert own.process_ is before
+
+
+def test_a_lattice_is_that_of_one_machine(client, monkeypatch):
+    """Sums of waves are made where the rows lie, and add up."""
+    for module in (lattice, lattice_rows):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", 1000)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (N, 2))
+    y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=N)
+    rows = pd.DataFrame(X, columns=["east", "north"]).assign(y=y)
+    one = cgp.LatticeGPRegressor("gaussian", random_state=0).fit(rows[["east", "north"]], y)
+    many = cgp.LatticeGPRegressor("gaussian", random_state=0)
+    cgp.dask.fit(many, dd.from_pandas(rows, npartitions=4), "y", client=client)
+    assert many.n_waves_ == one.n_waves_
+    assert_same(many, one, rows[["east", "north"]].iloc[:20])

@@ -340,7 +340,11 @@ class TestPredictions:
         draws = rng.multivariate_normal(*EXACT, size=2000)
         report = cgp.audit(draws, *TABLES, kernel="gaussian", **HYPER)
         assert 0.2 / 2000 < report.kl_per_point < 3 / 2000
-        assert "2000 draws, which alone give a KL of about 0.0005" in report.remarks[1]
+        assert "of 2000 draws, which alone give one of about 0.0005" in report.remarks[2]
+        below, _ = report.accuracy.bounds["kl_per_point"]
+        error = report.accuracy.standard_errors["kl_per_point"]
+        assert abs(report.kl_per_point - below) < 5 * error
+        assert report.verdicts[2].colour == "green"
 
     def test_a_kernel_that_is_a_function_and_a_fitted_one(self) -> None:
         kernel = 1.2 * RBF([0.8, 3.0])
@@ -507,7 +511,7 @@ class TestFormsOfPredictions:
 
     def same(self, prediction: Any, expected: Any) -> None:
         found, known = (cgp.audit(one, *TABLES) for one in (prediction, expected))
-        assert found.nlpd == pytest.approx(known.nlpd, rel=1e-12)
+        assert found.crps == pytest.approx(known.crps, rel=1e-12)
         assert found.rmse == pytest.approx(known.rmse, rel=1e-12)
 
     def test_columns_by_name(self) -> None:
@@ -523,7 +527,7 @@ class TestFormsOfPredictions:
         named = xr.DataArray(np.moveaxis(draws, 2, 0), dims=("row", "chain", "draw"))
         self.same(named, flat)
         self.same(named.stack(sample=("chain", "draw")), flat)
-        assert "moments of 200 draws" in cgp.audit(draws, *TABLES).remarks[0]
+        assert "stated by 200 draws" in cgp.audit(draws, *TABLES).remarks[0]
 
     def test_an_ensemble(self, rng: np.random.Generator) -> None:
         means, stds = rng.normal(size=(5, 30)), rng.uniform(0.5, 1, size=(5, 30))
@@ -533,7 +537,7 @@ class TestFormsOfPredictions:
         np.testing.assert_allclose(
             report.predictions.std[:, 0] ** 2, second - means.mean(axis=0) ** 2
         )
-        assert "mixture of 5 laws" in report.remarks[0]
+        assert "mixture of 5 Gaussian laws" in report.remarks[0]
         with pytest.raises(InvalidInputError, match="got -1 among them"):
             cgp.audit((means, -np.ones((5, 30))), *TABLES)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.lattice import LatticeGP, sums_of_noise
+from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
@@ -92,7 +92,7 @@ def test_many_waves_differ_by_draws_alone():
     off = ~np.eye(len(POINTS), dtype=bool)
     np.testing.assert_allclose(covariance[off], expected[off], atol=1e-5)
     assert "draws" in drawn.remarks[0]
-    assert drawn.without_data() is drawn
+    assert drawn.without_data().rows is None
     for size in (1, 3):
         groups = np.arange(90) // size
         found, known = drawn.left_out(groups), exact.left_out(groups)
@@ -104,9 +104,7 @@ def _with_small_block(exact):
     """The process whose block holds few of its waves."""
     small = replace(exact.system, most_waves=101)
     draws = np.random.default_rng(1)
-    posterior = LatticePosterior.of(
-        small, lambda n: sums_of_noise(exact.lattice, exact.trend, exact.data, n, draws), 500, draws
-    )
+    posterior = LatticePosterior.of(small, 500, draws)
     found = replace(exact, posterior=posterior)
     found.__dict__["system"] = small
     return found

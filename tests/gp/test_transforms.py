@@ -17,6 +17,7 @@ from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import (
     TARGET_TRANSFORMS,
     BoxCox,
+    Counts,
     Identity,
     Log,
     Logit,
@@ -28,7 +29,7 @@ from coupledgp.likelihoods import hermite
 EVERY = [
     Identity(), Log(), Log(2.0), BoxCox(0.0), BoxCox(1e-9), BoxCox(0.3), BoxCox(1.0), BoxCox(1.5),
     YeoJohnson(0.0, 1.0, 2.0), YeoJohnson(0.7, 1.0, 2.0), YeoJohnson(1.0, 1.0, 2.0),
-    YeoJohnson(2.0, 1.0, 2.0), Logit(), Logit(-1.0, 5.0),
+    YeoJohnson(2.0, 1.0, 2.0), Logit(), Logit(-1.0, 5.0), Counts(0.0), Counts(0.5), Counts(1.0),
 ]  # fmt: skip
 
 
@@ -64,6 +65,25 @@ def test_yeo_johnson_is_that_of_scipy(power):
 def test_the_law_below_the_range_belongs_to_its_end():
     assert mapped_back(BoxCox(0.5), np.array([-2.0, -5.0, -np.inf])).tolist() == [0, 0, 0]
     assert mapped_back(Log(), np.array([800.0]))[0] == np.inf
+    # Zero itself is a count, and what lies below its image belongs to it.
+    assert mapped_back(Counts(0.5), np.array([-np.inf, -3.0, 0.0]))[:2].tolist() == [0, 0]
+    for power in (0.0, 0.5, 1.0):
+        zero = Counts(power).forward(np.zeros(1))
+        assert mapped_back(Counts(power), zero)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_anscombe_s_transform_makes_variances_of_poisson_counts_equal():
+    rng = np.random.default_rng(0)
+    for mean in (5.0, 20.0, 100.0):
+        z = Counts(0.5).forward(rng.poisson(mean, 200_000).astype(float))
+        assert z.var() == pytest.approx(1.0, rel=0.03)
+
+
+def test_counts_below_zero_are_refused():
+    with pytest.raises(InvalidInputError, match="expected values between"):
+        Counts(0.5).check(np.array([0.0, -1.0]))
+    with pytest.raises(InvalidInputError, match="power: expected a number from 0 to 1"):
+        Counts(1.5)
 
 
 @pytest.mark.parametrize("transform", EVERY, ids=str)

@@ -82,7 +82,8 @@ def test_labels_name_nodes_of_a_network():
 
 
 def test_families_and_members_are_told(fitted):
-    assert [family.name for family in fitted.selection_.families] == ["position", "surface", "sum"]
+    names = ["position", "surface", "sum", "position with columns", "sum with columns"]
+    assert [family.name for family in fitted.selection_.families] == names
     assert len(fitted.kernels_) == len(fitted.weights_)
     np.testing.assert_allclose(fitted.weights_.sum(), 1.0)
     assert "Whittle-Matern" in fitted.selection_.explain()

@@ -8,14 +8,17 @@ import warnings
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
 from coupledgp.gp import graph_time
+from coupledgp.gp.transforms import Counts
 from coupledgp.ground import compiled
 from coupledgp.kernels.time import Constant, Matern12
+from coupledgp.search.space_time.transforms import looks_like_counts
 from tests.formats.mutations import opened, signed
 from tests.models.test_stale_results import (
     CONTAINERS,
@@ -702,3 +705,43 @@ def test_forecasts_tell_their_cost_before_they_begin(monkeypatch):
         gp.forecast("7D", budget="60s, 1MB")
     with pytest.raises(InvalidInputError, match="budget"):
         gp.forecast("30D", budget=0.01)
+
+
+def counts_of_days(seed=3):
+    """Poisson counts (12, 240) of twelve places over ten periods, most of them small."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(240) / 24
+    rate = np.exp(1.2 + 1.3 * np.sin(2 * np.pi * t)[None] + 0.3 * rng.normal(size=(12, 1)))
+    return rng.poisson(rate).astype(float)
+
+
+def test_counts_have_bounds_that_are_never_negative():
+    graph = cgp.Graph.from_edges(np.arange(11), np.arange(1, 12))
+    values = counts_of_days()
+    times = pd.date_range("2026-03-02", periods=240, freq="h")
+    seen = values.copy()
+    seen[2:5, 100:110] = np.nan
+    gp = cgp.GraphTimeGPRegressor(graph, random_state=0).fit(np.arange(12), seen, times=times)
+    assert isinstance(gp.transform_, Counts)
+    low, high = gp.predict_interval(np.arange(12), times)
+    assert (low >= 0).all()
+    np.testing.assert_array_equal(gp.predict_interval(np.arange(12))[0], low)
+    inside = (low <= values) & (values <= high)
+    assert inside[2:5, 100:110].mean() > 0.8
+    plain = cgp.GraphTimeGPRegressor(graph, target_transform=None, random_state=0)
+    plain.fit(np.arange(12), seen, times=times)
+    assert (plain.predict_interval(np.arange(12), times)[0] < 0).mean() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([0.0, 0, 1, 3, 12, 20]), True),
+        (np.array([0.0, 0, 1, 3, 12, 20.5]), False),  # no whole number
+        (np.array([-1.0, 0, 1, 3, 12, 20]), False),
+        (np.array([55.0, 60, 61, 63, 58, 20]), False),  # speeds that were rounded
+        (np.array([]), False),
+    ],
+)
+def test_counts_are_told_from_rounded_measurements(values, expected):
+    assert looks_like_counts(values) == expected

@@ -25,6 +25,9 @@ class AuditOptions(Options):
     mean_column: str = option("Column of the means.", default="mean")
     std_column: str = option("Column of the standard deviations of observations.", default="std")
     samples: bool = option("The columns of --predictions are draws, 8 or more.", default=False)
+    quantiles: bool = option(
+        "The columns of --predictions are quantiles, named by their chances.", default=False
+    )
     id_column: str | None = option(
         "Column of both tables by which rows belong together. \\[default: their order]", "--id"
     )
@@ -74,8 +77,9 @@ def audit(options: AuditOptions) -> None:
         [options.train, options.test, options.predictions, options.model],
     )
     columns = AuditColumns(
-        options.target, options.id_column, options.mean_column, options.std_column, options.samples
-    )
+        options.target, options.id_column, options.mean_column, options.std_column, options.samples,
+        options.quantiles,
+    )  # fmt: skip
     stated = hyperparameters(
         options.kernel,
         options.model,

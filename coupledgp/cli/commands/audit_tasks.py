@@ -15,6 +15,7 @@ from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.shared.evaluate import Rows, announce
 from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
+from coupledgp.diagnostics.foreign.law import chance_names
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
@@ -24,13 +25,14 @@ from coupledgp.random import IntArray
 
 @dataclass(frozen=True)
 class AuditColumns:
-    """Names of the columns that are no inputs, and whether all further columns are draws."""
+    """Names of the columns that are no inputs, and whether others are draws, or quantiles."""
 
     target: str
     id: str | None
     mean: str
     std: str
     samples: bool
+    quantiles: bool = False
 
 
 def hyperparameters(
@@ -90,14 +92,17 @@ def tables(
 
 
 def prediction(test: Path, predictions: Path | None, columns: AuditColumns) -> Any:
-    """Means and standard deviations (p,), or draws (n_samples, p), in the order of the test."""
+    """Means and standard deviations (p,), draws (n_samples, p) or quantiles by their chances."""
     path = test if predictions is None else predictions
     table = read_table(path)
     if columns.id is not None:
         check_columns(table, [columns.id], f"--id: {path}")
-    if columns.samples:
+    if columns.samples and columns.quantiles:
+        raise InvalidInputError("--quantiles: expected no --samples beside it")
+    if columns.samples or columns.quantiles:
         if predictions is None:
-            raise InvalidInputError("--samples: expected --predictions beside it")
+            name = "--samples" if columns.samples else "--quantiles"
+            raise InvalidInputError(f"{name}: expected --predictions beside it")
         names = [name for name in table.column_names if name != columns.id]
     else:
         names = [columns.mean, columns.std]
@@ -106,6 +111,14 @@ def prediction(test: Path, predictions: Path | None, columns: AuditColumns) -> A
     found = np.column_stack([column.to_numpy() for column in values.columns])
     if predictions is not None:
         found = found[_places(read_table(test), table, test, predictions, columns.id)]
+    if columns.quantiles:
+        chances = chance_names(dict.fromkeys(names))
+        if not chances:
+            raise InvalidInputError(
+                f"--quantiles: {path}: expected columns named by chances between 0 and 1, got "
+                f"{', '.join(names)}"
+            )
+        return {chances[name]: column for name, column in zip(names, found.T, strict=True)}
     return np.ascontiguousarray(found.T) if columns.samples else (found[:, 0], found[:, 1])
 
 

@@ -98,6 +98,11 @@ class InterpolateOptions(Options):
         default="auto",
         panel=FIELD_PANEL,
     )
+    columns: Path | None = option(
+        "Table of what the field may depend on beside the place, such as thickness, material or "
+        "lanes: a row of each vertex or face, or of each node or edge, in the order of GRAPH.",
+        panel=FIELD_PANEL,
+    )
     layer: str | None = option("Layer of a file of roads.", panel=FIELD_PANEL)
     crs: str | None = option(
         "Coordinate system of roads without one, such as EPSG:32633.", panel=FIELD_PANEL

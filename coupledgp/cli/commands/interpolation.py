@@ -29,7 +29,7 @@ GRAPH_OPTIONS = (
     "face_weights",
 )  # fmt: skip
 FIELD_OPTIONS = (
-    "place_columns", "max_edge", "layer", "crs", "baselines", "loo", "at", "query",
+    "place_columns", "max_edge", "columns", "layer", "crs", "baselines", "loo", "at", "query",
 )  # fmt: skip
 
 

@@ -31,6 +31,10 @@ class KrigeOptions(Options):
     shared: bool = option(
         "One lengthscale for all places.", "--isotropic/--anisotropic", default=False
     )
+    geographic: str = option(
+        "Places that are latitude,longitude in degrees; auto by their names, or none.",
+        default="auto",
+    )
     observed: bool = option(
         "Standard deviations of observations, noise included, not of the function.", default=False
     )
@@ -56,7 +60,9 @@ def krige(options: KrigeOptions) -> None:
     names = [name.strip() for name in options.places.split(",")]
     counts = grid_of(options.grid, len(names))
     X, y = read_places(options.data, names, options.target)
-    gp = fit_places(X, y, options.kernel, options.trend, options.shared, options.seed)
+    asked = {"auto": "auto", "none": None}
+    geographic = asked.get(options.geographic, options.geographic.split(","))
+    gp = fit_places(X, y, options.kernel, options.trend, options.shared, options.seed, geographic)
     write_map(gp, X, counts, options.observed, options.output, netcdf)
     if options.model is not None:
         gp.save(options.model, include_data=True)  # which reports need
@@ -72,6 +78,7 @@ def described(gp: Any) -> dict[str, Any]:
     lengthscale = gp.lengthscale_
     return {
         "kernel": gp.kernel_,
+        "lengthscale_of": gp.lengthscale_names_,
         "lengthscale": lengthscale.tolist() if hasattr(lengthscale, "tolist") else [lengthscale],
         "outputscale": gp.outputscale_,
         "noise": gp.noise_,
@@ -83,6 +90,8 @@ def described(gp: Any) -> dict[str, Any]:
 
 def _sentences(result: dict[str, Any]) -> str:
     lengths = ", ".join(f"{value:.4g}" for value in result["lengthscale"])
+    if len(result["lengthscale"]) == len(result["lengthscale_of"]):
+        lengths += f" of {', '.join(result['lengthscale_of'])}"
     lines = [
         f"{result['rows']} rows, {result['kernel']} kernel, lengthscale {lengths}.",
         f"Standard deviation of the function {result['outputscale'] ** 0.5:.4g}, of the noise "

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
+from coupledgp.columns.globe import GeographicLike
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.models.lattice import LatticeGPRegressor
@@ -25,10 +26,18 @@ def read_places(data: Path, names: list[str], target: str) -> tuple[pa.Table, Fl
 
 
 def fit_places(
-    X: pa.Table, y: FloatArray, kernel: str, trend: str, shared: bool, seed: int
+    X: pa.Table,
+    y: FloatArray,
+    kernel: str,
+    trend: str,
+    shared: bool,
+    seed: int,
+    geographic: GeographicLike,
 ) -> LatticeGPRegressor:
     """The model of all rows."""
-    gp = LatticeGPRegressor(kernel, trend=trend, ard=not shared, random_state=seed)
+    gp = LatticeGPRegressor(
+        kernel, trend=trend, ard=not shared, random_state=seed, geographic=geographic
+    )
     return gp.fit(X, y)
 
 

@@ -50,5 +50,5 @@ def domain_options(options: InterpolateOptions) -> DomainOptions:
     """How a surface or network with lengths is read."""
     return DomainOptions(
         options.length, options.max_edge, options.positions, options.node_column or "node",
-        options.layer, options.crs,
+        options.layer, options.crs, options.columns,
     )  # fmt: skip

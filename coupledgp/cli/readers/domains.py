@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,8 @@ class DomainOptions:
         Column of nodes in it.
     layer, crs : str or None
         Layer of a file of lines, and the coordinate system of one that has none.
+    columns : Path or None
+        Table of columns of the places, a row of each vertex or face, node or edge.
     """
 
     length: str | None = None
@@ -124,6 +126,7 @@ class DomainOptions:
     node_column: str = "node"
     layer: str | None = None
     crs: str | None = None
+    columns: Path | None = None
 
     @property
     def longest(self) -> MaxEdge:
@@ -154,6 +157,17 @@ def read_domain(path: Path, options: DomainOptions) -> SpatialDomain | None:
     InvalidInputError
         The file is of another kind, or an option does not go with it.
     """
+    found = _read(path, options)
+    if found is None or options.columns is None:
+        return found
+    table = read_table(options.columns)
+    with about(options.columns):
+        named = {name: table.column(name).to_numpy() for name in table.column_names}
+        return replace(found, operator=found.operator.with_columns(named))
+
+
+def _read(path: Path, options: DomainOptions) -> SpatialDomain | None:
+    """The domain without columns."""
     kind = path.suffix.lower()
     longest = options.longest
     if is_mesh(path):

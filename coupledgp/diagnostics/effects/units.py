@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from coupledgp.columns.codes import CYCLES, CategoryCode, ColumnCode, DateCode
+from coupledgp.columns.codes import CYCLES, CategoryCode, ColumnCode, DateCode, PlaceCode
 from coupledgp.columns.encoding import TableEncoding
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
@@ -137,6 +137,11 @@ def _grid(
         angles = np.linspace(0.0, 2 * np.pi, size, endpoint=False)
         days = angles / (2 * np.pi) * CYCLES[part]
         return np.column_stack([np.sin(angles), np.cos(angles)]), tuple(map(float, days))
+    if isinstance(own, PlaceCode) and not own.globe.is_plane:
+        chosen = values[np.linspace(0, len(values) - 1, min(size, len(values))).astype(int)]
+        return chosen, tuple(
+            f"{latitude:.3g}, {longitude:.3g}" for latitude, longitude in own.globe.degrees(chosen)
+        )
     if values.shape[1] > 2:
         raise InvalidInputError(f"columns: expected a number, category or date, got {own}")
     known = values[values[:, -1] == 0] if values.shape[1] == 2 else values

@@ -6,11 +6,12 @@
 | gpytorch, an approximate or exact model with `BernoulliLikelihood` | its own joint law, two classes | probit |
 | GPBoost `GPModel` of coordinates with a `bernoulli` likelihood | Laplace's law, two classes | logistic or probit |
 | any other with `predict_proba` and `classes_` | unknown | |
+| a mapping with `chances` (p, K) and `classes` (K,), of all test rows | unknown | |
 """  # noqa: E501
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +57,16 @@ def is_classifier(model: Any) -> bool:
     """Whether a fitted model states chances of classes."""
     if isinstance(model, type):
         return False
+    if isinstance(model, Mapping):
+        return "chances" in model and "classes" in model
     has_chances = hasattr(model, "predict_proba") and hasattr(model, "classes_")
     return has_chances or _is_gpytorch(model) or _is_gpboost(model)
 
 
 def chances(model: Any, X: Any) -> tuple[Any, NDArray[Any]]:
-    """Chances (p, K) of the classes at rows, and the classes."""
+    """Chances (p, K) of the classes at rows, and the classes; those of a mapping as they are."""
+    if isinstance(model, Mapping):
+        return model["chances"], np.asarray(model["classes"])
     if _is_gpytorch(model) or _is_gpboost(model):
         found = functions(model, X)
         assert found is not None
@@ -79,6 +84,8 @@ def functions(model: Any, X: Any) -> ForeignFunctions | None:
     InvalidInputError
         The kernel of the model cannot be read.
     """
+    if isinstance(model, Mapping):
+        return None
     if _is_gpytorch(model):
         return _of_gpytorch(model, X)
     if _is_gpboost(model):

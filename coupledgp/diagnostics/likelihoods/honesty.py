@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coupledgp.diagnostics.likelihoods.reliability import Reliability
-from coupledgp.diagnostics.scoring.calibration import SURE_OF_DETAIL
+from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL
 from coupledgp.diagnostics.verdicts.rules import SERIOUS
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 
@@ -11,8 +11,9 @@ from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 SERIOUS_ERROR = 0.1
 RULE = (
     "The calibration error, a recalibration of the logits and the share of each class are each "
-    f"beside 2000 draws of labels from the model, and off where {SURE_OF_DETAIL:.1%} of them or "
-    f"fewer are as far. Red where the error is {SERIOUS_ERROR} beyond chance, or recalibration "
+    f"beside 2000 draws of labels from the model, and off where {SURE_OF_DETAIL:.2%} of them or "
+    f"fewer are as far (recalibration: {SURE:.1%}). Red where the error is {SERIOUS_ERROR} "
+    "beyond chance, or recalibration "
     f"gains {SERIOUS} nats per point."
 )
 
@@ -28,7 +29,7 @@ def chances_honesty(found: Reliability) -> Verdict:
 
 def fault(found: Reliability) -> str:
     """How chances are off, in words."""
-    if found.recalibration_p_value <= SURE_OF_DETAIL:
+    if found.is_scale_off:
         if found.slope < 1:
             return f"Its chances are too sure (logits times {found.slope:.2g} fit better)"
         if found.slope > 1 and abs(found.slope - 1) > abs(found.shift):

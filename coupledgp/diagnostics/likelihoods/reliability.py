@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import betaincinv, logit
 
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
-from coupledgp.diagnostics.scoring.calibration import SURE_OF_DETAIL
+from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL
 from coupledgp.random import FloatArray, IntArray
 
 # Bins, and fewest points of one.
@@ -183,8 +183,13 @@ class Reliability:
     @property
     def is_off(self) -> bool:
         """Whether any of the three is further off than honest chances give."""
-        p_values = self.error_p_value, self.recalibration_p_value, self.class_p_value
-        return min(p_values) <= SURE_OF_DETAIL
+        detail = min(self.error_p_value, self.class_p_value)
+        return self.is_scale_off or detail <= SURE_OF_DETAIL
+
+    @property
+    def is_scale_off(self) -> bool:
+        """Whether another shift or slope of the logits fits better than for honest chances."""
+        return self.recalibration_p_value <= SURE
 
     @property
     def excess(self) -> float:

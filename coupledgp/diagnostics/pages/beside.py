@@ -19,7 +19,7 @@ def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
     found = [(as_alternative(one), BASELINE) for one in report.baselines]
     found += [(one, COLOURS[0]) for one in report.alternatives or ()]
     figures = report.figures
-    if figures.differences and "nlpd" in figures.differences and report.has_other_reference:
+    if figures.differences and report.has_other_reference:
         scores = figures.get("reference_rmse"), figures.get("reference_nlpd")
         reference = BesideBaseline("reference", *scores, figures.differences)
         found.append((as_alternative(reference), REFERENCE))

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scoring.measures import differences
+from coupledgp.diagnostics.scoring.measures import differences, gain_of
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.scores import nlpd, rmse
 from coupledgp.random import FloatArray
+
+# Unit of gains of laws without a density.
+BY_CRPS = "of the CRPS, in logarithms"
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,22 @@ class BesideBaseline:
 
     @property
     def gain(self) -> float:
-        """Mean paired decrease of the NLPD if it is picked, nats per point."""
-        return self.differences["nlpd"]["mean"] or 0.0
+        """Mean paired decrease of the NLPD if it is picked, nats per point.
+
+        Of laws without a density it is the decrease of the logarithm of the CRPS.
+        """
+        return gain_of(self.differences)["mean"] or 0.0
 
     @property
     def standard_error(self) -> float | None:
         """Standard error of the gain; None for a single point."""
-        return self.differences["nlpd"]["standard_error"]
+        error: float | None = gain_of(self.differences)["standard_error"]
+        return error
+
+    @property
+    def unit(self) -> str:
+        """What the gain is in."""
+        return "nats per point" if "nlpd" in self.differences else BY_CRPS
 
     def advantage(self) -> float:
         """Standard errors by which the model's NLPD is smaller; negative where it is larger."""

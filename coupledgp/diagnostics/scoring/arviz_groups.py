@@ -35,9 +35,10 @@ def groups_of(report: ComparisonResult, n_chains: int, n_draws: int, seed: int) 
         groups["predictions"] = _data(reference=other)
         constant |= {"reference_mean": p.reference_mean, "reference_std": p.reference_std}
     if p.y is not None:
-        density = p.log_density
-        scatter = rng.uniform(0, SCATTER, (*shape, *density.shape))
-        groups["log_likelihood"] = _data(y=density + scatter)
+        if p.own is None or p.own.log_density is not None:
+            density = p.log_density
+            scatter = rng.uniform(0, SCATTER, (*shape, *density.shape))
+            groups["log_likelihood"] = _data(y=density + scatter)
         groups["observed_data"] = _data(y=p.y)
     groups["constant_data"] = _data(**constant)
     if isinstance(p.points, np.ndarray) and p.points.ndim == 2:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
-from coupledgp.diagnostics.scoring.scores import LEVELS, half_width
+from coupledgp.diagnostics.scoring.scores import LEVELS
+from coupledgp.diagnostics.scoring.whitened import (
+    WhitenedResiduals,
+    distances_from_uniform,
+    two_sided,
+)
 from coupledgp.random import FloatArray, IntArray
 
-# Share of honest laws whose coverage is called off, and of those whose worst group or shape is, so
-# that together they call two honest laws in a hundred dishonest.
-SURE, SURE_OF_DETAIL = 0.01, 0.005
-# Standard errors at which coverage is off whatever share of draws is as far.
-FAR = 3.0
+# Share of honest laws whose coverage or spread is called off, and of those whose worst group or
+# shape is, so that together they call one honest law in a hundred dishonest.
+SURE, SURE_OF_DETAIL = 0.004, 0.0015
 # Mean standardised residual from which an honest law's targets are called shifted.
 SHIFTED = 0.3
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
@@ -26,6 +29,25 @@ N_DRAWS = 2000
 MIN_GROUP = 8
 # Transforms nearer to 0 or 1 than this are beyond eight standard deviations.
 EDGE = 1e-15
+
+
+class Intervals(NamedTuple):
+    """Intervals of transforms `F(y)`: nominal levels, and the chances (l,) below both ends."""
+
+    levels: tuple[float, ...]
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def central(cls, levels: tuple[float, ...] = LEVELS) -> Intervals:
+        """Central intervals of nominal levels."""
+        half = 0.5 * np.array(levels)
+        return cls(levels, 0.5 - half, 0.5 + half)
+
+    def hold(self, residuals: FloatArray) -> FloatArray:
+        """Whether standard normal residuals of any shape lie in each, (l, ...)."""
+        ends = zip(ndtri(self.low), ndtri(self.high), strict=True)
+        return np.array([(residuals >= low) & (residuals <= high) for low, high in ends])
 
 
 @dataclass(frozen=True)
@@ -97,6 +119,11 @@ class Calibration:
     shift, shift_p_value : float
         Mean standardised residual, and the share of draws whose mean is as far from zero in units
         of their root mean square, whatever the scale.
+    spread_p_value : float
+        Twice the share of draws whose mean squared residual is as large, or as small. That of
+        independent points whose scale is known is by the chi-square law of n degrees of freedom.
+    whitened : WhitenedResiduals or None
+        What residuals say that are whitened by the stated covariance, if there is one.
     """
 
     coverage: dict[float, float]
@@ -112,6 +139,8 @@ class Calibration:
     n_points: int = 0
     shift: float = 0.0
     shift_p_value: float = 1.0
+    spread_p_value: float = 1.0
+    whitened: WhitenedResiduals | None = None
 
     @classmethod
     def of(
@@ -122,6 +151,7 @@ class Calibration:
         correlation: FloatArray | None = None,
         groups: Mapping[str, Any] | None = None,
         n_train: int | None = None,
+        whiten: bool = False,
     ) -> Calibration:
         """Calibration of Gaussian laws of observations at p points.
 
@@ -139,8 +169,14 @@ class Calibration:
             Number of rows from which the scale of the law was fitted, so that it is known up to a
             relative error of `(2 n_train)^-1/2`, by which the draws are scaled at random; None
             where it is known.
+        whiten
+            The correlation is that of the law itself, so that residuals are whitened by it, too.
         """
-        return cls._of_residuals((y - mean) / std, correlation, groups, n_train)
+        residuals = (y - mean) / std
+        found = cls._of_residuals(residuals, correlation, groups, n_train, Intervals.central())
+        if not whiten or correlation is None or len(y) < MIN_GROUP:
+            return found
+        return replace(found, whitened=WhitenedResiduals.of(residuals, correlation, n_train))
 
     @classmethod
     def of_transforms(
@@ -149,13 +185,16 @@ class Calibration:
         correlation: FloatArray | None = None,
         groups: Mapping[str, Any] | None = None,
         n_train: int | None = None,
+        intervals: Intervals | None = None,
     ) -> Calibration:
         """Calibration of any laws from the transforms `F(y)` (p,) or (p, k); see `of`.
 
-        Residuals beyond eight standard deviations count as eight.
+        Residuals beyond eight standard deviations count as eight. `intervals` are those whose
+        coverage is looked at, by default the central ones of 50, 80 and 95 %.
         """
         z = ndtri(np.clip(transforms, EDGE, 1 - EDGE))
-        return cls._of_residuals(z, correlation, groups, n_train)
+        chosen = Intervals.central() if intervals is None else intervals
+        return cls._of_residuals(z, correlation, groups, n_train, chosen)
 
     @classmethod
     def _of_residuals(
@@ -164,24 +203,24 @@ class Calibration:
         correlation: FloatArray | None,
         groups: Mapping[str, Any] | None,
         n_train: int | None,
+        intervals: Intervals,
     ) -> Calibration:
         """Calibration from standardised residuals (p,) or (p, k); see `of`."""
-        z = residuals.reshape(len(residuals), -1)
+        z, levels = residuals.reshape(len(residuals), -1), intervals.levels
         members = _members(groups or {}, z.shape)
         draws = _draws(z.shape, correlation, n_train)
-        inside = np.array([np.abs(draws) <= half_width(level) for level in LEVELS])
-        own = np.array([np.abs(z).ravel() <= half_width(level) for level in LEVELS])
+        inside, own = intervals.hold(draws), intervals.hold(z.ravel())
         shares, own_shares = inside.mean(axis=2), own.mean(axis=1)
         errors = shares.std(axis=1, ddof=1)
-        worst, p_group = _worst_group(own, inside, members)
-        distances = _distances(ndtr(draws))
-        distance = float(_distances(ndtr(z.reshape(1, -1)))[0])
+        worst, p_group = _worst_group(own, inside, members, levels)
+        distances = distances_from_uniform(ndtr(draws))
+        distance = float(distances_from_uniform(ndtr(z.reshape(1, -1)))[0])
         square = float(np.mean(np.square(z)))
         return cls(
-            dict(zip(LEVELS, own_shares.tolist(), strict=True)),
-            {level: float(np.sqrt(level * (1 - level) / z.size)) for level in LEVELS},
-            dict(zip(LEVELS, errors.tolist(), strict=True)),
-            _share_beyond(_off(own_shares[:, None], errors), _off(shares, errors)),
+            dict(zip(levels, own_shares.tolist(), strict=True)),
+            {level: float(np.sqrt(level * (1 - level) / z.size)) for level in levels},
+            dict(zip(levels, errors.tolist(), strict=True)),
+            _share_beyond(_off(own_shares[:, None], errors, levels), _off(shares, errors, levels)),
             distance,
             float((1 + (distances >= distance).sum()) / (1 + N_DRAWS)),
             worst,
@@ -191,6 +230,7 @@ class Calibration:
             z.size,
             float(z.mean()),
             _share_beyond(float(_one_sided(z.reshape(1, -1))[0]), _one_sided(draws)),
+            _spread_p_value(z, None if correlation is None and n_train is None else draws),
         )
 
     def off(self, level: float) -> float:
@@ -205,7 +245,12 @@ class Calibration:
     @property
     def is_off(self) -> bool:
         """Whether the shares of all points are further off than an honest law's."""
-        return self.coverage_p_value <= SURE or abs(self.off(self.worst_level)) > FAR
+        return self.coverage_p_value <= SURE
+
+    @property
+    def is_spread_off(self) -> bool:
+        """Whether squared residuals are larger or smaller on the whole than an honest law's."""
+        return self.spread_p_value <= SURE
 
     @property
     def is_group_off(self) -> bool:
@@ -216,6 +261,11 @@ class Calibration:
     def is_shape_off(self) -> bool:
         """Whether the transforms are further from uniform than an honest law's."""
         return self.pit_p_value <= SURE_OF_DETAIL
+
+    @property
+    def is_place_off(self) -> bool:
+        """Whether the mean residual is further from zero than an honest law's."""
+        return self.shift_p_value <= SURE_OF_DETAIL
 
     @property
     def is_shifted(self) -> bool:
@@ -294,9 +344,12 @@ def _members(groups: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[st
 
 
 def _worst_group(
-    own: FloatArray, inside: FloatArray, members: list[tuple[str, str, IntArray]]
+    own: FloatArray,
+    inside: FloatArray,
+    members: list[tuple[str, str, IntArray]],
+    levels: tuple[float, ...] = LEVELS,
 ) -> tuple[GroupCoverage | None, float]:
-    """The group of own (3, m) that is furthest off, and the share of draws (3, N, m) as far."""
+    """The group of own (l, m) that is furthest off, and the share of draws (l, N, m) as far."""
     worst: GroupCoverage | None = None
     furthest = np.zeros(N_DRAWS)
     for grouping, name, rows in members:
@@ -304,19 +357,30 @@ def _worst_group(
         own_shares = own[:, rows].mean(axis=1)
         # A share of few targets that never varies among draws is not certain.
         errors = np.maximum(shares.std(axis=1, ddof=1), 0.5 / rows.size)
-        furthest = np.maximum(furthest, _off(shares, errors))
-        for level, share, error in zip(LEVELS, own_shares, errors, strict=True):
+        furthest = np.maximum(furthest, _off(shares, errors, levels))
+        for level, share, error in zip(levels, own_shares, errors, strict=True):
             one = GroupCoverage(grouping, name, rows.size, level, float(share), float(error))
             if worst is None or abs(one.off) > abs(worst.off):
                 worst = one
     return (None, 1.0) if worst is None else (worst, _share_beyond(abs(worst.off), furthest))
 
 
-def _off(shares: FloatArray, errors: FloatArray) -> FloatArray:
+def _off(shares: FloatArray, errors: FloatArray, levels: tuple[float, ...] = LEVELS) -> FloatArray:
     """Largest number (m,) of standard errors (l,) by which shares (l, m) are off their levels."""
-    gaps = np.abs(shares - np.array(LEVELS)[:, None])
+    gaps = np.abs(shares - np.array(levels)[:, None])
     largest: FloatArray = (gaps / np.maximum(errors, 1e-12)[:, None]).max(axis=0)
     return largest
+
+
+def _spread_p_value(residuals: FloatArray, draws: FloatArray | None) -> float:
+    """Twice the chance of a mean square as large as of residuals (p, k), or as small.
+
+    `draws` (N, p k) are those of a right law; None: independent standard normal ones.
+    """
+    total, half = float(np.square(residuals).sum()), 0.5 * residuals.size
+    if draws is None:
+        return float(min(1.0, 2 * min(gammainc(half, total / 2), gammaincc(half, total / 2))))
+    return two_sided(total, np.square(draws).sum(axis=1))
 
 
 def _share_beyond(value: Any, draws: FloatArray) -> float:
@@ -330,12 +394,3 @@ def _one_sided(residuals: FloatArray) -> FloatArray:
     means = np.abs(residuals.mean(axis=1))
     found: FloatArray = np.divide(means, size, out=np.zeros_like(size), where=size > 0)
     return found
-
-
-def _distances(transforms: FloatArray) -> FloatArray:
-    """Largest distances (k,) of empirical distributions of rows (k, n) from the uniform one."""
-    ordered = np.sort(transforms, axis=1)
-    n = ordered.shape[1]
-    above, below = np.arange(1, n + 1) / n - ordered, ordered - np.arange(n) / n
-    largest: FloatArray = np.maximum(above.max(axis=1), below.max(axis=1))
-    return largest

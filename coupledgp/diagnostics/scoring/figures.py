@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, score_names
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
+from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, lacking, score_names
 from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
+from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
 
@@ -194,22 +197,34 @@ class OwnScores:
     ----------
     transforms : FloatArray (p, k)
         Distribution functions `F(y)`.
-    log_density : FloatArray (p,)
-        Log densities, nats, outputs jointly.
+    log_density : FloatArray (p,) or None
+        Log densities, nats, outputs jointly; None for laws that have none.
     crps : FloatArray (p, k)
         Continuous ranked probability scores.
+    energy : (float, float) or None
+        Energy scores of joint draws, and of the same draws shuffled at each point, so that points
+        are independent; None for laws without joint draws.
+    below : dict of float to (float, float)
+        By the chance of each stated quantile, the share of targets that are at most it, and its
+        mean pinball loss in units of y.
     """
 
     transforms: FloatArray
-    log_density: FloatArray
+    log_density: FloatArray | None
     crps: FloatArray
+    energy: tuple[float, float] | None = None
+    below: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, laws: OwnLaws | None, y: FloatArray | None) -> OwnScores | None:
         """Scores of targets under laws; None without either."""
         if laws is None or y is None:
             return None
-        return cls(laws.transforms(y), laws.log_density(y), laws.crps(y))
+        density = None if "nlpd" in lacking(laws) else laws.log_density(y)
+        found = cls(laws.transforms(y), density, laws.crps(y))
+        if isinstance(laws, DrawnLaws):
+            return replace(found, energy=(laws.energy(y), laws.shuffled().energy(y)))
+        return replace(found, below=laws.below(y)) if isinstance(laws, QuantileLaws) else found
 
 
 @dataclass(frozen=True)
@@ -254,9 +269,18 @@ class Predictions:
         """Log densities (p, k) of the targets under the model, (p, 1) of a law that is not normal.
 
         The outputs of the latter are scored jointly.
+
+        Raises
+        ------
+        InvalidInputError
+            The law has no density, as of draws and quantiles.
         """
         assert self.y is not None
         if self.own is not None:
+            if self.own.log_density is None:
+                raise InvalidInputError(
+                    "predict: expected a law with a density, got draws or quantiles"
+                )
             return self.own.log_density[:, None]
         return -point_nlpd(self.y, self.mean, self.std)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,21 @@ from coupledgp.diagnostics.scoring.divergences import gaussian_kl
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import (
+    CRPS,
     SCORES,
     JointScore,
     MarginalScore,
     OwnLaws,
     PointScore,
     ScoreValue,
+    lacking,
     paired_scores,
 )
 from coupledgp.diagnostics.scoring.scores import kernel_error, paired_difference
 from coupledgp.random import FloatArray
 
+# Name of the paired difference of laws without a density.
+LOG_CRPS = "log_crps"
 # Laws of the points of model and reference, each only where they are mixtures.
 Mixtures = tuple[OwnLaws | None, OwnLaws | None]
 
@@ -92,7 +97,7 @@ def marginal_scores(
     """All scores that need the law of each point only, and their standard errors.
 
     They are those of the Gaussian law of these moments; a mixture has its own log densities,
-    distribution function and quantiles.
+    distribution function and quantiles. Scores that laws lack are left out, as the NLPD of draws.
 
     Parameters
     ----------
@@ -105,6 +110,8 @@ def marginal_scores(
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
     for score in SCORES.values():
+        if score.name in lacking(laws.own):
+            continue
         if isinstance(score, PointScore):
             found[score.name] = score.value(laws.losses(score, y))
         elif isinstance(score, MarginalScore):
@@ -119,6 +126,8 @@ def standard_errors(
     """Standard errors of scores over points or groups (p,), roots by the delta method."""
     errors = {}
     for score in paired_scores():
+        if score.name in lacking(laws.own):
+            continue
         losses = laws.losses(score, y)
         error = paired_difference(losses, np.zeros_like(losses), groups).standard_error
         errors[score.name] = score.error(losses, error)
@@ -130,13 +139,36 @@ def differences(
 ) -> dict[str, Any]:
     """Losses of the model minus losses of another law, with standard errors over points or groups.
 
-    Targets are (p, k), groups (p,).
+    Targets are (p, k), groups (p,). Without a density of either the NLPD is replaced by `log_crps`,
+    the logarithm of the ratio of the mean CRPS: for laws of one shape the nats of their scales.
+    Normal laws beside quantiles are reduced to quantiles at the same chances.
     """
     found = {}
+    laws, other = laws.beside(other), other.beside(laws)
+    lacks = lacking(laws.own) | lacking(other.own)
+    if "nlpd" in lacks:
+        found[LOG_CRPS] = _log_ratio(laws.losses(CRPS, y), other.losses(CRPS, y), groups)
     for score in paired_scores():
+        if score.name in lacks:
+            continue
         own, theirs = (over_outputs(one.losses(score, y)) for one in (laws, other))
         found[score.difference_name] = paired_difference(own, theirs, groups)._asdict()
     return found
+
+
+def _log_ratio(
+    own: FloatArray, theirs: FloatArray, groups: ArrayLike | None
+) -> dict[str, float | None]:
+    """Logarithm of the ratio of two mean losses (p, k), its error by the delta method."""
+    means = [max(float(np.mean(losses)), 1e-300) for losses in (own, theirs)]
+    parts = [over_outputs(losses) / mean for losses, mean in zip((own, theirs), means, strict=True)]
+    error = paired_difference(parts[0], parts[1], groups).standard_error
+    return {"mean": float(np.log(means[0] / means[1])), "standard_error": error}
+
+
+def gain_of(gaps: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The paired difference in nats per point: of log densities, or by the CRPS without them."""
+    return gaps["nlpd"] if "nlpd" in gaps else gaps[LOG_CRPS]
 
 
 def over_outputs(losses: FloatArray) -> FloatArray:

@@ -38,6 +38,13 @@ class PointLaws:
         """Losses of targets (p, k) by a score, (p, k), or (p,) of laws that are not normal."""
         return score.losses(y, self.mean, self.std, self.own)
 
+    def beside(self, other: PointLaws) -> PointLaws:
+        """These laws in the form of others: normal ones by quantiles where these are all known."""
+        reduced = getattr(other.own, "of_normal", None)
+        if self.own is not None or reduced is None:
+            return self
+        return PointLaws(self.mean, self.std, reduced(self.mean, self.std))
+
 
 @dataclass(frozen=True, eq=False)
 class TransformedLaws:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.score_bounds import (
     absolute_error_bounds,
     coverage_bounds,
@@ -64,7 +65,11 @@ JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], 
 
 
 class OwnLaws(Protocol):
-    """Laws of single points that are not Gaussian, such as mixtures; targets are (p, k)."""
+    """Laws of single points that are not Gaussian, such as mixtures; targets are (p, k).
+
+    Laws without a density, or without moments, name the scores that they have not in `lacks`. Laws
+    of which a few intervals are stated have their `levels`.
+    """
 
     def log_density(self, targets: FloatArray) -> FloatArray:
         """Log densities (p,), outputs jointly."""
@@ -77,6 +82,18 @@ class OwnLaws(Protocol):
 
     def crps(self, targets: FloatArray) -> FloatArray:
         """Continuous ranked probability scores (p, k)."""
+
+
+def lacking(laws: OwnLaws | None) -> frozenset[str]:
+    """Names of the scores that laws do not have; none for normal laws."""
+    found: frozenset[str] = getattr(laws, "lacks", frozenset())
+    return found
+
+
+def levels_of(laws: OwnLaws) -> tuple[float, ...]:
+    """Nominal levels of the central intervals that laws state."""
+    found: tuple[float, ...] = getattr(laws, "levels", LEVELS)
+    return found
 
 
 # Function of targets (p, k) and laws that are mixtures of Gaussians: losses or parts of points.
@@ -162,6 +179,8 @@ class PointScore(Score):
     of_mixture : callable or None
         Losses (p, k) of laws that are mixtures from targets (p, k) and the laws. None: those of
         Gaussian laws of the same moments.
+    of_draws : callable or None
+        Losses (p, k) of laws by draws, where few draws have losses of their own.
     """
 
     points: PointLosses
@@ -173,6 +192,7 @@ class PointScore(Score):
     bounds: LossBounds | None = None
     is_log_density: bool = False
     of_mixture: MixtureParts | None = None
+    of_draws: Callable[[FloatArray, DrawnLaws], FloatArray] | None = None
 
     def losses(
         self,
@@ -197,14 +217,17 @@ class PointScore(Score):
         """
         if mixture is not None and self.is_log_density:
             return -mixture.log_density(y) / y.shape[1]
+        if isinstance(mixture, DrawnLaws) and self.of_draws is not None:
+            return self.of_draws(y, mixture)
         if mixture is not None and self.of_mixture is not None:
             return self.of_mixture(y, mixture)
         return self.points(y, mean, std)
 
     def value(self, losses: FloatArray) -> float:
         """Return the score of the losses (p, k) or (p,)."""
-        mean = np.mean(losses)
-        return float(np.sqrt(mean) if self.root else mean)
+        mean = float(np.mean(losses))
+        # Fair losses of few draws may be negative on the whole.
+        return float(np.sqrt(max(mean, 0.0)) if self.root else mean)
 
     def error(self, losses: FloatArray, of_mean: float | None) -> float | None:
         """Standard error of the score from that of the mean loss, a root's by the delta method."""
@@ -258,8 +281,10 @@ class MarginalScore(Score):
         if mixture is None or self.of_mixture is None:
             return found
         parts = self.of_mixture(y, mixture)
-        means = parts.reshape(-1, parts.shape[-1]).mean(axis=0).tolist()
-        return dict(zip(found, means, strict=True)) if isinstance(found, dict) else tuple(means)
+        means = parts.mean(axis=(0, 1)).tolist()
+        if isinstance(found, dict):
+            return dict(zip(levels_of(mixture), means, strict=True))
+        return tuple(means)
 
     def parts(
         self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: OwnLaws | None = None
@@ -291,6 +316,10 @@ NLPD = PointScore(
     name="nlpd", label="NLPD, marginal", unit="nats per point", is_log_density=True,
     points=point_nlpd, bounds=nlpd_bounds, loss_label="NLPD",
 )  # fmt: skip
+CRPS = PointScore(
+    name="crps", label="CRPS", unit="units of y", points=point_crps, bounds=crps_bounds,
+    of_mixture=lambda y, law: law.crps(y),
+)  # fmt: skip
 # Before the names of the model's scores and of the reference's.
 PREFIXES = ("", "reference_")
 # In the order of the rows of tables.
@@ -301,6 +330,7 @@ SCORES: dict[str, Score] = {
             name="rmse", label="RMSE", unit="units of y", root=True,
             points=point_squared_error, bounds=squared_error_bounds,
             loss_name="squared_error", loss_label="squared error",
+            of_draws=lambda y, law: law.squared_error(y),
         ),
         PointScore(
             name="mae", label="MAE", unit="units of y", points=point_absolute_error,
@@ -311,10 +341,7 @@ SCORES: dict[str, Score] = {
             name="nlpd_joint", label="NLPD, joint", unit="nats per point", function=nlpd_joint,
             bounds=nlpd_joint_bounds,
         ),
-        PointScore(
-            name="crps", label="CRPS", unit="units of y", points=point_crps, bounds=crps_bounds,
-            of_mixture=lambda y, law: law.crps(y),
-        ),
+        CRPS,
         PointScore(
             name="sharpness", label="sharpness (root mean variance)", unit="units of y", root=True,
             points=lambda y, mean, std: np.square(std), standard_error=False,
@@ -323,13 +350,13 @@ SCORES: dict[str, Score] = {
         MarginalScore(
             name="coverage", label="coverage of {level} intervals", format=per_cent,
             function=coverage, points=coverage_points, bounds=coverage_bounds,
-            of_mixture=lambda y, law: inside_levels(law.transforms(y)),
+            of_mixture=lambda y, law: inside_levels(law.transforms(y), levels_of(law)),
         ),
         MarginalScore(
             name="interval_width", label="mean width of {level} intervals", unit="units of y",
             function=lambda y, mean, std: interval_width(std),
             points=interval_width_points, bounds=interval_width_bounds,
-            of_mixture=lambda y, law: law.interval_widths(LEVELS),
+            of_mixture=lambda y, law: law.interval_widths(levels_of(law)),
         ),
         MarginalScore(
             name="pit", label="probability integral transforms", function=pit_histogram,

@@ -20,6 +20,7 @@ from coupledgp.diagnostics.space_time.times import (
     chosen_times,
     last_observed,
     most_times,
+    telling_time,
     thinned_times,
 )
 from coupledgp.diagnostics.space_time.words import ordinal, plain, time_texts
@@ -92,15 +93,18 @@ class TimeMaps:
         return float(np.clip(SMALL[0] * high / max(wide, 1e-12), 0.9, 1.9))
 
     def interactive(self) -> Picture:
-        """Return the map with all times, whose picture on paper is that of the last one."""
+        """Return the map with all times, whose picture on paper is that of the most telling one."""
         r = self.report
-        last = last_observed(r)
+        first = telling_time(r)
         pairs = zip(("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True)
         drawn = [
-            Quantity(name, title, array[:, last], scale) for name, title, array, scale in pairs
+            Quantity(name, title, array[:, first], scale) for name, title, array, scale in pairs
         ]
-        (when,) = time_texts(r.axis, r.times[[last]])
-        caption = f"Mean and standard deviation at {when}"
+        (when,) = time_texts(r.axis, r.times[[first]])
+        why = (
+            "" if first == last_observed(r) else ", when means are farthest from their usual values"
+        )
+        caption = f"Mean and standard deviation at {when}{why}"
         return Picture("map", caption, panels(drawn, self._draw), self.scene())
 
     def scene(self) -> Scene:
@@ -150,7 +154,7 @@ class TimeMaps:
         labels = [
             f"{text} (forecast)" if far else text for text, far in zip(texts, ahead, strict=True)
         ]
-        return Frames(labels, r.times[frames], last_observed(r, frames))
+        return Frames(labels, r.times[frames], telling_time(r, frames))
 
     def _sensors(self, frames: IntArray) -> Sensors | None:
         r = self.report

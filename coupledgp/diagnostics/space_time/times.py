@@ -13,6 +13,8 @@ N_MAPS = 6
 ROUND = (600.0, 900.0, 1200.0, 1800.0, 3600.0, 7200.0, 10_800.0, 14_400.0)
 # Bytes of the values of a map over all times, and the fewest times that nodes give way to.
 MAX_FRAME_BYTES, LEAST_TIMES = 1_600_000, 48
+# How far a map is from its median, relative to the median distance, if it tells more than others.
+TELLING = 1.5
 # Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
 CELL_BYTES, VALUE_BYTES = 3, 2
 
@@ -56,6 +58,24 @@ def _round_hours(report: SpaceTimePage) -> FloatArray | None:
     if times[-1] > last:
         hours = np.append(hours[1:], times[-1])
     return hours[hours >= times[0]]
+
+
+def telling_time(report: SpaceTimePage, frames: IntArray | None = None) -> int:
+    """Number of the frame with data at which means are farthest from each node's median.
+
+    The distance is the mean over nodes. Where no frame is `TELLING` times as far as the median one,
+    none tells more than the others, and it is the last with data.
+    """
+    frames = np.arange(report.times.size) if frames is None else frames
+    seen = np.isfinite(report.observed[:, frames]).any(axis=0)
+    if not seen.any():
+        return 0
+    means = report.mean[:, frames[seen]]
+    far = np.abs(means - np.median(means, axis=1, keepdims=True)).mean(axis=0)
+    best = int(np.argmax(far))
+    if far[best] < TELLING * np.median(far):
+        return last_observed(report, frames)
+    return int(np.flatnonzero(seen)[best])
 
 
 def last_observed(report: SpaceTimePage, frames: IntArray | None = None) -> int:

@@ -89,6 +89,8 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
     gain, error, basis = best.gain, best.standard_error, "measured"
     if gain <= 0 and rmse is not None:  # it is the RMSE that is worse: the nats of its square
         gain, error, basis = float(np.log(rmse / max(best.rmse, 1e-6 * rmse))), None, "estimated"
+    elif "nlpd" not in best.differences:
+        basis = "estimated"
     reason = BASELINE_ACTIONS.get(best.name, "look for what it uses and the model does not")
     action = f"{name_of(best).capitalize()} predicts better: {reason}."
     return [Advice(action, gain, error, basis)]
@@ -97,7 +99,9 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
 def _rescaling(evidence: Evidence) -> list[Advice]:
     """A factor on all standard deviations, where coverage is off on the whole."""
     found = evidence.calibration
-    if found is None or not found.is_off or found.rescaling_gain < MATTERS:
+    if found is None or found.rescaling_gain < MATTERS:
+        return []
+    if not (found.is_off or found.is_spread_off):
         return []
     if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
         return []

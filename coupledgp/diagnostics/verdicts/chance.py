@@ -25,6 +25,7 @@ import numpy as np
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.measures import LOG_CRPS
 from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.random import FloatArray
 
@@ -46,10 +47,11 @@ def widened(
 def with_shared(differences: Gaps, shared: dict[str, float]) -> Gaps:
     """Paired differences with standard errors that allow for what near points share.
 
-    `shared` are the variances of `shared_variances`, which are added to squared errors.
+    `shared` are the variances of `shared_variances`, which are added to squared errors. That of the
+    NLPD serves the logarithm of the CRPS: both are nats of scales, to first order.
     """
     found = {name: dict(gap) for name, gap in differences.items()}
-    for name, variance in shared.items():
+    for name, variance in (shared | {LOG_CRPS: shared["nlpd"]}).items():
         error = found.get(name, {}).get("standard_error")
         if error is not None:
             found[name]["standard_error"] = float(np.sqrt(error**2 + variance))

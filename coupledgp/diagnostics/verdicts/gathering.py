@@ -13,8 +13,10 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.measures import gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
@@ -49,6 +51,7 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
     found = gather(
         y, law, baselines_of(subject), mixture=mixture,
         groups={**input_groups(subject), **subject.groups}, n_train=_rows(subject),
+        whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
     return replace(found, variations=variations(subject, y))
 
@@ -83,7 +86,7 @@ def with_cost(
     if figures.rmse is not None and figures.reference_rmse:
         ratio = figures.rmse / figures.reference_rmse
     bound = max(accuracy.bounds.get("differences.nlpd", (0.0, 0.0)))
-    cost = Cost(found["nlpd"], bound, ratio, found["squared_error"])
+    cost = Cost(dict(gain_of(found)), bound, ratio, found.get("squared_error"))
     return replace(evidence, cost=cost)
 
 
@@ -97,6 +100,7 @@ def gather(
     groups: Mapping[str, Any] | None = None,
     n_train: int | None = None,
     seed: int = 0,
+    whiten: bool = False,
 ) -> Evidence:
     """Measure a law against targets (p, k).
 
@@ -116,6 +120,8 @@ def gather(
         Number of training rows, from which the scale of the law is known up to an error.
     seed
         Seed of the choice of points and of draws.
+    whiten
+        The correlations are those that the law states, so that residuals are whitened by them.
     """
     p, k = y.shape
     if correlation is None:
@@ -128,16 +134,33 @@ def gather(
     chosen = _chosen(p, k, seed)
     part, targets = law.take(chosen), y[chosen]
     parts = {name: np.asarray(labels)[chosen] for name, labels in (groups or {}).items()}
-    parts |= usual_groups(part.mean, part.std)
+    parts |= usual_groups(*_grouped_by(y, law, mixture, chosen))
     matrix = correlation[np.ix_(chosen, chosen)]
     if mixture is None:
-        calibration = Calibration.of(targets, part.mean, part.std, matrix, parts, n_train)
+        calibration = Calibration.of(
+            targets, part.mean, part.std, matrix, parts, n_train, whiten=whiten
+        )
     else:
         calibration = Calibration.of_transforms(
-            mixture.transforms(y)[chosen], matrix, parts, n_train
-        )
+            mixture.transforms(y)[chosen], matrix, parts, n_train,
+            getattr(mixture, "intervals", None),
+        )  # fmt: skip
     misfit = _misfit(part, targets, seed)
     return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
+
+
+def _grouped_by(
+    y: FloatArray, law: Law, own: OwnLaws | None, chosen: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations (m, k) by which points are grouped.
+
+    Where laws are known by draws, they are those of draws and target together. Points whose few
+    draws happen to be near each other hold too few targets otherwise, even if the law is right.
+    """
+    if isinstance(own, DrawnLaws):
+        mean, std = own.pooled_moments(y)
+        return mean[chosen], std[chosen]
+    return law.mean[chosen], law.std[chosen]
 
 
 def is_certain(one: BaselinePrediction) -> bool:

@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
-from coupledgp.diagnostics.scoring.calibration import FAR, SURE, SURE_OF_DETAIL, Calibration
-from coupledgp.diagnostics.verdicts.rules import SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
+from collections.abc import Mapping
+
+from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
+from coupledgp.diagnostics.verdicts.rules import MATTERS, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 
 RULE = (
-    "Coverage of 50, 80 and 95 % intervals, the worst group and the shape (PIT) are each beside "
-    f"2000 draws of the joint law, and off where {SURE:.0%} of them or fewer are as far (group and "
-    f"shape: {SURE_OF_DETAIL:.1%}), or coverage by more than {FAR:.0f} standard errors. Red where "
-    f"intervals hold {SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or "
-    f"another scale of the standard deviations gains {SERIOUS} nats per point."
+    "Coverage, the worst group, the shape (PIT) and the mean squared residual are each beside 2000 "
+    f"draws of the joint law, and off where {SURE:.1%} of them or fewer are as far (group and "
+    f"shape: {SURE_OF_DETAIL:.2%}). A spread is off by {MATTERS} nats per point at least. "
+    "Residuals whitened by the stated covariance are beside independent ones. Red where intervals "
+    "hold "
+    f"{SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or another scale of "
+    f"the standard deviations gains {SERIOUS} nats per point."
 )
 
 
-def honesty(found: Calibration, width: float | None = None) -> Verdict:
-    """The verdict on intervals, `width` the mean width of the 95 % ones in units of y."""
+def honesty(found: Calibration, widths: Mapping[float, float] | None = None) -> Verdict:
+    """The verdict on intervals, `widths` their mean widths by nominal level in units of y."""
     level = found.worst_level
     gap, error = found.coverage[level] - level, found.standard_error[level]
     if found.is_off:
         colour: Colour = "red" if is_serious(found) else "amber"
         return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
+    if found.is_spread_off and found.rescaling_gain > MATTERS:
+        return _of_spread(found)
+    joint = "" if found.whitened is None else found.whitened.fault(MATTERS)
+    if joint:
+        return _of_joint(found, joint)
     worst = found.worst_group
     if found.is_group_off and worst is not None:
         sentence = f"Its intervals are honest on the whole but not everywhere: {worst.text()}."
         return _verdict("amber", sentence, worst.share - worst.level, worst.standard_error)
-    if found.is_shape_off:
-        place = f", {found.shift_text}" if found.is_shifted else ""
+    if found.is_shape_off or (found.is_place_off and 0.5 * found.shift**2 > MATTERS):
+        place = f", {found.shift_text}" if found.is_place_off else ""
         sentence = (
             f"Its intervals hold the right shares, but its law is off in shape or place{place}: "
             f"transforms are {found.pit_distance:.2g} from uniform (PIT, p = "
             f"{found.pit_p_value:.1g})."
         )
         return _verdict("amber", sentence, found.pit_distance, None, "distance of PIT")
-    wide = "" if width is None else f"; those of 95 % are {width:.3g} units of y wide on average"
+    last = max(widths, default=0.0) if widths else 0.0
+    wide = (
+        f"; those of {100 * last:.3g} % are {widths[last]:.3g} units of y wide on average"
+        if widths
+        else ""
+    )
     return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
+
+
+def _of_spread(found: Calibration) -> Verdict:
+    """The verdict where squared residuals are off on the whole, which shares do not show."""
+    size = "small" if found.rescaling > 1 else "large"
+    sentence = (
+        f"Its standard deviations are too {size}: residuals have a root mean square of "
+        f"{found.rescaling:.3g} of them (p = {found.spread_p_value:.1g}), which costs "
+        f"{found.rescaling_gain:.2g} nats per point."
+    )
+    colour: Colour = "red" if is_serious(found) else "amber"
+    return _verdict(colour, sentence, found.rescaling, None, "standard deviations")
+
+
+def _of_joint(found: Calibration, fault: str) -> Verdict:
+    """The verdict where the joint law is off, as residuals show that are whitened by it."""
+    assert found.whitened is not None
+    lost = found.whitened.expected_gain - found.whitened.joint_gain
+    serious = max(found.whitened.rescaling_gain, lost) > SERIOUS
+    shares = "" if found.is_group_off or found.is_shape_off else ", which intervals do not show"
+    sentence = f"Its joint law is off{shares}: {fault}."
+    return _verdict("red" if serious else "amber", sentence, found.whitened.rescaling, None,
+                    "standard deviations")  # fmt: skip
 
 
 def _kind(found: Calibration) -> str:

@@ -38,8 +38,7 @@ def _quality(figures: Figures, evidence: Evidence | None) -> Verdict:
 def _honesty(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None or evidence.calibration is None:
         return Verdict(HONESTY, "grey", NO_TARGETS, "No targets.")
-    widths = figures.interval_width or {}
-    found = honesty(evidence.calibration, widths[max(widths)] if widths else None)
+    found = honesty(evidence.calibration, figures.interval_width)
     return _of_enough(found, evidence) if found.colour == "green" else found
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.diagnostics.scoring.laws import Law
@@ -96,6 +97,27 @@ def residual_correlation_of(
     value, others = float(np.mean(values)), np.mean(draws, axis=0)
     share = (1 + (others >= value).sum()) / (1 + n_draws)
     return ResidualCorrelation(value, float(others.mean()), float(others.std(ddof=1)), float(share))
+
+
+def exchanged_correlation(scores: FloatArray, near: IntArray) -> ResidualCorrelation:
+    """The correlation of targets that are known to be exchangeable with draws.
+
+    The mean and the deviation are those of the draws, whose p-value is by Student's law of m - 1
+    degrees of freedom: few draws do not tell the correlations of the points.
+
+    Parameters
+    ----------
+    scores
+        Normal scores (m + 1, p) of the targets, first, and of m draws.
+    near
+        Number (p,) of the nearest other point of each.
+    """
+    values = _correlation(scores.T, near)
+    own, others = float(values[0]), values[1:]
+    m, mean = len(others), float(others.mean())
+    error = max(float(others.std(ddof=1)) * np.sqrt(1 + 1 / m), 1e-300)
+    share = float(stdtr(m - 1, -(own - mean) / error))
+    return ResidualCorrelation(own, mean, error, share)
 
 
 def nearest(law: Law) -> IntArray:

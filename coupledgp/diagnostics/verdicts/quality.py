@@ -51,12 +51,13 @@ def loses(one: BesideBaseline, rmse: float | None) -> bool:
     if is_better(one, LOST):
         return True
     larger = rmse is not None and rmse > WORSE_RMSE * one.rmse
-    return larger and clear_gap(one.differences["squared_error"], LOST)
+    gap = one.differences.get("squared_error")  # quantiles state no mean
+    return larger and gap is not None and clear_gap(gap, LOST)
 
 
 def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     by_density = is_better(one, LOST)
-    amount = f"{gap_text(one)} nats per point" if by_density else f"{rmse_is} {rmse:.3g}"
+    amount = f"{gap_text(one)} {one.unit}" if by_density else f"{rmse_is} {rmse:.3g}"
     against = "" if by_density else f" against {one.rmse:.3g}"
     return Verdict(
         QUALITY,
@@ -66,7 +67,7 @@ def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
         f"point or one per cent of the RMSE.",
         one.gain if by_density else rmse,
         one.standard_error if by_density else None,
-        "nats per point" if by_density else "units of y",
+        one.unit if by_density else "units of y",
     )
 
 
@@ -135,12 +136,12 @@ def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
     if _gains(least):
         sentence = (
             f"It predicts better than every simple baseline; than the best of them, "
-            f"{name_of(least)}, by {gap_text(least)} nats per point."
+            f"{name_of(least)}, by {gap_text(least)} {least.unit}."
         )
     else:
         sentence = (
-            f"It predicts better than {name_of(mean)}, by {gap_text(mean)} nats per point, and "
-            f"{name_of(least)} does as well as it: {gap_text(least)} nats per point between them."
+            f"It predicts better than {name_of(mean)}, by {gap_text(mean)} {mean.unit}, and "
+            f"{name_of(least)} does as well as it: {gap_text(least)} {least.unit} between them."
         )
     return Verdict(
         QUALITY,
@@ -164,7 +165,7 @@ def _no_better(mean: BesideBaseline) -> Verdict:
             if sure
             else f"The test points do not tell whether it predicts better than {name_of(mean)}: "
         )
-        + f"{gap_text(mean)} nats per point between them.",
+        + f"{gap_text(mean)} {mean.unit} between them.",
         f"Its advantage over the mean is below {2 * MATTERS} nats per point with its error "
         "(amber), or not known to be above zero (grey).",
         -mean.gain,

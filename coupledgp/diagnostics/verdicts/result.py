@@ -88,7 +88,7 @@ class ComparisonResult:
     @property
     def has_others(self) -> bool:
         """Whether there is anything else to pick: baselines, other models, a reference."""
-        scored = self.has_other_reference and bool((self.figures.differences or {}).get("nlpd"))
+        scored = self.has_other_reference and bool(self.figures.differences)
         return bool(self.baselines or self.alternatives or scored)
 
     @property

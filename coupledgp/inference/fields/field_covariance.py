@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.locations import location_positions, location_rows
+from coupledgp.geometry.locations import at_corners, location_positions, location_rows
 from coupledgp.inference.fields.covariance import SurfaceCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel
 from coupledgp.random import FloatArray
@@ -104,14 +104,30 @@ class FieldCovariance:
         return np.asarray(kernel.spectrum.kernel(distances))
 
     def _scaled(self, kernel: PositionKernel, points: FloatArray) -> FloatArray:
-        """Positions (p, d) of locations (p, ...) in units of the lengthscale."""
+        """`places` of locations (p, ...) in units of the lengthscale."""
         assert kernel.lengthscale is not None
-        return self.places(points) / kernel.lengthscale
+        return self.places(points, kernel) / kernel.lengthscale
 
-    def places(self, points: FloatArray) -> FloatArray:
-        """Positions (p, d) of locations (p, ...)."""
-        assert self.operator.positions is not None
-        return location_positions(points, self.operator.positions)
+    def places(self, points: FloatArray, kernel: PositionKernel) -> FloatArray:
+        """Positions, then columns as lengths (p, d + k), of locations (p, ...).
+
+        Columns follow where the kernel gives any of them a length. Positions are missing where the
+        operator has none.
+        """
+        parts, operator = [], self.operator
+        if operator.positions is not None:
+            parts.append(location_positions(points, operator.positions))
+        if kernel.columns and any(kernel.columns):
+            assert operator.place_columns is not None
+            lengths = np.array(kernel.columns)[operator.place_columns.owner]
+            parts.append((operator.column_values(points) * lengths)[:, lengths > 0])
+        return np.hstack(parts) if parts else np.zeros((len(points), 1))
+
+    def center(self, kernel: PositionKernel) -> FloatArray:
+        """Centre (d + k,) of the bounding box of `places`."""
+        vertices = at_corners(np.arange(self.operator.n_vertices), self.operator.elements.shape[1])
+        places = self.places(vertices, kernel)
+        return np.asarray((places.min(axis=0) + places.max(axis=0)) / 2)
 
 
 def _share(kernel: FieldKernel) -> float:

@@ -38,8 +38,6 @@ PADDING = 1.5
 # Waves whose signal in all rows together is below this share of the noise are left out.
 LEAST_SIGNAL = 0.1
 ROOT2 = float(np.sqrt(2.0))
-
-
 # Share of the rows beyond the core of a box, on either end of a column.
 CORE = 0.02
 # Most waves of a lattice, however many rows, and those that any number of rows may have.
@@ -71,7 +69,12 @@ class PlaceBox:
     @classmethod
     def of(cls, points: FloatArray) -> Self:
         """The smallest box of rows (n, d)."""
-        low, first, last, high = np.quantile(points, [0.0, CORE, 1 - CORE, 1.0], axis=0)
+        return cls.within(points.min(axis=0), points.max(axis=0), points)
+
+    @classmethod
+    def within(cls, low: FloatArray, high: FloatArray, sample: FloatArray) -> Self:
+        """The box with ends (d,), of rows of which some (n, d) stand for all."""
+        first, last = np.quantile(sample, [CORE, 1 - CORE], axis=0)
         return cls(low, high, np.minimum((last - first) / (1 - 2 * CORE), high - low))
 
     @property
@@ -277,16 +280,22 @@ class Lattice:
         return np.asarray(fft.irfftn(whole, self._grid, norm="forward"))
 
     def convolved(self, multiplier: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Products (M, k) of the Toeplitz matrix of a `multiplier` with vectors (M, k)."""
-        k = vectors.shape[1]
-        places: Any = (slice(None), *np.ix_(*wave_places(self.halves, self._grid)))
-        whole = np.zeros((k, *self._grid[:-1], self._grid[-1] // 2 + 1), dtype=complex)
-        whole[places] = self.coefficients(vectors)
-        axes = range(1, whole.ndim)
-        values = fft.irfftn(whole, self._grid, axes=axes, norm="forward", overwrite_x=True)
-        values *= multiplier
-        found = fft.rfftn(values, axes=axes, norm="forward", overwrite_x=True)
-        return self.vectors(found[places])
+        """Products (M, k) of the Toeplitz matrix of a `multiplier` with vectors (M, k).
+
+        One column after the other, whose transforms stay near the processor.
+        """
+        places: Any = np.ix_(*wave_places(self.halves, self._grid))
+        shape = (*self._grid[:-1], self._grid[-1] // 2 + 1)
+        products = np.empty_like(vectors)
+        for column in range(vectors.shape[1]):
+            own = slice(column, column + 1)
+            whole = np.zeros(shape, dtype=complex)
+            whole[places] = self.coefficients(vectors[:, own])[0]
+            values = fft.irfftn(whole, self._grid, norm="forward", overwrite_x=True)
+            values *= multiplier
+            found = fft.rfftn(values, norm="forward", overwrite_x=True)
+            products[:, own] = self.vectors(found[places][None])
+        return products
 
     @cached_property
     def _grid(self) -> tuple[int, ...]:

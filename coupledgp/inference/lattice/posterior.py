@@ -6,20 +6,18 @@ With the mean alpha of the whitened weights and their covariance `s A^-1`, f has
     var f(x) = sum_t c_t exp(2 pi i h t.(x - c)) ,    c_t = sum over j - k = t of C_jk ,
 
 so that one transform gives it at any number of points. Where the block holds all waves c is exact.
-Else it is the mean square of draws `A^-1 (s w + D e)` of the deviation, w standard normal and e the
-sums of waves over rows of noise; a standard deviation then has a relative error of `1 / sqrt(2 P)`.
+Else it is the mean square of P draws of the deviation, `s^1/2 A^-1/2` times normal numbers; a
+standard deviation then has a relative error of `1 / sqrt(2 P)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.linalg import solve_triangular
 
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import Complex, Lattice
@@ -29,9 +27,6 @@ from coupledgp.random import FloatArray
 
 # Relative residuals of the solves for the mean, and for draws of the deviation.
 MEAN_TOLERANCE, DRAW_TOLERANCE = 1e-6, 1e-3
-# Sums of waves and of trend columns over rows of noise of variance one times the relative noise:
-# from a number P of draws, (M + p, P).
-NoiseSums = Callable[[int], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +57,6 @@ class LatticePosterior:
     def of(
         cls,
         system: LatticeSystem,
-        noise_sums: NoiseSums,
         n_draws: int,
         rng: np.random.Generator,
         report: Progress = silent,
@@ -73,12 +67,10 @@ class LatticePosterior:
         ----------
         system
             Equations of the weights.
-        noise_sums
-            Sums over rows of noise, for draws; not asked for where the block holds all waves.
         n_draws
-            Number of draws.
+            Number of draws; none are made where the block holds all waves.
         rng
-            Source of the draws of weights.
+            Source of the draws.
         report
             Called with a line of progress.
 
@@ -92,11 +84,10 @@ class LatticePosterior:
             return cls(
                 mean, *_exact_moments(system, system.loadings), np.empty((system.n_weights, 0))
             )
-        s, loadings = system.noise, system.loadings[:, None]
-        weights = rng.standard_normal((system.n_weights, n_draws))
-        right = s * weights + np.sqrt(s) * loadings * noise_sums(n_draws)
-        draws = system.solve(right, DRAW_TOLERANCE, report)
-        return cls(mean, *_sampled_moments(system.lattice, loadings * draws), draws)
+        normals = rng.standard_normal((system.n_weights, n_draws))
+        draws = system.deviations(normals, DRAW_TOLERANCE, report)
+        loaded = system.loadings[:, None] * draws
+        return cls(mean, *_sampled_moments(system.lattice, loaded), draws)
 
     @property
     def relative_error(self) -> float:
@@ -202,16 +193,6 @@ def _sampled_moments(
     if len(trend):
         cross = lattice.coefficients(deviations[:n] @ trend.T / n_draws)
     return spread, cross, trend @ trend.T / n_draws
-
-
-def exact_draws(system: LatticeSystem, normals: FloatArray) -> FloatArray:
-    """Draws (M + p, P) of the deviation from normal numbers, where the block holds all waves."""
-    places, factor = system.block
-    found = np.empty_like(normals)
-    found[places] = np.sqrt(system.noise) * solve_triangular(
-        factor, normals[places], lower=True, trans=1, check_finite=False
-    )
-    return found
 
 
 def boxed(

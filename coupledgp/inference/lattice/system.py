@@ -10,7 +10,7 @@ solves, and traces and the determinant are exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -23,11 +23,12 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import ROOT2, Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.linalg.conjugate_gradients import solve_columns
-from coupledgp.linalg.lanczos import lanczos_quadrature
+from coupledgp.linalg.lanczos import inverse_root, lanczos_quadrature
 from coupledgp.random import FloatArray
 
-# Most waves of the block: its Cholesky factor takes about as long as the steps it saves.
-BLOCK_WAVES = 1500
+# Most waves of the block: its Cholesky factor takes about as long as the steps it saves. It is
+# wider where the signal of the first wave outside exceeds the noise so many times.
+BLOCK_WAVES, WIDE_BLOCK, WIDE_SIGNAL = 1500, 3000, 500.0
 # Most steps of conjugate gradients: with a noise of 1e-4 of the outputscale they are some hundreds.
 MOST_STEPS = 1500
 # Steps of Lanczos' method for the determinant of what the block leaves.
@@ -73,16 +74,30 @@ class LatticeSystem:
         loadings: FloatArray,
         noise: float,
         multiplier: FloatArray | None = None,
-        most_waves: int = BLOCK_WAVES,
+        most_waves: int | None = None,
     ) -> Self:
         """The system; a multiplier that is known need not be computed anew."""
         own = lattice.multiplier(sums.waves) if multiplier is None else multiplier
-        return cls(lattice, sums, n_outputs, loadings, noise, own, most_waves)
+        found = cls(lattice, sums, n_outputs, loadings, noise, own, most_waves or BLOCK_WAVES)
+        wide = most_waves is None and found.signal_outside > WIDE_SIGNAL
+        return replace(found, most_waves=WIDE_BLOCK) if wide else found
 
     @property
     def n_weights(self) -> int:
         """Number M + p of weights."""
         return len(self.loadings)
+
+    @property
+    def signal_outside(self) -> float:
+        """Greatest signal of a wave outside of the block, in units of the noise; zero without one.
+
+        Steps of conjugate gradients grow with its root.
+        """
+        if self.is_dense:
+            return 0.0
+        own = self.loadings[1 : self.lattice.n_waves]
+        outside = float(-np.partition(-own, self.most_waves - 1)[self.most_waves - 1])
+        return outside**2 * self.count / self.noise
 
     @property
     def is_dense(self) -> bool:
@@ -242,13 +257,33 @@ class LatticeSystem:
         if self.is_dense:
             return value, 0.0
         signs = rng.choice([-1.0, 1.0], size=(self.n_weights, n_probes))
-        rules = lanczos_quadrature(
-            lambda V: self._whitened(self.product(self._whitened(V, True))), signs,
-            DETERMINANT_STEPS,
-        )  # fmt: skip
+        rules = lanczos_quadrature(self._balanced, signs, DETERMINANT_STEPS)
         logs = np.log(np.where(rules.weights > 0, rules.values, 1.0))
         found = self.n_weights * (rules.weights * logs).sum(axis=1)
         return value + float(found.mean()), float(found.std(ddof=1) / np.sqrt(n_probes))
+
+    def deviations(
+        self, normals: FloatArray, tolerance: float, report: Progress = silent
+    ) -> FloatArray:
+        """Draws (M + p, P) of the weights less their mean, from normal numbers (M + p, P).
+
+        `sqrt(s) P^-T/2 B^-1/2 z` with `B = P^-1/2 A P^-T/2` has the covariance `s A^-1`. It needs
+        no rows, only their sums.
+
+        Raises
+        ------
+        NumericalError
+            Lanczos' method did not come within the relative tolerance.
+        """
+        root = np.sqrt(self.noise)
+        if self.is_dense:
+            return root * self._whitened(normals, True)
+        found = inverse_root(self._balanced, normals, tolerance, MOST_STEPS, report)
+        return root * self._whitened(found, True)
+
+    def _balanced(self, vectors: FloatArray) -> FloatArray:
+        """`B V` for the matrix B = P^-1/2 A P^-T/2, near one."""
+        return self._whitened(self.product(self._whitened(vectors, True)))
 
     def _whitened(self, vectors: FloatArray, transposed: bool = False) -> FloatArray:
         """`P^-1/2 V`, or by its transpose."""

@@ -165,5 +165,6 @@ def started(kernel: FieldKernel, operator: LaplaceOperator) -> FieldKernel:
         surface = WhittleMatern(surface.range_ or length, alpha)
     if position is not None:
         name = position.kernel or POSITION_KERNELS[0]
-        position = PositionKernel(name, position.lengthscale or length)
+        columns = position.columns or ()
+        position = PositionKernel(name, position.lengthscale or length, columns)
     return FieldKernel(surface, position, kernel.share or 0.5)

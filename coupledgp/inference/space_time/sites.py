@@ -6,6 +6,7 @@ from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.forms import MESHES, is_mesh
 from coupledgp.graphs import Graph
 from coupledgp.ground.validation import check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -61,7 +62,8 @@ def sites_of(
         return GraphSites(found, parse_graph_kernel(kernel), tolerance)
     if isinstance(kernel, GraphKernel) or (isinstance(kernel, str) and kernel not in FIELD_NAMES):
         return _on_operator_graph(found, kernel, tolerance)
-    family = parse_field_kernels(kernel, found.dimension, found.positions is not None)[0]
+    placed = found.positions is not None
+    family = parse_field_kernels(kernel, found.dimension, placed, found.n_columns)[0]
     return FieldSites(FieldCovariance(found), family)
 
 
@@ -85,11 +87,11 @@ def as_domain(domain: Any) -> Graph | LaplaceOperator:
     """
     if isinstance(domain, (Graph, LaplaceOperator)):
         return domain
-    if hasattr(domain, "faces") and hasattr(domain, "vertices"):
+    if is_mesh(domain):
         return LaplaceOperator.from_trimesh(domain, max_edge="auto")
     if hasattr(domain, "nodes") and hasattr(domain, "edges"):
         return Graph.from_networkx(domain)
     raise InvalidInputError(
-        "graph: expected a coupledgp.Graph, a networkx graph, a coupledgp.LaplaceOperator or a "
-        f"triangle mesh, got {type(domain).__name__}"
+        "graph: expected a coupledgp.Graph, a networkx graph, a coupledgp.LaplaceOperator or "
+        f"{MESHES}, got {type(domain).__name__}"
     )

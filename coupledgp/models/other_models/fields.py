@@ -61,7 +61,7 @@ class FieldTask:
             kernel = FieldKernel(WhittleMatern(), PositionKernel("matern-3/2"))
             text = "kernel=WhittleMatern() + PositionKernel('matern-3/2')"
             found[f"{where} and position, matern-3/2"] = (text, [kernel])
-        families = parse_field_kernels("auto", operator.dimension, placed)
+        families = parse_field_kernels("auto", operator.dimension, placed, operator.n_columns)
         found["families mixed by evidence"] = ("kernel='auto'", families)
         return [self._of(name, *found[name], operator) for name in found]
 

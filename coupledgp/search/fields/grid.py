@@ -36,6 +36,7 @@ from coupledgp.kernels.fields import (
 )
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import systematic_draws
+from coupledgp.search.fields.column_grid import ColumnGrid
 
 # Free lengthscales, relative to the diameter of the operator; smaller lengthscales and ranges are
 # added down to the distance between neighbouring sensors, and half of it. A range
@@ -230,9 +231,12 @@ class FieldGrid:
     def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
         """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
         surfaces = self._surfaces(family.surface) if family.surface is not None else [None]
-        positions = self._positions(family.position) if family.position is not None else [None]
+        positions: list[Any] = [None]
+        n_positions = 1
+        if family.position is not None:
+            positions, n_positions = self._positions(family.position)
         shares = SHARES if family.share is None else (family.share,)
-        total = len(surfaces) * len(positions) * len(shares)
+        total = len(surfaces) * n_positions * len(shares)
         if family.family == "sum" and len(self.points) > ALL_PAIRS:
             surfaces = self._best_alone(surfaces, report)
             positions = self._best_alone(positions, report)
@@ -243,7 +247,7 @@ class FieldGrid:
 
         def value(part: KernelPart) -> float:
             report(f"alone: {part}")
-            return -float(self.evidence(as_field_kernel(part)).log_evidence.max())
+            return -self._value(as_field_kernel(part))
 
         return sorted(parts, key=value)[:BEST_ALONE]
 
@@ -260,20 +264,35 @@ class FieldGrid:
             for alpha, nu in zip(alphas, smoothness, strict=True)
         ]
 
-    def _positions(self, free: PositionKernel) -> list[PositionKernel]:
+    def _positions(self, free: PositionKernel) -> tuple[list[PositionKernel], int]:
+        """Kernels of a grid, and the size of the whole one; those with columns are searched for."""
         names = POSITION_KERNELS if free.kernel is None else (free.kernel,)
-        scales = [free.lengthscale] if free.lengthscale is not None else None
-        return [
-            PositionKernel(name, scale)
-            for name in names
-            for scale in scales or self._scales(LENGTHSCALES, 0.5)
-        ]
+        columns, scales = free.columns, self._scales(LENGTHSCALES, 0.5)
+        n_columns = self.covariance.operator.n_columns
+        if columns is None and n_columns:
+            scales += [scales[-1] * 2 ** (step / 2) for step in range(1, 5)]
+        if free.lengthscale is not None:
+            scales = [free.lengthscale]
+        if columns is not None or not n_columns:
+            found = [PositionKernel(n, scale, columns or ()) for n in names for scale in scales]
+            return found, len(found)
+        grid = ColumnGrid(names, scales, n_columns)
+        if not self.targets.any():  # nothing to choose by
+            return grid.few(), grid.size
+        return grid.around(lambda part: self._value(as_field_kernel(part))), grid.size
+
+    def _value(self, kernel: FieldKernel) -> float:
+        """The greatest evidence over noise ratios."""
+        return float(self.evidence(kernel).log_evidence.max())
 
     def _name(self, family: FieldKernel) -> str:
         """Name of a family: `"position"`, `"surface"` or `"sum"`; on networks with its alpha."""
-        if self.covariance.operator.dimension == 2:
-            return family.family
-        name = "network" if family.position is None else family.family
+        operator, position = self.covariance.operator, family.position
+        own = operator.n_columns and position is not None and position.has_columns
+        with_columns = " with columns" if own else ""
+        if operator.dimension == 2:
+            return family.family + with_columns
+        name = "network" if position is None else family.family + with_columns
         alpha = None if family.surface is None else family.surface.alpha
         return name if alpha is None else f"{name}, alpha {alpha}"
 

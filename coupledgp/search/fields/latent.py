@@ -14,7 +14,7 @@ from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.inference.fields.field_covariance import FieldCovariance
-from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.grid import SHARES, FieldGrid
 from coupledgp.search.fields.precise import PRECISE_ALPHAS
@@ -113,8 +113,8 @@ class KernelsOfFields(KernelsOfPlaces):
             f.position and f.position.lengthscale is None for f in free
         ):
             assert position.lengthscale is not None
-            own = PositionKernel(position.kernel, factor * position.lengthscale)
-            return replace(kernel, position=own)
+            scale = factor * position.lengthscale
+            return replace(kernel, position=replace(position, lengthscale=scale))
         return kernel
 
     def gram(self, kernel: FieldKernel, points: Points) -> FloatArray:

@@ -157,7 +157,7 @@ def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate
         surface = WhittleMatern(surface.range_ or length, alpha)
     if position is not None:
         name = position.kernel or POSITION_KERNELS[0]
-        position = PositionKernel(name, position.lengthscale or length)
+        position = PositionKernel(name, position.lengthscale or length, position.columns or ())
     kernel = FieldKernel(surface, position, family.share or 0.5)
     return FieldCandidate(kernel, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE, float("nan"))
 

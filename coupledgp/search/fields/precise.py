@@ -21,7 +21,7 @@ from coupledgp.gp.fields import (
     FieldPrior,
 )
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.precise_prior import PrecisePrior, center_of, check_factor_size
+from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
@@ -105,12 +105,13 @@ def fit_precise(
     ConvergenceWarning
         L-BFGS ended at its limit.
     """
-    operator, units = fields.operator, Units.of(data.targets, normalize, data.counts)
+    units = Units.of(data.targets, normalize, data.counts)
     fit = _PreciseFit(fields, kernel, data, units.normalized(data.targets), report)
+    dim = 0 if kernel.position is None else fields.center(kernel.position).size
     maps = [
-        FourierFeatures(_dim(operator), n_frequencies, law, name, seed)
+        FourierFeatures(dim, n_frequencies, law, name, seed)
         for name in fit.position_kernels
-        for law in (_couplings(operator, name) if coupling == "auto" else (coupling,))
+        for law in (_couplings(dim, name) if coupling == "auto" else (coupling,))
     ]
     found = fit.best(maps, max_iterations)
     if not found.converged:
@@ -205,9 +206,10 @@ class _PreciseFit:
         return FieldPrecisionEvidence(precision, rows, noise, self.targets)
 
     def _features(self, feature_map: FourierFeatures) -> PositionFeatures:
-        places = self.fields.places(self.data.points)
-        center = center_of(self.fields.operator.positions)
-        return PositionFeatures.of(feature_map, places - center)
+        position = self.kernel.position
+        assert position is not None
+        places = self.fields.places(self.data.points, position) - self.fields.center(position)
+        return PositionFeatures.of(feature_map, places)
 
     def _settings(self, alpha: int, max_iterations: int) -> SearchSettings:
         operator, position = self.fields.operator, self.kernel.position
@@ -253,7 +255,8 @@ class _PreciseFit:
         position = share = None
         if features is not None and self.kernel.position is not None:
             scale = self.kernel.position.lengthscale or float(np.exp(scales.lengthscale))
-            position = PositionKernel(str(features.feature_map.spectrum), scale)
+            columns = self.kernel.position.columns or ()
+            position = PositionKernel(str(features.feature_map.spectrum), scale, columns)
             share = self.kernel.share or variance / (variance + ratio)
         known = not np.isnan(found.value)
         amplitude = evidence.at(scales).amplitude if known else 1 / (variance + ratio)
@@ -272,16 +275,8 @@ def _mean_edge(operator: LaplaceOperator) -> float:
     return float((operator.measure / len(operator.elements)) ** (1 / operator.dimension))
 
 
-def _couplings(operator: LaplaceOperator, kernel: str) -> tuple[str, ...]:
+def _couplings(dim: int, kernel: str) -> tuple[str, ...]:
     """Joint laws of frequencies that are compared for a kernel of position."""
-    if kernel == "gaussian" and _dim(operator) <= MOST_COORDINATES:
+    if kernel == "gaussian" and dim <= MOST_COORDINATES:
         return "quadrature", SAMPLED
     return (SAMPLED,)
-
-
-def _dim(operator: LaplaceOperator) -> int:
-    if operator.positions is None:
-        raise InvalidInputError(
-            "kernel: expected one along the network, since its vertices have no positions"
-        )
-    return int(operator.positions.shape[1])

@@ -8,7 +8,9 @@ the number of observations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
@@ -17,11 +19,12 @@ from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
-from coupledgp.search.fields.grid import FieldCandidate
+from coupledgp.search.fields.grid import FieldCandidate, FieldGrid
 from coupledgp.search.fields.mixture import FieldSelection, fit_fields
 from coupledgp.search.fields.precise import PRECISE_ALPHAS, fit_precise
 
@@ -30,6 +33,8 @@ COLUMNS_LIMIT = 400
 # Matrices of the size of the covariance of the observations that the columns route keeps: one for
 # each part of a kernel, and those of an eigendecomposition.
 GRAMS = 60
+# Rows from which lengths of columns are found where the precision route fits the rest.
+COLUMN_ROWS = 300
 ROUTES = ("auto", "columns", "precision")
 
 
@@ -130,6 +135,7 @@ def _precise(
     settings: RouteSettings,
     report: Progress,
 ) -> FittedField:
+    kernel = with_known_columns(covariance, kernel, data, settings)
     process, search = fit_precise(
         covariance, kernel, data, settings.normalize, n_frequencies=settings.n_frequencies,
         coupling=settings.coupling, seed=settings.seed, report=report,
@@ -155,7 +161,26 @@ def precise_kernel(families: Sequence[FieldKernel], dimension: int) -> FieldKern
         return None
     both = [family for family in families if family.family == "sum"]
     if both:
-        surface = both[0].surface
+        surface = both[-1].surface  # the last has columns, where there are any
         assert surface is not None
-        return FieldKernel(WhittleMatern(surface.range_, alpha), both[0].position, both[0].share)
+        return FieldKernel(WhittleMatern(surface.range_, alpha), both[-1].position, both[-1].share)
     return FieldKernel(WhittleMatern(surfaces[0].range_, alpha))
+
+
+def with_known_columns(
+    covariance: FieldCovariance, kernel: FieldKernel, data: Data, settings: RouteSettings
+) -> FieldKernel:
+    """The kernel with lengths of columns, which the columns route finds from some of the rows."""
+    position = kernel.position
+    if position is None or position.columns is not None or not covariance.operator.n_columns:
+        return kernel
+    rng = np.random.default_rng(settings.seed)
+    rows = np.sort(rng.permutation(len(data))[: min(COLUMN_ROWS, len(data))])
+    targets = Units.of(data.targets, settings.normalize).normalized(data.targets)[rows]
+    grid = FieldGrid(covariance, data.points[rows], targets)
+    with_columns = FieldKernel(None, position)
+    without = replace(with_columns, position=replace(position, columns=()))
+    found = [own for family in (without, with_columns) for own in grid.candidates(family)[0]]
+    best = max(found, key=lambda candidate: candidate.log_evidence).kernel.position
+    assert best is not None
+    return replace(kernel, position=replace(position, columns=best.columns))

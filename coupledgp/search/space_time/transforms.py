@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors
-from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
+from coupledgp.gp.transforms import Counts, Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.imputation import SpaceTimeData
@@ -24,6 +25,8 @@ MOST_SENSORS, MOST_STEPS = 64, 1024
 N_SHAPES, SHAPE_TOLERANCE, SHAPE_ITERATIONS = 9, 0.02, 8
 # Nats by which the evidence of a transform must exceed that of none, besides log(n) / 2.
 MARGIN = 5.0
+# Whole numbers are counts where this quantile of them is below this share of their mean.
+LOW_QUANTILE, FAR_BELOW = 0.05, 0.25
 
 
 class TransformSearch:
@@ -95,17 +98,36 @@ class TransformSearch:
         return adapted.with_shape(shape)
 
 
+def looks_like_counts(values: FloatArray) -> bool:
+    """Whether values (n,) are whole numbers from zero on of which many are far below the mean.
+
+    Rounded measurements, such as speeds, are whole numbers too, but stay near their mean.
+    """
+    if not values.size or values.min() < 0 or (values != np.round(values)).any():
+        return False
+    return bool(np.quantile(values, LOW_QUANTILE) < FAR_BELOW * values.mean())
+
+
+def candidates(values: FloatArray) -> list[TargetTransform]:
+    """Transforms that are compared for values (n,) of all kinds.
+
+    Values that are never negative keep their lower end, unless they do worse with it.
+    """
+    kinds: list[TargetTransform] = [Counts()] if values.size and values.min() >= 0 else []
+    return [*kinds, YeoJohnson()]
+
+
 def chosen_transform(
-    given: TargetTransform | None,
+    tried: Sequence[TargetTransform],
     sites: Sites,
     rows: SpaceTimeRows,
     model: SpaceTimeModel,
     report: Progress,
 ) -> TargetTransform:
-    """The transform of values, its shape of greatest evidence; None: Yeo and Johnson's or none."""
+    """The transform of greatest evidence among some and none, its shape of greatest evidence."""
     search = TransformSearch(sites, rows, model, report)
-    if given is not None:
-        return search.shaped(given)
-    shaped, none = search.shaped(YeoJohnson()), Identity()
-    gain = search.loss(none) - search.loss(shaped)
-    return shaped if gain > MARGIN + 0.5 * np.log(search.values.size) else none
+    shaped = [search.shaped(one) for one in tried]
+    losses = [search.loss(one) for one in shaped]
+    gain = search.loss(Identity()) - min(losses)
+    best = shaped[int(np.argmin(losses))]
+    return best if gain > MARGIN + 0.5 * np.log(search.values.size) else Identity()

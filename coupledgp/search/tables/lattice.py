@@ -8,7 +8,6 @@ anew, with one further pass.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,12 +18,12 @@ from scipy.spatial.distance import pdist
 
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray
+from coupledgp.search.tables.lattice_rows import LatticeRows, RowsInMemory
 from coupledgp.spectra import Spectrum
 
 # Rows of the first search, those whose pairs make the variogram, neighbours of each in it, and bins
@@ -49,72 +48,6 @@ LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-6, 1e4, 1e-6
 LONGEST = 4.0
 # Share of the band, or of the period, by which lengthscales may outgrow a lattice.
 SLACK = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedRows:
-    """Rows in memory: places (n, d), normalised targets (n, k), trend columns (n, p), weights."""
-
-    points: FloatArray
-    targets: FloatArray
-    trend: FloatArray
-    weights: RowWeights | None = None
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def take(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
-        """A random part of at most so many rows."""
-        if len(self) <= n_rows:
-            return self
-        chosen = np.sort(rng.choice(len(self), n_rows, replace=False))
-        weights = None if self.weights is None else self.weights.take(chosen)
-        return PlacedRows(self.points[chosen], self.targets[chosen], self.trend[chosen], weights)
-
-
-class LatticeRows(ABC):
-    """A table whose sums on any lattice can be asked for.
-
-    Attributes
-    ----------
-    box : PlaceBox
-        The box of the rows.
-    n_counted : float
-        Number of rows, each as often as it counts.
-    n_outputs, n_trend : int
-        Numbers of targets and of trend columns.
-    """
-
-    box: PlaceBox
-    n_counted: float
-    n_outputs: int
-    n_trend: int
-
-    @abstractmethod
-    def sums(self, lattice: Lattice) -> LatticeSums:
-        """Sums over all rows, targets in normalised units."""
-
-    @abstractmethod
-    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
-        """At most so many random rows."""
-
-
-class RowsInMemory(LatticeRows):
-    """Rows in memory."""
-
-    def __init__(self, rows: PlacedRows, box: PlaceBox | None = None) -> None:
-        self.rows = rows
-        self.box = PlaceBox.of(rows.points) if box is None else box
-        weights = rows.weights
-        self.n_counted = float(len(rows)) if weights is None else weights.n_counted
-        self.n_outputs, self.n_trend = rows.targets.shape[1], rows.trend.shape[1]
-
-    def sums(self, lattice: Lattice) -> LatticeSums:
-        own = self.rows
-        return LatticeSums.of(lattice, own.points, own.targets, own.trend, own.weights)
-
-    def some(self, n_rows: int, rng: np.random.Generator) -> PlacedRows:
-        return self.rows.take(n_rows, rng)
 
 
 class LatticeSearch(NamedTuple):
@@ -172,8 +105,8 @@ class LatticeFitter:
     report: Progress = silent
     most_waves: int | None = None
 
-    def fit(self, rows: LatticeRows, start: Hyperparameters | None = None) -> LatticeSearch:
-        """Search on a part of the rows, if there is no start, and then on all.
+    def search(self, rows: LatticeRows, first: LatticeSearch) -> LatticeSearch:
+        """Search on all rows, from where one on few of them ended.
 
         Raises
         ------
@@ -182,27 +115,26 @@ class LatticeFitter:
         NumericalError
             The equations are not solved to working precision.
         """
-        n_steps = 0
-        if start is None:
-            few = rows.some(FIRST_ROWS, np.random.default_rng(self.seed))
-            first = self.first(RowsInMemory(few, rows.box))
-            if len(few) == rows.n_counted:
-                return first
-            start, n_steps = first.prior.hyperparameters, first.n_steps
-        found = self._search(rows, start, CONVERGED)
-        return found._replace(n_steps=found.n_steps + n_steps)
+        return self._search(rows, first.prior.hyperparameters, CONVERGED)
 
     def first(self, rows: RowsInMemory) -> LatticeSearch:
         """Search on few rows, from a variogram's start."""
-        return self._search(rows, self._start(rows.rows, rows.box), NEAR)
+        return self._search(rows, self._start(rows), NEAR)
 
     def given(self, rows: LatticeRows, hyperparameters: Hyperparameters) -> LatticeSearch:
         """The prior with given hyperparameters, and its equations."""
-        prior = self._prior(rows, hyperparameters)
+        prior = self.prior(rows, hyperparameters)
         system = prior.system(rows.sums(prior.lattice), rows.n_outputs)
         return LatticeSearch(prior, system, 0, True, 0.0)
 
-    def _prior(self, rows: LatticeRows, hyper: Hyperparameters) -> LatticePrior:
+    def prior(self, rows: LatticeRows, hyper: Hyperparameters) -> LatticePrior:
+        """The prior on the lattice that rows take at given hyperparameters.
+
+        Raises
+        ------
+        TooManyWavesError
+            A lattice of so many waves leaves out most of the kernel.
+        """
         signal = hyper.outputscale / hyper.noise
         lattice = Lattice.for_kernel(
             self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted, self.most_waves
@@ -210,7 +142,7 @@ class LatticeFitter:
         return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
 
     def _search(self, rows: LatticeRows, start: Hyperparameters, tolerance: float) -> LatticeSearch:
-        prior = self._prior(rows, start)
+        prior = self.prior(rows, start)
         sums = rows.sums(prior.lattice)
         multiplier = prior.lattice.multiplier(sums.waves)
         error, converged = 0.0, False
@@ -233,7 +165,7 @@ class LatticeFitter:
             hyper = self._moved(prior.hyperparameters, change, rows.box)
             secant = change, found.gradient
             prior = replace(prior, hyperparameters=hyper)
-            wanted = self._prior(rows, hyper)
+            wanted = self.prior(rows, hyper)
             if _outgrown(prior.lattice, wanted.lattice):
                 prior, sums = wanted, rows.sums(wanted.lattice)
                 multiplier = prior.lattice.multiplier(sums.waves)
@@ -285,16 +217,16 @@ class LatticeFitter:
             f"{hyper.outputscale:.3g}, noise {hyper.noise:.3g}, {rise:.2g} nats to gain"
         )
 
-    def _start(self, rows: PlacedRows, box: PlaceBox) -> Hyperparameters:
+    def _start(self, rows: RowsInMemory) -> Hyperparameters:
         """Least squares of a variogram of few rows: sill, nugget and lengthscale, all axes alike.
 
         Distances are in sides of the box where columns have a lengthscale each, otherwise in units
         of the longest side.
         """
-        sides = scales_of(box)
+        sides = scales_of(rows.box)
         scale = np.full(len(sides), sides.max()) if self.shared else sides
         where, values = variogram_bins(
-            rows.points / scale, rows.targets, np.random.default_rng([self.seed, 2])
+            rows.places / scale, rows.targets, np.random.default_rng([self.seed, 2])
         )
         best = (np.inf, 0.1, 1.0, 0.1)
         for length in STARTS:
@@ -323,7 +255,7 @@ def variogram_bins(
     Parameters
     ----------
     points
-        PlacedRows (n, d) in units of distance.
+        Rows (n, d) in units of distance.
     targets
         Targets (n, k); squared gaps are means over them.
     rng

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.trend_columns import TrendColumns
-from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.lattice.lattice import PlaceBox, TooManyWavesError
+from coupledgp.inference.lattice.lattice import TooManyWavesError
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.lattice import (
-    FIRST_ROWS,
-    LatticeFitter,
-    LatticeSearch,
-    PlacedRows,
-    RowsInMemory,
-)
+from coupledgp.search.tables.lattice import FIRST_ROWS, LatticeFitter, LatticeSearch
+from coupledgp.search.tables.lattice_forecast import LatticeForecast, forecast_of
+from coupledgp.search.tables.lattice_rows import LatticeRows
 from coupledgp.spectra import Spectrum
 
 # Kernels that are compared, the smoothest first, and rows by whose left-out laws.
@@ -70,6 +63,7 @@ class Tried:
     first: LatticeSearch | None = None
     search: LatticeSearch | None = None
     process: LatticeGP | None = None
+    forecast: LatticeForecast | None = None
 
     @property
     def n_steps(self) -> int:
@@ -93,12 +87,8 @@ class LatticeProblem:
 
     Attributes
     ----------
-    data : Data
-        Observations.
-    units : Units
-        Units of y.
-    trend : TrendColumns
-        Places and trend columns.
+    rows : LatticeRows
+        The table.
     normalize : bool
         Whether the units follow further data.
     shared : bool
@@ -113,11 +103,11 @@ class LatticeProblem:
         Most waves of a lattice; see `Lattice.for_kernel`.
     report : Progress
         Called with a line of progress.
+    budget : float or None
+        Most seconds that the fit may take by its forecast.
     """
 
-    data: Data
-    units: Units
-    trend: TrendColumns
+    rows: LatticeRows
     normalize: bool
     shared: bool
     known_noise: float | None
@@ -125,6 +115,7 @@ class LatticeProblem:
     n_draws: int = N_DRAWS
     most_waves: int | None = None
     report: Progress = silent
+    budget: float | None = None
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
         """The search for the hyperparameters of one kernel."""
@@ -132,20 +123,12 @@ class LatticeProblem:
             spectrum, self.shared, self.known_noise, self.seed, self.report, self.most_waves
         )
 
-    def table(self, data: Data | None = None) -> RowsInMemory:
-        """The rows, or some of them in the same box, as searches take them."""
-        own = self.data if data is None else data
-        places, trend = own.points[:, self.trend.places], self.trend.standardised(own.points)
-        rows = PlacedRows(places, self.units.normalized(own.targets), trend, own.weights)
-        return RowsInMemory(rows, PlaceBox.of(self.data.points[:, self.trend.places]))
-
-    def process(self, search: LatticeSearch, data: Data | None = None) -> LatticeGP:
-        """The process of a search, given the data that it was made on."""
-        own = search.prior
-        made = own.lattice, search.sums_in(self.units.scale)
-        return LatticeGP.given(
-            own.spectrum, own.hyperparameters, self.trend, self.data if data is None else data,
-            self.units, self.normalize, seed=self.seed, n_draws=self.n_draws, made=made,
+    def process(self, search: LatticeSearch, rows: LatticeRows | None = None) -> LatticeGP:
+        """The process of a search, given the rows that it was made on."""
+        table = self.rows if rows is None else rows
+        return LatticeGP.of(
+            search.prior, table.trend, table.box, table.units, self.normalize, table.units.offset,
+            search.sums_in(table.units.scale), self.seed, self.n_draws, table.kept,
             report=self.report,
         )  # fmt: skip
 
@@ -161,12 +144,14 @@ class LatticeProblem:
         """
         self._check_box()
         fitters = [self.fitter(spectrum) for spectrum in spectra]
-        tried = self._tried(fitters) if len(fitters) > 1 else [Tried(fitters[0])]
+        tried = self._tried(fitters) if len(fitters) > 1 else [self._alone(fitters[0])]
+        closest = _closest(tried)
+        self._forecast(closest)
         left = []
-        for each in _closest(tried):
-            start = None if each.first is None else each.first.prior.hyperparameters
+        for each in closest:
+            assert each.first is not None
             try:
-                each.search = each.fitter.fit(self.table(), start)
+                each.search = each.fitter.search(self.rows, each.first)
             except TooManyWavesError as error:
                 self.report(str(error))
                 continue
@@ -175,32 +160,55 @@ class LatticeProblem:
         self._check_some(left)
         if len(left) > 1:
             for each in left:
-                each.densities = self._densities(each.process)
+                each.densities = self._densities(each.process, self.rows)
             left = _closest(left)
         return left[0], tuple(sorted(tried, key=lambda each: each is not left[0]))
 
+    def _alone(self, fitter: LatticeFitter) -> Tried:
+        """A kernel that is the only one, searched on few rows."""
+        few = self.rows.some(FIRST_ROWS, np.random.default_rng(self.seed))
+        return Tried(fitter, first=fitter.first(self.rows.part(few)))
+
+    def _forecast(self, tried: Sequence[Tried]) -> None:
+        """Tell what the searches on all rows will take, and refuse them above the budget."""
+        if self.rows.n_counted <= FIRST_ROWS:
+            return
+        for each in tried:
+            assert each.first is not None
+            try:
+                wanted = each.fitter.prior(self.rows, each.first.prior.hyperparameters)
+            except TooManyWavesError:  # which the search tells
+                continue
+            each.forecast = forecast_of(wanted, self.rows, self.n_draws)
+            self.report(f"forecast, {each.fitter.spectrum}: {each.forecast}")
+        whole = [each.forecast for each in tried if each.forecast is not None]
+        for forecast in whole[:1]:
+            total = sum(own.seconds for own in whole)
+            replace(forecast, seconds=total).check(self.budget)
+
     def _check_box(self) -> None:
         """Refuse a box that few rows make many times as long as all others need."""
-        places = self.data.points[:, self.trend.places]
-        box = PlaceBox.of(places)
+        box, trend = self.rows.box, self.rows.trend
         far = (box.sides > FAR_SIDES * box.core) & (box.core > 0)
         if not far.any():
             return
+        data = self.rows.sample if self.rows.kept is None else self.rows.kept
+        places = data.points[:, trend.places]
         middle = np.median(places, axis=0)
         beyond = (np.abs(places - middle) > 0.5 * FAR_SIDES * box.core) & far
         rows = np.flatnonzero(beyond.any(axis=1))
         listed = ", ".join(str(row + 1) for row in rows[:3])
+        which = "some" if self.rows.kept is None else f"{len(rows)} of {len(places)}"
+        named = "" if self.rows.kept is None else f" (row {listed})"
         raise TooManyWavesError(
-            f"X: expected rows in one box, got {len(rows)} of {len(places)} that are more than "
-            f"{FAR_SIDES / 2:.0f} times as far from the middle as most (row {listed}): leave them "
-            "out, or use LocalGPRegressor"
+            f"X: expected rows in one box, got {which} that are more than {FAR_SIDES / 2:.0f} "
+            f"times as far from the middle as most{named}: leave them out, or use LocalGPRegressor"
         )
 
     def _tried(self, fitters: Sequence[LatticeFitter]) -> list[Tried]:
         """Each kernel searched on few rows, with the density of these when they are left out."""
         rng = np.random.default_rng([self.seed, 5])
-        few = self.data.take(np.sort(rng.permutation(len(self.data))[:FIRST_ROWS]))
-        table = self.table(few)
+        table = self.rows.part(self.rows.some(FIRST_ROWS, rng))
         found: list[Tried] = []
         for fitter in fitters:
             try:
@@ -208,7 +216,7 @@ class LatticeProblem:
             except TooManyWavesError as error:
                 self.report(str(error))
                 continue
-            found.append(Tried(fitter, self._densities(self.process(first, few)), first))
+            found.append(Tried(fitter, self._densities(self.process(first, table), table), first))
             if found[-1] not in _closest(found):
                 break  # rougher ones are worse yet
         self._check_some(found)
@@ -217,16 +225,15 @@ class LatticeProblem:
     def _check_some(self, found: list[Tried]) -> None:
         if not found:
             raise TooManyWavesError(
-                f"kernel: expected one that a lattice holds for these {len(self.data)} rows, but "
-                "none does; use LocalGPRegressor"
+                "kernel: expected one that a lattice holds for these "
+                f"{self.rows.n_counted:.0f} rows, but none does; use LocalGPRegressor"
             )
 
-    def _densities(self, process: LatticeGP | None) -> FloatArray:
+    def _densities(self, process: LatticeGP | None, rows: LatticeRows) -> FloatArray:
         """Log densities (m,), nats, of the same rows for each kernel, when they are left out."""
         assert process is not None
-        rng = np.random.default_rng([self.seed, 6])
-        chosen = np.sort(rng.permutation(len(process.data))[:SCORED_ROWS])
-        return process.left_out_densities(chosen)
+        few = rows.some(SCORED_ROWS, np.random.default_rng([self.seed, 6]))
+        return process.left_out_densities(few)
 
 
 def _closest(tried: Sequence[Tried]) -> list[Tried]:

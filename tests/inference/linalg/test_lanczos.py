@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from coupledgp.linalg.lanczos import Lanczos, gauss, lanczos_quadrature, with_node
+from coupledgp.errors import NumericalError
+from coupledgp.linalg import lanczos
+from coupledgp.linalg.lanczos import Lanczos, gauss, inverse_root, lanczos_quadrature, with_node
 
 
 def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:
@@ -57,3 +59,22 @@ def test_a_node_is_where_it_was_put() -> None:
     nodes, weights = gauss(*with_node(d, e, 0.3))
     assert nodes[0] == pytest.approx(0.3, rel=1e-12)
     assert weights.sum() == pytest.approx(1.0)
+
+
+def test_inverse_roots_are_those_of_eigenvectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns in several groups, to the tolerance; a matrix that is not definite is refused."""
+    monkeypatch.setattr(lanczos, "ROOT_COLUMNS", 2)
+    rng = np.random.default_rng(7)
+    vectors = np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    values = np.geomspace(0.02, 3.0, 60)
+    starts = rng.normal(size=(60, 5))
+    wanted = (vectors / np.sqrt(values)) @ vectors.T @ starts
+    found = inverse_root(lambda V: (vectors * values) @ (vectors.T @ V), starts, 1e-5, 60)
+    gaps = np.linalg.norm(found - wanted, axis=0) / np.linalg.norm(wanted, axis=0)
+    assert gaps.max() < 1e-4
+    with pytest.raises(NumericalError, match="not found in 4 products"):
+        inverse_root(lambda V: (vectors * values) @ (vectors.T @ V), starts, 1e-5, 4)
+    with pytest.raises(NumericalError, match="not positive definite"):
+        inverse_root(lambda V: -V, starts, 1e-5, 60)
+    one = inverse_root(lambda V: 4 * V, starts, 1e-5, 60)  # a Krylov space of one vector
+    np.testing.assert_allclose(one, starts / 2, rtol=1e-6)

@@ -87,7 +87,7 @@ def conformal_intervals(
         ends = conformal_intervals(process.inner, points, levels, groups, weights)
         low, high = (process.to_targets.outside(end) for end in ends)
         return low, high
-    rows = Scored.of(process, groups, weights)
+    rows = ConformalRows.of(process, groups, weights)
     n, k = rows.residuals.shape
     check_memory(
         8 * (4 * n * k * min(len(points), BLOCK) + 4 * (n + BLOCK) * BLOCK),
@@ -99,7 +99,7 @@ def conformal_intervals(
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ConformalRows:
     """Observations of a process, each with its residual given the observations of other groups.
 
     Attributes
@@ -127,7 +127,7 @@ class Scored:
     @classmethod
     def of(
         cls, process: GaussianProcess, groups: ArrayLike | None, weights: ArrayLike | None
-    ) -> Scored:
+    ) -> ConformalRows:
         """Observations with their scores; see `conformal_interval`."""
         members = [(process, 1.0)]
         if isinstance(process, MixtureGP):

@@ -269,7 +269,10 @@ class GraphTimeGP(NormalizedProcess):
     def law_forecast(self, n_sites: int, n_times: int, with_variances: bool) -> Forecast:
         """Cost of means, and of variances, at further times: of some sites, all on one grid."""
         p, n = self.rows.values.shape
-        n_all, gaps = float(n + n_times), self.posterior.gaps.size
+        n_all, observed = float(n + n_times), self.rows.observed
+        # Cells of the system of gaps, which need not be solved to be counted.
+        gaps = int((~observed & observed.any(axis=0)).sum())
+        gaps += 0 if self.rows.extra is None else int((observed & (self.rows.extra > 0)).sum())
         draws = self.settings.n_draws if with_variances and gaps and not self.is_dense else 0
         each = VALUE_SECONDS * p + PAIR_SECONDS * n_sites * p
         seconds = (1.0 + with_variances + draws) * n_all * each

@@ -9,7 +9,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.conformal import Scored, _quantiles, _without_each, conformal_interval
+from coupledgp.gp.conformal import ConformalRows, _quantiles, _without_each, conformal_interval
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, (60, 2))
@@ -101,7 +101,7 @@ def test_beside_mapie() -> None:
     )
     _, ends = other.fit_conformalize(X, Y).predict_interval(NEW)
     process = gp.fit(X, Y).process_
-    rows = Scored.of(process, None, None)
+    rows = ConformalRows.of(process, None, None)
     means, _ = _without_each(process, rows.group, rows.parts[0], NEW)
     sizes = np.abs(rows.residuals)
     low = -_quantiles(sizes - means[..., 0], rows.masses[:60], 0.8)

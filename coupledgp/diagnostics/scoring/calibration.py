@@ -18,8 +18,8 @@ from coupledgp.diagnostics.scoring.whitened import (
 )
 from coupledgp.random import FloatArray, IntArray
 
-# Share of honest laws whose coverage or spread is called off, and of those whose worst group or
-# shape is, so that together they call one honest law in a hundred dishonest.
+# Share of honest laws whose spread is called off, and of those whose coverage, worst group, place
+# or shape is: together about one honest law in a hundred.
 SURE, SURE_OF_DETAIL = 0.003, 0.001
 # Mean standardised residual from which an honest law's targets are called shifted.
 SHIFTED = 0.3
@@ -245,7 +245,7 @@ class Calibration:
     @property
     def is_off(self) -> bool:
         """Whether the shares of all points are further off than an honest law's."""
-        return self.coverage_p_value <= SURE
+        return self.coverage_p_value <= SURE_OF_DETAIL
 
     @property
     def is_spread_off(self) -> bool:

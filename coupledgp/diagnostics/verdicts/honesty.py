@@ -12,8 +12,8 @@ from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 
 RULE = (
     "Coverage, the worst group, the shape (PIT) and the mean squared residual are each beside 2000 "
-    f"draws of the joint law, and off where {SURE:.1%} of them or fewer are as far (group and "
-    f"shape: {SURE_OF_DETAIL:.2%}). A spread is off by {MATTERS} nats per point at least. "
+    f"draws of the joint law, and off where {SURE_OF_DETAIL:.1%} of them or fewer are as far "
+    f"(mean square: {SURE:.1%}). A spread is off by {MATTERS} nats per point at least. "
     "Residuals whitened by the stated covariance are beside independent ones. Red where intervals "
     "hold "
     f"{SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or another scale of "

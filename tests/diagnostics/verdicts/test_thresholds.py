@@ -134,7 +134,7 @@ class TestHonesty:
     @pytest.mark.parametrize(
         ("name", "limit", "off"),
         [
-            ("coverage_p_value", 0.003, "is_off"),
+            ("coverage_p_value", 0.001, "is_off"),
             ("spread_p_value", 0.003, "is_spread_off"),
             ("group_p_value", 0.001, "is_group_off"),
             ("pit_p_value", 0.001, "is_shape_off"),

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn import clone, config_context
 
 import coupledgp as cgp
 from coupledgp.diagnostics.audit_report import AuditReport
@@ -29,7 +30,7 @@ from coupledgp.ground.notebook import (
 )
 from coupledgp.selection.members import Choice, MemberChoice
 from coupledgp.selection.search import Selection, Trial
-from tests.diagnostics.page_cases import HOSTILE, table_report
+from tests.diagnostics.page_cases import HOSTILE, table_report, table_report_model
 from tests.diagnostics.pages import space_time_cases
 
 BOUND = 100_000
@@ -188,3 +189,17 @@ def test_a_mixture_lists_its_members_by_weight():
     assert [line.split()[:2] for line in str(choice).splitlines()[2:4]] == [
         ["0.800", "-0.9000"], ["0.200", "-1.0000"],
     ]  # fmt: skip
+
+
+def test_a_fitted_model_says_what_it_is_below_its_diagram():
+    model = table_report_model()
+    found = model._repr_mimebundle_()
+    html = found["text/html"]
+    assert found["text/plain"] == repr(model)
+    assert "sk-estimator" in html
+    assert all(escape(line) in html for line in model.explain().splitlines())
+    unfitted = clone(model)._repr_mimebundle_()["text/html"]
+    assert "After the fit" in html
+    assert "After the fit" not in unfitted
+    with config_context(display="text"):
+        assert set(model._repr_mimebundle_()) == {"text/plain"}

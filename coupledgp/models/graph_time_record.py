@@ -266,10 +266,15 @@ class SpaceTimeRecord(ProcessRegressor):
     @property
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero where it is exact."""
-        process = self.days_process_
-        if isinstance(process, UsualDayGP) and process.dynamics is not None:
+        if self.has_dynamics_:
             return 0.0
         return self.grid_process_.evidence_with_error[1]
+
+    @property
+    def has_dynamics_(self) -> bool:
+        """Whether observations of sensors in gaps and ahead have the law of dynamics."""
+        process = self.days_process_
+        return isinstance(process, UsualDayGP) and process.dynamics is not None
 
     @property
     def n_rounds_(self) -> int:

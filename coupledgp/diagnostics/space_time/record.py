@@ -229,7 +229,7 @@ class SpaceTimePage:
     times : FloatArray (T,)
         Times of the law, numbers of the axis; later ones than the axis has are forecasts.
     mean, std : FloatArray (N, T)
-        Law of the values without their noise.
+        Law of the values without their noise; of observations where the model has dynamics.
     sensors : IntArray (p,)
         Number of the node of each sensor.
     observed : FloatArray (p, T)

@@ -100,7 +100,8 @@ def space_time_report(
             model, model.panel_, splits=splits, random_state=random_state
         )
     scores, hours = page_scores(evaluation)
-    mean, std = model.law_on_grid(places.sites, times, latent=True)
+    # Dynamics are a law of observations: one of the function would not be that of forecasts.
+    mean, std = model.law_on_grid(places.sites, times, latent=not model.has_dynamics_)
     observed, kinds = readings.at(times)
     table = model.leave_one_sensor_out() if left_out is True else left_out
     if table is False:

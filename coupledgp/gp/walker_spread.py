@@ -12,6 +12,7 @@ from coupledgp.gp.node_priors import ExactRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.inference.nodes.walker_form import (
@@ -36,7 +37,7 @@ PILOT_STREAM = 0x57A1
 
 
 @dataclass(frozen=True, eq=False)
-class WalkerSpread:
+class WalkerSpread(ExplainedChoice):
     """How the walkers of a model are spread, and what that is expected to gain.
 
     Attributes

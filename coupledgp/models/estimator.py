@@ -237,15 +237,21 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         return process.at_exposure(checked)
 
     def _quantiles(
-        self, X: Any, probabilities: ArrayLike, exposure: ArrayLike | None = None
+        self,
+        X: Any,
+        probabilities: ArrayLike,
+        exposure: ArrayLike | None = None,
+        judged: bool = True,
     ) -> FloatArray:
+        """Quantiles as `predict_quantiles` has them, warnings of points too if `judged`."""
         check_is_fitted(self)
         wanted = check_probabilities(probabilities, "quantiles")
         points, record = self.points(X), self.fitted_
         with named_exhaustion("predict"), self._reporter("predict") as report:
             process = self._at_exposure(points, exposure)
             found = process.quantiles(points, wanted, report=report)
-        self._judge(points)
+        if judged:
+            self._judge(points)
         return record.shaped(found, 1)
 
     def predict_quantiles(

@@ -23,6 +23,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.notebook import Notebook
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -130,6 +131,13 @@ class ProcessEstimator(Declared, Stored):
         choices = (results.get(name) for name in ("search_", "selection_", "proposal_"))
         lines += [choice.explain() for choice in choices if choice is not None]
         return [*lines, *map(str, results.get("steps_", ()))]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """What a notebook shows: scikit-learn's diagram, and `explain()` once there is a fit."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in shown and self.__sklearn_is_fitted__():
+            shown["text/html"] += Notebook("After the fit", sentences=self._explained()).html()
+        return shown
 
     @staticmethod
     def _seed_of(random_state: Any) -> int:

@@ -245,19 +245,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         if isinstance(choice, KernelChoice):
             return explained_table(self, ["f"])
         assert isinstance(choice, Choice)
-        return [
-            f"Mixture of {sum(member.weight > 0 for member in choice.members)} models, scored "
-            f"on {choice.n_scored} rows by {choice.scored_by}: {choice.log_density:.4f} nats a "
-            "row (y of unit variance).",
-            "weight  nats a row  model",
-            *(
-                f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
-                + (f" ({member.remark})" if member.remark else "")
-                for member in sorted(choice.members, key=lambda member: -member.weight)
-            ),
-            *choice.remarks,
-            *self._noise_in_words(),
-        ]
+        return [*choice.explain().splitlines(), *self._noise_in_words()]
 
     def _noise_in_words(self) -> list[str]:
         found = self.fitted_.results.get("noise_choice_")

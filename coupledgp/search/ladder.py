@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import EvidenceGradient, LadderProblem
 from coupledgp.random import FloatArray
@@ -87,7 +88,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(ExplainedChoice):
     """Which rows of a table the hyperparameters come from, and why.
 
     Attributes

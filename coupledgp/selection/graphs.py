@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.selection.protocol import with_parameters
 
 # A graph gives way to a later one whose log evidence is larger by this number of standard errors,
@@ -20,7 +21,7 @@ ERRORS, LEAST_GAIN = 2.0, 3.0
 
 
 @dataclass(frozen=True)
-class GraphChoice:
+class GraphChoice(ExplainedChoice):
     """Graphs and the log evidence of the data under each.
 
     Attributes

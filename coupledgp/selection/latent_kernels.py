@@ -17,6 +17,7 @@ from coupledgp.gp.protocol import Data, NormalizedProcess
 from coupledgp.gp.schema import check_integer, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
@@ -156,7 +157,7 @@ class TriedKernel:
 
 
 @dataclass(frozen=True)
-class KernelChoice:
+class KernelChoice(ExplainedChoice):
     """The kernels that were tried for functions under a likelihood.
 
     Attributes

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray, IntArray
@@ -60,7 +61,7 @@ class MemberChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(ExplainedChoice):
     """The members of a mixture with their weights and scores.
 
     Attributes
@@ -85,6 +86,43 @@ class Choice:
     scored_by: str
     n_evaluations: int
     remarks: tuple[str, ...] = ()
+
+    @property
+    def ranked(self) -> list[MemberChoice]:
+        """The members, the greatest weight first."""
+        return sorted(self.members, key=lambda member: -member.weight)
+
+    def explain(self) -> str:
+        """The score of the mixture, its members with weights and scores, and the remarks."""
+        return "\n".join(
+            [
+                self._scored(),
+                "weight  nats a row  model",
+                *(
+                    f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
+                    + (f" ({member.remark})" if member.remark else "")
+                    for member in self.ranked
+                ),
+                *self.remarks,
+            ]
+        )
+
+    def _scored(self) -> str:
+        """The number of members in use and the score of the mixture, in words."""
+        return (
+            f"Mixture of {sum(member.weight > 0 for member in self.members)} models, scored on "
+            f"{self.n_scored} rows by {self.scored_by}: {self.log_density:.4f} nats a row (y of "
+            "unit variance)."
+        )
+
+    def notebook(self) -> Notebook:
+        """Its score and remarks, and a table of the members."""
+        rows = [(one.name, one.weight, one.log_density, one.remark) for one in self.ranked]
+        heads = ("member", "weight", "log density, nats a row", "remark")
+        return Notebook(
+            "Members of the mixture", sentences=(self._scored(), *self.remarks),
+            tables=[NotebookTable("Members", heads, rows)],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.selection.gains import cannot_gain
@@ -106,7 +107,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(ExplainedChoice):
     """The coupling of least size that came close enough, and all trials of the search.
 
     Attributes
@@ -220,6 +221,13 @@ class Selection:
             near = min(t.kl_per_point for t in self.trials if t.size == less)
             parts.append(f"with {less} the best has {near:.3g}")
         return ("; ".join(parts) + ".") if parts else "It is the smallest size tried."
+
+    def notebook(self) -> Notebook:
+        """Its explanation, and a table of the trials by KL."""
+        trials = sorted(self.trials, key=lambda trial: trial.kl_per_point)
+        rows = [(one.coupling, one.size, one.kl_per_point, one.standard_error) for one in trials]
+        heads = ("coupling", self.size_name, "KL, nats per point", "standard error")
+        return replace(super().notebook(), tables=[NotebookTable("Trials", heads, rows)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the estimator as plain values."""

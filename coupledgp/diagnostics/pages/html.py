@@ -1,4 +1,4 @@
-"""Reports as HTML: a page in one file that fetches nothing, and tables for a notebook."""
+"""Reports as HTML: a page in one file that fetches nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from typing import Any
 import jinja2
 
 from coupledgp.diagnostics.pages.palette import THEME
+from coupledgp.diagnostics.verdicts.verdict import SIGNS
 from coupledgp.ground.visible import visible
-
-# Signs and words of the colours of verdicts: nobody has to tell colours apart.
-SIGNS = {
-    "green": ("✓", "good"),
-    "amber": ("!", "look at it"),
-    "red": ("✕", "do not use as it is"),
-    "grey": ("–", "not judged"),
-}
-
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True, trim_blocks=True,
@@ -39,8 +31,3 @@ def html_of(report: Mapping[str, Any]) -> str:
         has_frames=any(one.scene and one.scene.frames for one in pictures),
     )  # fmt: skip
     return visible(text)
-
-
-def notebook_of(report: Mapping[str, Any]) -> str:
-    """Return the verdict and the tables of a report as HTML, for notebooks."""
-    return visible(ENVIRONMENT.get_template("notebook.html").render(report))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.studies.tables import Table
-from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+from coupledgp.diagnostics.verdicts.verdict import SIGNS, Advice, Verdict
+from coupledgp.ground.notebook import Card, Notebook, NotebookTable
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -68,19 +69,38 @@ class Layout:
         tables = [table for one in self.sections for table in one.shown_tables()]
         return _by_name([(table.name or slug(table.title), table) for table in tables])
 
-    def parts(self, drawn: bool = True) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
         """The report with its sections as templates take them: named tables, named pictures."""
         tables = iter(self.listed().items())
-        pictures = iter(self.drawn().items() if drawn else ())
+        pictures = iter(self.drawn().items())
         parts = [
             {
                 "section": one,
                 "tables": [next(tables) for _ in one.shown_tables()],
-                "pictures": [next(pictures) for _ in one.pictures] if drawn else [],
+                "pictures": [next(pictures) for _ in one.pictures],
             }
             for one in self.sections
         ]
         return {"page": self, "parts": parts}
+
+    def notebook(self) -> Notebook:
+        """The parts that a notebook shows: warnings, verdicts, sentences, and tables by section."""
+        further = [f"{'Or' if k else 'To do next'}: {one.text()}"
+                   for k, one in enumerate(self.advice)]  # fmt: skip
+        said = [_said(one) for one in self.sections if one.sentence]
+        tables = [
+            NotebookTable(shown.title, shown.columns, shown.rows, one.heading)
+            for one in self.sections
+            for shown in (table.shown() for table in one.shown_tables() if not table.folded)
+        ]
+        cards = [
+            Card(one.question, one.sentence, one.colour, " ".join(SIGNS[one.colour]))
+            for one in self.verdicts
+        ]
+        first = [self.headline] if self.headline else []
+        return Notebook(
+            self.title, self.warnings, cards, [*first, *further, *self.statements, *said], tables
+        )
 
     def figure_table(self) -> Table:
         """All figures: names of the columns, and a row for each number."""
@@ -106,6 +126,11 @@ class Layout:
             "sections": [one.to_dict() for one in self.sections],
             "closing": list(self.closing),
         }
+
+
+def _said(section: Section) -> str:
+    """The sentence of a section behind its heading."""
+    return f"{section.heading}: {section.sentence}" if section.heading else section.sentence
 
 
 def slug(text: str) -> str:

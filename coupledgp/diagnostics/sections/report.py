@@ -6,7 +6,7 @@ Each renders every report, and knows nothing but its header, verdicts and sectio
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.table import ReportTable, safe_cell
 from coupledgp.diagnostics.studies.tables import csv_of, frame_of
+from coupledgp.ground.notebook import Notebook, Shown
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice, json_values
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png")
 
 
-class Rendered(ABC):
+class Rendered(Shown):
     """What has a layout of sections, in its five renderings, with its pictures and tables."""
 
     # Kinds of sections that the report has; see `register_section`.
@@ -41,10 +42,9 @@ class Rendered(ABC):
 
         return _written(html_of(self.layout().parts()), path)
 
-    def _repr_html_(self) -> str:
-        from coupledgp.diagnostics.pages.html import notebook_of
-
-        return notebook_of(self.layout().parts(drawn=False))
+    def notebook(self) -> Notebook:
+        """Its verdicts, sentences and tables for a notebook; `_repr_html_` shows them."""
+        return self.layout().notebook()
 
     def __str__(self) -> str:
         from coupledgp.diagnostics.pages.terminal import text_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from coupledgp.diagnostics.studies.tables import (
     summary_table,
 )
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice
 
@@ -36,7 +37,7 @@ CLEAR = 2.0
 
 
 @dataclass(frozen=True)
-class CouplingStudy:
+class CouplingStudy(ExplainedChoice):
     """Rows of all couplings and sizes, at the hyperparameters of one model.
 
     Draws of one seed are compared with the same exact law at the same test points, whatever their
@@ -148,6 +149,20 @@ class CouplingStudy:
             ratio = rest[-1].kl_per_point.mean / max(best.kl_per_point.mean, 1e-300)
             text += f" {rest[-1].coupling} is {ratio:.2g} times as far."
         return f"{text} {self.cannot_gain}".rstrip()
+
+    def explain(self) -> str:
+        """The verdict."""
+        return self.verdict()
+
+    def notebook(self) -> Notebook:
+        """Its verdict, and a table of the means over draws with their standard errors."""
+        rows = [
+            (row.coupling, f"{row.size}", *(f"{row.mean_of(name)}" for name in self.figures))
+            for row in self.rows
+        ]
+        heads = ("coupling", self.size_name, *(FIGURES[name] for name in self.figures))
+        table = NotebookTable(f"Means over {self.rows[0].n_draws} draws", heads, rows)
+        return replace(super().notebook(), title="Couplings side by side", tables=[table])
 
     def _best(self, figure: str, rows: Sequence[StudyRow]) -> set[str]:
         """Couplings at one size that are not told from the one of the least mean."""

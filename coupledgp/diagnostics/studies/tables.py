@@ -49,8 +49,21 @@ def summary_table(rows: Sequence[StudyRow], figures: Sequence[str]) -> Table:
     return columns, found
 
 
-def frame_of(table: Table) -> pd.DataFrame:
+def frame_of(
+    table: tuple[list[str] | None, Any],
+    index: Any = None,
+    instead: str = "to_csv and to_dict do without",
+) -> pd.DataFrame:
     """Return a table as a pandas data frame.
+
+    Parameters
+    ----------
+    table
+        Names of the columns, or None for their numbers, and rows.
+    index
+        Index of the rows; None: their numbers.
+    instead
+        What does without pandas, for the error.
 
     Raises
     ------
@@ -61,11 +74,10 @@ def frame_of(table: Table) -> pd.DataFrame:
         import pandas as pd
     except ImportError as error:
         raise MissingLibraryError(
-            "a data frame needs pandas, which is not installed: pip install pandas; to_csv and "
-            "to_dict do without"
+            f"a data frame needs pandas, which is not installed: pip install pandas; {instead}"
         ) from error
     columns, rows = table
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns, index=index)
 
 
 def csv_of(table: Table) -> str:

@@ -8,6 +8,13 @@ from typing import Any, Literal
 Colour = Literal["green", "amber", "red", "grey"]
 # From the best to the worst; grey is a question that could not be judged.
 COLOURS: tuple[Colour, ...] = ("green", "grey", "amber", "red")
+# Signs and words of the colours of verdicts: nobody has to tell colours apart.
+SIGNS: dict[Colour, tuple[str, str]] = {
+    "green": ("✓", "good"),
+    "amber": ("!", "look at it"),
+    "red": ("✕", "do not use as it is"),
+    "grey": ("–", "not judged"),
+}
 # The three questions, in the order in which they are answered.
 QUALITY, HONESTY, ADEQUACY = (
     "Is the model good?",

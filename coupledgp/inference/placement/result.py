@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.placement.greedy import GreedySet
 from coupledgp.inference.placement.objectives import CRITERIA, Criterion
@@ -15,7 +16,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class Placement(ExplainedChoice):
     """Places for the next sensors, in the order of a greedy search.
 
     Attributes

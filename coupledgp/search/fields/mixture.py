@@ -22,6 +22,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
@@ -39,7 +40,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
-class FieldSelection:
+class FieldSelection(ExplainedChoice):
     """Kernels that were compared by their evidence.
 
     Attributes

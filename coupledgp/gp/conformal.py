@@ -152,7 +152,10 @@ class ConformalRows:
             parts.append((member.data.targets - means, inside))
             mean, second = mean + weight * means, second + weight * (variance + means**2)
         residuals = process.data.targets - mean
-        scores = np.abs(residuals) / np.sqrt(second - np.square(mean))
+        stds = np.sqrt(np.maximum(second - np.square(mean), 0.0))
+        # Targets that are all alike leave residuals and deviations of zero: no score at all.
+        beyond = np.where(residuals == 0.0, 0.0, np.inf)
+        scores = np.divide(np.abs(residuals), stds, out=beyond, where=stds > 0)
         return cls(members, group, parts, residuals, scores, _masses(group, weights))
 
     def ends(self, points: Points, levels: Sequence[float]) -> tuple[FloatArray, FloatArray]:
@@ -167,7 +170,11 @@ class ConformalRows:
         n, p = len(self.group), len(points)
         low, high = np.empty((2, p, self.scores.shape[1], len(levels)))
         for j in range(self.scores.shape[1]):
-            reach = self.scores[:, j, None] * stds[self.group, :, j]
+            own_std = stds[self.group, :, j]
+            # A score that is infinite beside a deviation of zero stays infinite.
+            own_score = np.broadcast_to(self.scores[:, j, None], own_std.shape)
+            infinite = np.isinf(own_score)
+            reach = np.where(infinite, np.inf, np.where(infinite, 0.0, own_score) * own_std)
             own, masses = means[self.group, :, j], self.masses[:n]
             for place, level in enumerate(levels):
                 low[:, j, place] = -_quantiles(reach - own, masses, level)

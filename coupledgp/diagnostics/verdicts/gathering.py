@@ -200,7 +200,8 @@ def gather(
             getattr(mixture, "intervals", None),
         )  # fmt: skip
     misfit = _misfit(part, targets, seed)
-    residuals = (y - law.mean) / law.std
+    # A law without spread, as of targets that are all alike, has no residuals in units of it.
+    residuals = np.divide(y - law.mean, law.std, out=np.zeros_like(y), where=law.std > 0)
     if mixture is not None:
         residuals = normal_scores(mixture.transforms(y))
     columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(law.mean, law.std)]

@@ -55,7 +55,7 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
         return _misfit(evidence)
     if not evidence.baselines:
         return Verdict(QUALITY, "grey", "There is no baseline to judge it by.", "No baseline.")
-    return _beside_the_baselines(evidence.baselines)
+    return _beside_the_baselines(evidence.baselines, rmse, evidence.rmse_is)
 
 
 def loses(one: BesideBaseline, rmse: float | None) -> bool:
@@ -167,8 +167,10 @@ def _misfit(evidence: Evidence) -> Verdict:
     )
 
 
-def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
-    """The verdict on a model that no rival beats."""
+def _beside_the_baselines(
+    baselines: tuple[BesideBaseline, ...], rmse: float | None, rmse_is: str
+) -> Verdict:
+    """The verdict on a model that no rival beats, in units of y first."""
     mean = next((one for one in baselines if one.name == "mean"), baselines[0])
     if mean.standard_error is None:
         return Verdict(
@@ -177,6 +179,11 @@ def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
     if not _gains(mean):
         return _no_better(mean)
     least = max(baselines, key=lambda one: one.gain)
+    typical = ""
+    if rmse is not None:
+        typical = (
+            f"It is typically off by {rmse:.3g} ({rmse_is}), {name_of(least)} by {least.rmse:.3g}. "
+        )
     if _gains(least):
         sentence = (
             f"It predicts better than every simple baseline; than the best of them, "
@@ -190,7 +197,7 @@ def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
     return Verdict(
         QUALITY,
         "green",
-        sentence,
+        typical + sentence,
         f"No baseline is better, and it is better than the mean by more than {TOLD} standard "
         f"errors. {NO_SIGN}",
         -least.gain,

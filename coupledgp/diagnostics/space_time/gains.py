@@ -45,6 +45,9 @@ RIVALS = {
     GRAPH_ALONE: "the graph alone, one time at a time",
     TIME_ALONE: "each sensor's time alone",
 }
+# Level of the intervals that a card judges, deviations from it that are near and far, and how many
+# standard errors are chance.
+LEVEL, NEAR, FAR, SURE = 0.95, 0.03, 0.08, 2.0
 # Names of the worst sensors in a card.
 NAMED = 3
 
@@ -199,25 +202,47 @@ def _card(
 
 
 def _intervals(report: SpaceTimePage) -> Verdict | None:
-    shares = [
-        (kind_words(one, report.axis), one.coverage[0.95])
-        for key in scored_kinds(report)
-        if 0.95 in (one := report.scores_of(*key)[MODEL_NAME]).coverage
-    ]
+    """The card on intervals: each kind of hidden values, forecasts of all steps together."""
+    shares = _shares_inside(report)
     if not shares:
         return None
-    words, far = max(shares, key=lambda one: abs(one[1] - 0.95))
-    colour: Colour = (
-        "green" if abs(far - 0.95) <= 0.03 else "amber" if abs(far - 0.95) <= 0.08 else "red"
-    )
-    low, high = min(one for _, one in shares), max(one for _, one in shares)
+    # Farthest beyond chance: two standard errors of the share are taken off.
+    far = max(shares, key=lambda one: abs(one[1] - LEVEL) - SURE * one[2])
+    off = abs(far[1] - LEVEL) - SURE * far[2]
+    colour: Colour = "green" if off <= NEAR else "amber" if off <= FAR else "red"
+    low, high = min(one for _, one, _ in shares), max(one for _, one, _ in shares)
     span = share_words(low) if low == high else f"{100 * low:.0f} to {100 * high:.0f} %"
     return Verdict(
         "Are its intervals honest?", colour,
-        f"95 % intervals hold {span} of hidden values; farthest off {words}, {share_words(far)}.",
-        "Green where every kind of hidden value is within 92 and 98 %, red below 87 %.",
-        far, None, "share",
+        f"95 % intervals hold {span} of hidden values; farthest off {far[0]}, "
+        f"{share_words(far[1])} (chance ± {100 * SURE * far[2]:.0f}).",
+        f"Green where every kind of hidden value is within {100 * NEAR:.0f} % of 95 %, red beyond "
+        f"{100 * FAR:.0f} %, after two standard errors of values that go together.",
+        far[1], far[2], "share",
     )  # fmt: skip
+
+
+def _shares_inside(report: SpaceTimePage) -> list[tuple[str, float, float]]:
+    """Words, share inside 95 % intervals and its error, of each kind of hidden values.
+
+    Steps of a forecast begin at one time and go together: they count as one kind, whose error is
+    the mean of theirs.
+    """
+    found, ahead = [], []
+    for key in scored_kinds(report):
+        one = report.scores_of(*key)[MODEL_NAME]
+        if LEVEL not in one.coverage:
+            continue
+        if one.kind == AHEAD:
+            ahead.append(one)
+        else:
+            words = kind_words(one, report.axis)
+            found.append((words, one.coverage[LEVEL], one.coverage_error))
+    if ahead:
+        share = float(np.mean([one.coverage[LEVEL] for one in ahead]))
+        error = float(np.mean([one.coverage_error for one in ahead]))
+        found.append(("ahead", share, error))
+    return found
 
 
 def _sensors(report: SpaceTimePage) -> Verdict | None:

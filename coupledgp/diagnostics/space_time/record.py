@@ -40,6 +40,8 @@ class KindScore:
         predictions without a law. The CRPS of a point is its absolute error.
     coverage : mapping of float to float
         Share of cells inside the central interval, by its nominal level; empty without a law.
+    coverage_error : float
+        Standard error of the share of the 95 % interval.
     ahead : int or None
         Steps between the last observed time and the cell, for a forecast.
     gain, gain_error : float or None
@@ -57,6 +59,7 @@ class KindScore:
     ahead: int | None = None
     gain: float | None = None
     gain_error: float | None = None
+    coverage_error: float = 0.0
 
 
 @dataclass(frozen=True)

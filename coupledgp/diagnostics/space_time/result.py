@@ -72,8 +72,8 @@ class SpaceTimeEvaluation:
         -------
         list of dict
             `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores,
-            `rmse_error`: standard error of the RMSE over splits, NaN for one split, and `gain` with
-            `gain_error` as of `ScoreRow`, None without a model.
+            `coverage_error` as of `ScoreRow`, `rmse_error`: standard error of the RMSE over splits,
+            NaN for one split, and `gain` with `gain_error` as of `ScoreRow`, None without a model.
         """
         return [
             _mean_of(rows) for key, rows in _grouped(self.rows) if group is None or key[2] == group
@@ -163,5 +163,7 @@ def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
     known = [row.gain_error for row in rows if row.gain_error is not None]
     gain = float(np.mean(gains)) if len(gains) == len(rows) else None
     error = float(np.linalg.norm(known)) / len(rows) if len(known) == len(rows) else None
-    found = first | {"n": sum(row.n for row in rows)} | means | {"rmse_error": spread}
+    shares = float(np.linalg.norm([row.coverage_error for row in rows])) / len(rows)
+    found = first | {"n": sum(row.n for row in rows)} | means
+    found |= {"coverage_error": shares, "rmse_error": spread}
     return found | {"gain": gain, "gain_error": error}

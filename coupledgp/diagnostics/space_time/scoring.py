@@ -10,7 +10,12 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD, PointScore, paired_scores
-from coupledgp.diagnostics.scoring.scores import coverage_points, inside_levels, paired_difference
+from coupledgp.diagnostics.scoring.scores import (
+    coverage_points,
+    error_over_groups,
+    inside_levels,
+    paired_difference,
+)
 from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.gp.transforms import TargetTransform
@@ -84,6 +89,8 @@ class ScoreRow:
         Nats per reading.
     coverage_95 : float
         Share of readings in the central 95 % intervals.
+    coverage_error : float
+        Standard error of that share; see `coverage_error`.
     gain, gain_error : float or None
         Mean paired decrease of the NLPD from the evaluated model to this one, nats per reading, and
         its standard error over sensors. None without an evaluated model; the error is None for a
@@ -102,6 +109,7 @@ class ScoreRow:
     crps: float
     coverage_95: float
     bias: float
+    coverage_error: float = 0.0
     gain: float | None = None
     gain_error: float | None = None
 
@@ -121,6 +129,18 @@ def gain_over(
     before, after = (one.at(cells).losses(NLPD, targets) for one in (own, law))
     found = paired_difference(before, after, np.nonzero(cells)[0])
     return {"gain": found.mean, "gain_error": found.standard_error}
+
+
+def coverage_error(law: SpaceTimeLaw, readings: SensorReadings, cells: BoolArray) -> float:
+    """Standard error of the share of readings in their 95 % intervals, at cells (p, n).
+
+    It is the greatest of three: that of independent readings whose intervals are right (binomial),
+    and those of readings that go together at a sensor, and at a time.
+    """
+    inside = law.at(cells).losses(SCORED["coverage_95"], readings.values[cells, None])
+    found = [float(np.sqrt(LEVEL * (1 - LEVEL) / len(inside)))]
+    found += [error_over_groups(inside, groups) or 0.0 for groups in np.nonzero(cells)]
+    return max(found)
 
 
 def score_rows(
@@ -143,6 +163,7 @@ def score_rows(
             cells = here & columns
             if cells.any():
                 values = score_values(readings.values[cells], law.at(cells))
+                values["coverage_error"] = coverage_error(law, readings, cells)
                 if own is not None and own is not law:
                     values |= gain_over(own, law, readings, cells)
                 rows.append(ScoreRow(number, model, kind, group, value, **values))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
     from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
+    from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
+    from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
     from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.residuals.checks import ResidualCheck as ResidualCheck

@@ -134,7 +134,7 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
 def _rescaling(evidence: Evidence) -> list[Advice]:
     """A factor on all standard deviations, where coverage is off on the whole."""
     found = evidence.calibration
-    told = _latent(evidence) or _tails(evidence)
+    told = _counts(evidence) or _latent(evidence) or _tails(evidence)
     if told or found is None or found.rescaling_gain < MATTERS:
         return told
     if not (found.is_off or found.is_spread_off):
@@ -166,6 +166,15 @@ def _latent(evidence: Evidence) -> list[Advice]:
         "not of observations (latent=True says so to an audit)."
     )
     return [Advice(action, found.noise.gain, None, ON_OTHER_ROWS)]
+
+
+def _counts(evidence: Evidence) -> list[Advice]:
+    """A law of counts, where the targets are counts."""
+    found = evidence.counts
+    if found is None or not found.is_better:
+        return []
+    action = f"The targets are counts: give them a law of counts, likelihood={found.name!r}."
+    return [Advice(action, found.gain, found.lead_error, ON_OTHER_ROWS)]
 
 
 def _tails(evidence: Evidence) -> list[Advice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import Finding, Findings
 from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
@@ -57,6 +58,8 @@ class Evidence:
         empty: another scale of the standard deviations.
     findings : Findings
         Patterns of the residuals along columns.
+    counts : CountLaw or None
+        What a law of counts gains, where the targets are counts.
     shapes : Shapes or None
         What another scale, added noise and heavier tails gain; None of laws of several outputs,
         and of laws that are not normal.
@@ -79,6 +82,7 @@ class Evidence:
     rmse_is: str = "RMSE"
     remedies: tuple[str, str] = ("", "")
     findings: Findings = field(default_factory=Findings)
+    counts: CountLaw | None = None
     shapes: Shapes | None = None
     reach: Reach | None = None
 

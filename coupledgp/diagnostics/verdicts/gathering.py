@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.diagnostics.residuals.columns import columns_of
+from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
 from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
@@ -213,12 +214,13 @@ def gather(
         return correlation[np.ix_(rows, rows)] if is_joint else None
 
     looked = look(residuals, law.std, shared, columns, MAX_JUDGED, seed)
-    shapes = None
+    shapes, counts = None, None
     if mixture is None and k == 1:
         shapes = Shapes.of((y - law.mean)[:, 0], law.std[:, 0])
+        counts = CountLaw.of(y[:, 0], law.mean[:, 0], law.std[:, 0])
     return Evidence(
-        beside, calibration, misfit, findings=looked, shapes=shapes, n_judged=len(chosen),
-        n_points=p,
+        beside, calibration, misfit, findings=looked, counts=counts, shapes=shapes,
+        n_judged=len(chosen), n_points=p,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
@@ -26,6 +27,7 @@ def honesty(
     widths: Mapping[float, float] | None = None,
     spreads: Sequence[Finding] = (),
     shapes: Shapes | None = None,
+    counts: CountLaw | None = None,
 ) -> Verdict:
     """The verdict on intervals.
 
@@ -39,9 +41,13 @@ def honesty(
         Patterns of the size of residuals along columns, the greatest gain first.
     shapes
         What another scale, added noise and heavier tails gain.
+    counts
+        What a law of counts gains.
     """
     level = found.worst_level
     gap, error = found.coverage[level] - level, found.standard_error[level]
+    if counts is not None and counts.is_better:
+        return _of_counts(counts)
     if spreads:
         return _uneven(found, spreads[0])
     if found.is_off:
@@ -73,6 +79,17 @@ def honesty(
         else ""
     )
     return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
+
+
+def _of_counts(counts: CountLaw) -> Verdict:
+    """The verdict where targets are counts and the law is one of real numbers."""
+    law = "Poisson's law" if counts.excess == 0.0 else "a negative binomial law"
+    return _verdict(
+        "red" if counts.gain > SERIOUS else "amber",
+        f"Its law is one of real numbers, but the targets are counts: {law} of its means gains "
+        f"{counts.gain:.2g} nats per point.",
+        counts.gain, counts.lead_error, "nats per point",
+    )  # fmt: skip
 
 
 def _of_tails(found: Calibration, shapes: Shapes) -> Verdict:

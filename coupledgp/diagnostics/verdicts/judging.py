@@ -52,7 +52,9 @@ def _honesty(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None or evidence.calibration is None:
         return Verdict(HONESTY, "grey", NO_TARGETS, "No targets.")
     spreads = evidence.findings_on("spread")
-    found = honesty(evidence.calibration, figures.interval_width, spreads, evidence.shapes)
+    found = honesty(
+        evidence.calibration, figures.interval_width, spreads, evidence.shapes, evidence.counts
+    )
     return _of_enough(found, evidence) if found.colour == "green" else found
 
 

@@ -26,6 +26,7 @@ NAMES = {
 # Rivals that are fitted as a model is: a loss to one is judged by its size.
 FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
+LINEAR_DOES = "A linear model does as well as it"
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
 
@@ -194,6 +195,9 @@ def _beside_the_baselines(
             f"It predicts better than {name_of(mean)}, by {gap_text(mean)} {mean.unit}, and "
             f"{name_of(least)} does as well as it: {gap_text(least)} {least.unit} between them."
         )
+    linear = next((one for one in baselines if one.name == "linear"), None)
+    if linear is not None and linear is not least and not _gains(linear):
+        sentence += f" {LINEAR_DOES}: {gap_text(linear)} {linear.unit} between them."
     return Verdict(
         QUALITY,
         "green",

@@ -304,3 +304,17 @@ def test_plain_data() -> None:
     assert worst(()) == "grey"
     text = Advice("Do it.", 0.123, 0.011).text()
     assert text == "Do it. It gains 0.12 ± 0.01 nats per point, measured."
+
+
+def test_a_linear_model_that_does_as_well_is_told_even_if_another_rival_is_nearer():
+    def beside(name: str, gain: float, error: float) -> BesideBaseline:
+        gap = {"mean": gain, "standard_error": error}
+        return BesideBaseline(name, 1.0, 1.0, {"nlpd": gap, "squared_error": gap})
+
+    rivals = (beside("mean", -1.0, 0.05), beside("linear", -0.03, 0.05),
+              beside("additive kernel", 0.001, 0.05))  # fmt: skip
+    told = quality(Evidence(rivals, None, None), 0.5)
+    assert told.colour == "green"
+    assert "A linear model does as well as it: 0.03" in told.sentence
+    clear = (rivals[0], beside("linear", -0.5, 0.05), rivals[2])
+    assert "linear model" not in quality(Evidence(clear, None, None), 0.5).sentence

@@ -23,15 +23,15 @@ class Reach:
         Rows beyond the box by a tenth of its side in some column, and all.
     column : str
         The column in which most of them do.
-    rmse_beyond, rmse_inside : float
-        Root mean squared errors of both in units of y; NaN of none.
+    rmse_beyond, rmse_inside : float or None
+        Root mean squared errors of both in units of y; None of no rows.
     """
 
     n_beyond: int
     n_points: int
     column: str
-    rmse_beyond: float
-    rmse_inside: float
+    rmse_beyond: float | None
+    rmse_inside: float | None
 
     @classmethod
     def of(
@@ -45,7 +45,7 @@ class Reach:
         most = int(outside.sum(axis=0).argmax()) if points.shape[1] else 0
         name = names[most] if len(names) == points.shape[1] > 0 else f"input {most + 1}"
         sizes = [
-            float(np.sqrt(np.mean(np.square(errors[one])))) if one.any() else np.nan
+            float(np.sqrt(np.mean(np.square(errors[one])))) if one.any() else None
             for one in (beyond, ~beyond)
         ]
         return cls(int(beyond.sum()), len(points), name, *sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,3 +56,14 @@ def test_no_model_is_green_where_many_rows_are_beyond():
     few = X[150:].copy()
     few.iloc[:7, 0] += 5.0
     assert not compare(model, few, y[150:]).evidence.reach.is_far
+
+
+def test_without_rows_beyond_a_report_is_json_without_nan():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(120, 2))
+    y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=120)
+    corners = np.array([[0.0, 0.0], [1.0, 1.0]])  # no test row lies beyond them
+    gp = cgp.ExactGPRegressor(random_state=0).fit(np.vstack([corners, X[:60]]), [0, -1, *y[:60]])
+    found = cgp.diagnostics.compare(gp, X[60:], y[60:], progress=False)
+    assert found.evidence.reach.rmse_beyond is None
+    json.dumps(found.to_dict(), allow_nan=False)

@@ -539,7 +539,10 @@ class LaplaceOperator:
         columns = None
         if state.get("column_sizes") is not None:
             names, sizes, corners = (state[f"column_{n}"] for n in ("names", "sizes", "corners"))
-            columns = PlaceColumns(tuple(json.loads(bytes(names.tolist()))), sizes, corners)  # type: ignore[union-attr,arg-type]
+            assert names is not None
+            assert sizes is not None
+            assert corners is not None
+            columns = PlaceColumns(tuple(json.loads(bytes(names.tolist()))), sizes, corners)
         return cls(
             columns=columns,
             stiffness=sparse.csr_array(parts, shape=(n, n)),

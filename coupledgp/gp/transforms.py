@@ -151,7 +151,27 @@ class Log(TargetTransform):
 
 
 @dataclass(frozen=True)
-class BoxCox(TargetTransform):
+class PowerTransform(TargetTransform):
+    """A transform whose shape is a power.
+
+    Attributes
+    ----------
+    power : float or None
+        None: by the evidence, within `shape_bounds`.
+    """
+
+    power: float | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self.power is None
+
+    def with_shape(self, shape: float) -> Self:
+        return replace(self, power=shape) if self.is_free else self
+
+
+@dataclass(frozen=True)
+class BoxCox(PowerTransform):
     """`z = (y^power - 1) / power` for `y > 0`, and `log y` for the power zero (Box and Cox, 1964).
 
     For a power above zero z is above `-1 / power`; the part of its law below belongs to `y = 0`.
@@ -163,7 +183,6 @@ class BoxCox(TargetTransform):
         None: from 0 to 1.5, by the evidence.
     """
 
-    power: float | None = None
     name: ClassVar[str] = "box-cox"
     shape_bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.5)
 
@@ -172,13 +191,6 @@ class BoxCox(TargetTransform):
             raise InvalidInputError(
                 f"power: expected a number >= 0, for which y has a mean, got {self.power!r}"
             )
-
-    @property
-    def is_free(self) -> bool:
-        return self.power is None
-
-    def with_shape(self, shape: float) -> Self:
-        return replace(self, power=shape) if self.is_free else self
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -203,7 +215,7 @@ class BoxCox(TargetTransform):
 
 
 @dataclass(frozen=True)
-class Counts(TargetTransform):
+class Counts(PowerTransform):
     """`z = ((y + 3/8)^power - 1) / power` for `y >= 0`, and `log(y + 3/8)` for the power zero.
 
     Of the power 1/2 it is Anscombe's (1948), after which Poisson counts have equal variances; lower
@@ -216,20 +228,12 @@ class Counts(TargetTransform):
         None: from 0 to 1, by the evidence.
     """
 
-    power: float | None = None
     name: ClassVar[str] = "counts"
     shape_bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         if self.power is not None and not 0 <= self.power <= 1:
             raise InvalidInputError(f"power: expected a number from 0 to 1, got {self.power!r}")
-
-    @property
-    def is_free(self) -> bool:
-        return self.power is None
-
-    def with_shape(self, shape: float) -> Self:
-        return replace(self, power=shape) if self.is_free else self
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -251,7 +255,7 @@ class Counts(TargetTransform):
 
 
 @dataclass(frozen=True)
-class YeoJohnson(TargetTransform):
+class YeoJohnson(PowerTransform):
     """The transform of Yeo and Johnson (2000) of `u = (y - center) / scale`, for all y.
 
     `z = ((u + 1)^power - 1) / power` for `u >= 0`, `z = -((1 - u)^(2 - power) - 1) / (2 - power)`
@@ -265,7 +269,6 @@ class YeoJohnson(TargetTransform):
         None: mean and standard deviation of the targets.
     """
 
-    power: float | None = None
     center: float | None = None
     scale: float | None = None
     name: ClassVar[str] = "yeo-johnson"
@@ -276,13 +279,6 @@ class YeoJohnson(TargetTransform):
             raise InvalidInputError(f"power: expected a number from 0 to 2, got {self.power!r}")
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
             raise InvalidInputError(f"scale: expected a number > 0, got {self.scale!r}")
-
-    @property
-    def is_free(self) -> bool:
-        return self.power is None
-
-    def with_shape(self, shape: float) -> Self:
-        return replace(self, power=shape) if self.is_free else self
 
     def adapted(self, targets: FloatArray, counts: FloatArray | None) -> Self:
         mean = np.asarray(np.average(targets, weights=counts))

@@ -19,7 +19,7 @@ that knows of the pattern.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -245,7 +245,8 @@ class GroupsCheck(ResidualCheck):
         worst = int(np.abs(means).argmax())
         return (
             f"Groups of {column.text()} differ by {scale * np.sqrt(between):.2g} (standard "
-            f"deviation of their offsets); {labels[worst]} is off by {scale * means[worst]:+.2g}"
+            f"deviation of their offsets); group {_label(labels[worst])} is off by "
+            f"{scale * means[worst]:+.2g}"
         )
 
     def remedy(self, column: Column, residuals: FloatArray) -> str:
@@ -454,3 +455,10 @@ def _log_variance(design: FloatArray, residuals: FloatArray) -> FloatArray:
         if np.abs(step).max() < 1e-8:
             break
     return beta
+
+
+def _label(value: Any) -> str:
+    """A label in a sentence; whole numbers without a decimal point."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)

@@ -10,7 +10,7 @@ from coupledgp.diagnostics import (
     register_residual_check,
     unregister_residual_check,
 )
-from coupledgp.diagnostics.residuals.checks import CHECKS
+from coupledgp.diagnostics.residuals.checks import CHECKS, _label
 from coupledgp.diagnostics.residuals.columns import (
     INPUT,
     ORDER,
@@ -198,3 +198,9 @@ def test_a_check_of_ones_own_is_registered_and_taken_out():
         unregister_residual_check("every other")
     with pytest.raises(InvalidInputError, match="subclass of ResidualCheck"):
         register_residual_check(len)
+
+
+def test_labels_that_are_whole_numbers_have_no_decimal_point():
+    assert [_label(one) for one in (4.0, np.float64(-2.0), 1.5, "north", 7)] == [
+        "4", "-2", "1.5", "north", "7",
+    ]  # fmt: skip

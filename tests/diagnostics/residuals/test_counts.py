@@ -7,6 +7,7 @@ from scipy import stats
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.residuals.counts import EXCESSES, CountLaw, _losses
+from coupledgp.diagnostics.verdicts.verdict import HONESTY
 
 RNG = np.random.default_rng(4)
 MEANS = np.exp(RNG.normal(0.5, 0.8, size=400))
@@ -49,5 +50,7 @@ def test_a_report_says_so_and_what_to_do():
     y = RNG.poisson(np.exp(0.5 + 1.5 * np.sin(5 * X[:, 0]))).astype(float)
     gp = cgp.ExactGPRegressor(random_state=0).fit(X[:150], y[:150])
     found = compare(gp, X[150:], y[150:], progress=False)
-    assert "targets are counts" in found.verdict()
+    intervals = next(one for one in found.verdicts if one.question == HONESTY)
+    assert "the targets are counts" in intervals.sentence
+    assert intervals.colour in ("amber", "red")
     assert any("likelihood='" in one.action for one in found.advice)

@@ -243,25 +243,32 @@ class UsualDayGP(WrappedGP):
         h = int(max(steps[at].max(initial=-1) + 1 - times.size, 0))
         return at, rows[at], steps[at], h
 
-    def _ahead(self, h: int) -> FloatArray:
-        """M (p, h) of the sensors of the dynamics at the next steps."""
+    def _ahead(self, h: int, rows: IntArray, steps: IntArray, known: FloatArray) -> FloatArray:
+        """M (p, h) of the sensors of the dynamics at the next steps, zero where it is not asked.
+
+        It is `known` at unknown cells, their rows and steps. Others have no part in their law.
+        """
         assert self.dynamics is not None
-        times, step = self._times
-        return self.known_at(self.dynamics.sensors, times[-1] + step * np.arange(1, h + 1))[0]
+        n = self._times[0].size
+        later = steps >= n
+        found = np.zeros((self.dynamics.sensors.size, h))
+        found[rows[later], steps[later] - n] = known[later]
+        return found
 
     def _moved(
-        self, points: Points, mean: FloatArray, variance: FloatArray | None, of_known: FloatArray
-    ) -> tuple[FloatArray, FloatArray | None]:
+        self, points: Points, mean: FloatArray, variance: FloatArray | None, known: FloatArray,
+        of_known: FloatArray,
+    ) -> tuple[FloatArray, FloatArray | None]:  # fmt: skip
         """Means of z and variances of y (n,), of the dynamics where these state them.
 
-        `of_known` is the variance (n,) of m.
+        `known` and `of_known` are m and its variance (n,).
         """
         at, rows, steps, h = self.unknown_cells(points)
         if not at.size:
             return mean, variance
         assert self.moving is not None
         assert self.dynamics is not None
-        means, variances = self.moving.law_with(self._ahead(h))
+        means, variances = self.moving.law_with(self._ahead(h, rows, steps, known[at]))
         scale = self.dynamics.scale[rows]
         mean = mean.copy()
         mean[at] = self.dynamics.level[rows] + scale * means[rows, steps]
@@ -282,7 +289,8 @@ class UsualDayGP(WrappedGP):
         if not latent and self.unknown_cells(points)[0].size == len(points):
             # No law of z is needed, as in forecasts of a live feed.
             none = np.zeros(len(points))
-            found, spread = self._moved(points, none, none if with_variance else None, flat)
+            own = none if with_variance else None
+            found, spread = self._moved(points, none, own, known.ravel(), flat)
             found = found.reshape(known.shape) + known
             return found, None if spread is None else spread.reshape(known.shape)
         mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
@@ -291,7 +299,7 @@ class UsualDayGP(WrappedGP):
         if latent or self.moving is None:
             return mean + known, variance
         own = None if variance is None else variance.ravel()
-        moved, spread = self._moved(points, mean.ravel(), own, flat)
+        moved, spread = self._moved(points, mean.ravel(), own, known.ravel(), flat)
         return moved.reshape(mean.shape) + known, None if spread is None else spread.reshape(
             mean.shape
         )
@@ -309,11 +317,11 @@ class UsualDayGP(WrappedGP):
             shared = shared + of_points
         if not latent and self.moving is not None:
             own = shared if want == "variance" else None
-            flat, diagonal = self._moved(points, flat, own, of_known)
+            flat, diagonal = self._moved(points, flat, own, known, of_known)
             if want == "variance":
                 shared = diagonal
             elif shared is not None:
-                shared = self._moved_covariance(points, shared, of_points)
+                shared = self._moved_covariance(points, shared, known, of_points)
         mean = finite_answer((flat + known)[:, None], "predictive mean")
         if shared is None or want == "mean":
             return PredictiveLaw(mean, None)
@@ -333,12 +341,12 @@ class UsualDayGP(WrappedGP):
         return found
 
     def _moved_covariance(
-        self, points: Points, covariance: FloatArray, of_known: FloatArray
+        self, points: Points, covariance: FloatArray, known: FloatArray, of_known: FloatArray
     ) -> FloatArray:
         """Covariance (n, n) of observations with that of the cells of the dynamics in its place.
 
-        These cells are taken as independent of all others, given the observations and m, of which
-        the covariance (n, n) is given.
+        These cells are taken as independent of all others, given the observations and m, which is
+        given with its covariance (n, n).
         """
         at, rows, steps, h = self.unknown_cells(points)
         if not at.size:
@@ -349,7 +357,8 @@ class UsualDayGP(WrappedGP):
         found[at] = 0.0
         found[:, at] = 0.0
         scale = self.dynamics.scale[rows]
-        own = self.moving.covariance(rows, steps, self._ahead(h))
+        ahead = self._ahead(h, rows, steps, known[at])
+        own = self.moving.covariance(rows, steps, ahead)
         found[np.ix_(at, at)] = own * np.outer(scale, scale)
         return found + of_known
 
@@ -363,26 +372,30 @@ class UsualDayGP(WrappedGP):
         report: Progress = silent,
     ) -> FloatArray:
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)[:, 0]
+        known, errors = self._drawn_known(points, n_samples, rng)
         at, rows, steps, h = self.unknown_cells(points)
         if at.size and not latent:
             assert self.moving is not None
             assert self.dynamics is not None
-            moved = self.moving.draws(n_samples, rng, self._ahead(h))[:, rows, steps].T
+            ahead = self._ahead(h, rows, steps, known[at])
+            moved = self.moving.draws(n_samples, rng, ahead)[:, rows, steps].T
             drawn[at] = self.dynamics.level[rows, None] + self.dynamics.scale[rows, None] * moved
-        return finite_answer((drawn + self._drawn_known(points, n_samples, rng))[:, None], "sample")
+        return finite_answer((drawn + known[:, None] + errors)[:, None], "sample")
 
-    def _drawn_known(self, points: Points, m: int, rng: np.random.Generator) -> FloatArray:
-        """Draws (n, m) of m at points."""
+    def _drawn_known(
+        self, points: Points, m: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """M (n,) at points, and draws (n, m) of what is not known of it."""
         sites, rows = np.unique(sites_of_points(points), return_inverse=True)
         times, columns = np.unique(points[:, 1], return_inverse=True)
         roots = np.sqrt(self.usual_at(sites, times)[1][rows, columns])
-        drawn = self.known_at(sites, times)[0][rows, columns, None]
+        errors = np.zeros((len(points), m))
         if roots.any():
-            drawn = drawn + roots[:, None] * rng.standard_normal((sites.size, m))[rows]
+            errors += roots[:, None] * rng.standard_normal((sites.size, m))[rows]
         if self.effects is not None:
-            known = self.grid.rows.sensors
-            drawn = drawn + self.effects.drawn(sites[rows], points[:, 1], known, m, rng)
-        return np.asarray(drawn)
+            sensors = self.grid.rows.sensors
+            errors += self.effects.drawn(sites[rows], points[:, 1], sensors, m, rng)
+        return self.known_at(sites, times)[0][rows, columns], errors
 
     @property
     def log_evidence(self) -> float:

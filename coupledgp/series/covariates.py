@@ -184,7 +184,8 @@ class CovariatePlaces:
 
     def _one(self, name: str, given: Any, known: Covariate | None) -> Covariate:
         where = f"covariates[{name!r}]"
-        over, sites, times, values = self._placed(given, where)
+        wanted = None if known is None else known.over
+        over, sites, times, values = self._placed(given, where, wanted)
         if known is not None and over != known.over:
             raise InvalidInputError(
                 f"{where}: expected values over {known.over}, as in the fit, got some over {over}"
@@ -203,8 +204,13 @@ class CovariatePlaces:
             numbers, times = numbers[:, columns], times[columns]
         return Covariate(name, over, kinds, sites, times, numbers)
 
-    def _placed(self, given: Any, where: str) -> tuple[str, IntArray, FloatArray, Any]:
-        """What values are known of, their sites and times, and the values."""
+    def _placed(
+        self, given: Any, where: str, over: str | None
+    ) -> tuple[str, IntArray, FloatArray, Any]:
+        """What values are known of, their sites and times, and the values.
+
+        `over` is what those of the fit are known of, where that is known.
+        """
         no_sites, no_times = np.empty(0, dtype=np.int64), np.empty(0)
         if isinstance(given, Mapping):
             labels = list(given)
@@ -225,14 +231,16 @@ class CovariatePlaces:
             sites = self.sites if values.shape[0] == a else self.every_site
             return BOTH, sites, self.times, values
         if values.ndim == 1:
-            if values.size in (a, every) and values.size == b:
+            may_be_nodes = values.size in (a, every) and over in (None, NODES)
+            may_be_times = values.size == b and over in (None, TIMES)
+            if may_be_nodes and may_be_times:
                 raise InvalidInputError(
                     f"{where}: expected labels, such as those of a Series, since there are "
                     f"{b} nodes and as many times, got an array"
                 )
-            if values.size == b:
+            if may_be_times:
                 return TIMES, no_sites, self.times, values
-            if values.size in (a, every):
+            if may_be_nodes:
                 sites = self.sites if values.size == a else self.every_site
                 return NODES, sites, no_times, values
         raise InvalidInputError(

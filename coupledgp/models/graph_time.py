@@ -169,6 +169,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
+    covariates_
+        Known values of covariates, with labels; None without any.
     covariate_effects_
         Coefficients of covariates with standard deviations (`EffectTable`); None without any.
     usual_day_share_

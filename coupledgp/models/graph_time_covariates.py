@@ -15,7 +15,13 @@ from coupledgp.inference.space_time.effects import SensorEffects
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis
-from coupledgp.series.covariates import Covariate, CovariatePlaces
+from coupledgp.series.covariates import (
+    NODES,
+    TIMES,
+    Covariate,
+    CovariatePlaces,
+    LabelledValues,
+)
 
 # Name of a part of `components`.
 EFFECT = "effect of {}"
@@ -99,6 +105,24 @@ def knowing(process: GaussianProcess, new: tuple[Covariate, ...]) -> GaussianPro
     )
     found = replace(inner, effects=inner.effects.with_columns(columns))
     return process.around(found) if isinstance(process, TransformedGP) else found
+
+
+def labelled(effects: SensorEffects, labels: SiteLabels) -> dict[str, LabelledValues]:
+    """Known values of covariates with labels, as `fit` takes them."""
+    found = {}
+    for one in (columns.covariate for columns in effects.columns):
+        kept = ~np.isnan(one.values).any(axis=0)
+        values: Any = one.values[:, kept]
+        if one.kinds:
+            values = np.array(one.kinds, dtype=object)[values.astype(np.int64)]
+        nodes = times = None
+        if one.over != TIMES:
+            nodes = labels.labels(one.sites)
+        if one.over != NODES:
+            times = effects.axis.labels(one.times[kept])
+        shape = tuple(len(part) for part in (nodes, times) if part is not None)
+        found[one.name] = LabelledValues(values.reshape(shape), nodes, times)
+    return found
 
 
 def known_of(process: GaussianProcess, what: str) -> tuple[Covariate, ...]:

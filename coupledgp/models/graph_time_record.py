@@ -31,6 +31,7 @@ from coupledgp.models.graph_time_covariates import (
     effects_of,
     knowing,
     known_of,
+    labelled,
     read_covariates,
     table_of,
 )
@@ -39,6 +40,7 @@ from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.space_time.fitter import Outliers
 from coupledgp.series import Panel, TimeAxis
+from coupledgp.series.covariates import LabelledValues
 
 
 class Gaps(NamedTuple):
@@ -216,6 +218,12 @@ class SpaceTimeRecord(ProcessRegressor):
         """Coefficients of covariates; None without any. With a transform they are in its units."""
         effects = effects_of(self.process_)
         return None if effects is None else table_of(effects)
+
+    @property
+    def covariates_(self) -> dict[str, LabelledValues] | None:
+        """Known values of the covariates with labels, as `fit` takes them; None without any."""
+        effects = effects_of(self.process_)
+        return None if effects is None else labelled(effects, self._labels)
 
     def knowing(self, covariates: Any, nodes: Any = None, times: Any = None) -> Self:
         """The same model, to which further values of its covariates are known.

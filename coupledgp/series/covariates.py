@@ -126,6 +126,25 @@ class Covariate:
 
 
 @dataclass(frozen=True, eq=False)
+class LabelledValues:
+    """Values with labels of nodes, of times, or of both, in any order.
+
+    Attributes
+    ----------
+    values : array (s,), (t,) or (s, t)
+        Numbers or texts.
+    nodes : sequence of length s, or None
+        Labels of the nodes.
+    times : sequence of length t, or None
+        Times, as a fit takes them.
+    """
+
+    values: Any
+    nodes: Any = None
+    times: Any = None
+
+
+@dataclass(frozen=True, eq=False)
 class CovariatePlaces:
     """Nodes and times to which covariates without labels belong.
 
@@ -160,7 +179,8 @@ class CovariatePlaces:
         given
             Names and values. Values of nodes are arrays (a,) in the order of the data or (N,) in
             that of all nodes, or a dictionary; of times arrays (b,); of both arrays (a, b). A
-            `Series`, a `DataArray` or a wide table has labels, in any order and more of them.
+            `Series`, a `DataArray`, a wide table or `LabelledValues` have labels, in any order and
+            more of them.
         known
             Covariates of the fit, which further values must belong to; None: there are none.
 
@@ -215,6 +235,8 @@ class CovariatePlaces:
         if isinstance(given, Mapping):
             labels = list(given)
             return NODES, self._sites(labels, where), no_times, list(given.values())
+        if isinstance(given, LabelledValues):
+            return self._of_labelled(given, where)
         if hasattr(given, "dims") and hasattr(given, "coords"):
             return self._of_array(given, where)
         if hasattr(given, "iloc") and hasattr(given, "columns"):
@@ -247,6 +269,23 @@ class CovariatePlaces:
             f"{where}: expected the shape ({a},) of the nodes, ({every},) of all nodes, ({b},) of "
             f"the times, or ({a}, {b}), got {values.shape}"
         )
+
+    def _of_labelled(
+        self, given: LabelledValues, where: str
+    ) -> tuple[str, IntArray, FloatArray, Any]:
+        sites, times = np.empty(0, dtype=np.int64), np.empty(0)
+        if given.nodes is not None:
+            sites = self._sites(labels_of(given.nodes, where), where)
+        if given.times is not None:
+            times = self.axis.numbers(given.times, where)
+        over = TIMES if given.nodes is None else NODES if given.times is None else BOTH
+        values = np.asarray(given.values)
+        shape = tuple(part.size for part in (sites, times) if part.size)
+        if values.shape != shape or not shape:
+            raise InvalidInputError(
+                f"{where}: expected the shape {shape} of its labels, got {values.shape}"
+            )
+        return over, sites, times, values
 
     def _of_array(self, given: Any, where: str) -> tuple[str, IntArray, FloatArray, Any]:
         """A `DataArray`, each of whose dimensions is nodes or times by its labels."""

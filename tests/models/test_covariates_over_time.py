@@ -12,6 +12,13 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.space_time_rows import SpaceTimeRows
+from coupledgp.inference.space_time.site_labels import SiteLabels
+from coupledgp.inference.space_time.sites import sites_of
+from coupledgp.inference.space_time.usual_day import usual_day_of
+from coupledgp.models.graph_time_covariates import read_covariates
+from coupledgp.search.space_time.effects import EffectSearch
+from coupledgp.series import TimeAxis, as_panel
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 N_NODES, P = 12, 24
@@ -67,6 +74,24 @@ def test_coefficients_are_those_of_the_data():
         assert abs(found.coefficient[one] - found.coefficient[two] + 5.0) < 0.5
         assert (found.gain > 10.0).all()
     assert fitted(False).covariate_effects_ is None
+
+
+def test_columns_are_about_the_usual_day_that_values_have():
+    axis = TimeAxis.of(TIMES[:N])
+    rows = SpaceTimeRows(np.array(NODES), axis.values, WHOLE[:, :N])
+    known = read_covariates({"rain": RAIN[:N]}, as_panel(NODES, TIMES[:N], Y), SiteLabels(ROAD))
+    search = EffectSearch.of(sites_of(ROAD, "heat"), rows, axis, known)
+    usual = usual_day_of(axis, rows.values, rows.times)
+
+    def about(values):
+        own = usual.with_days(values, rows.times)
+        return values - own.means(rows.times) + own.levels[:, None]
+
+    rain = search.values[0][0]
+    (found,) = search.about(usual)
+    both = about(rows.values + 2.0 * rain) - about(rows.values)
+    np.testing.assert_allclose(both, np.broadcast_to(2.0 * found[0], both.shape), atol=1e-8)
+    assert np.abs(found[0] - rain).max() > 0.05
 
 
 def test_forecasts_and_gaps_are_better_with_them():

@@ -193,6 +193,23 @@ def test_laws_at_points_are_one_law() -> None:
     assert np.allclose(found.mean_of(0, sites, times) + found.mean_of(1, sites, times), mean)
 
 
+def test_the_level_of_a_sensor_is_no_effect() -> None:
+    values, observed, columns = drawn_case(1, (0.5, 1.0, -0.7))
+    rain = columns[1].covariate.values[0]
+    found = fitted(law_of(), values, observed, columns[:2])
+    wet = observed & (rain == 1.0)
+    means = wet.sum(axis=1) / observed.sum(axis=1)
+    low, high = columns[1].of_values(np.array([[0.0, 1.0]]))[0, 0]
+    np.testing.assert_allclose(found.sensor_means[:, 0], low + (high - low) * means)
+    # In a city of ten lanes or of one, what is not known at a sensor is the effect of rain alone.
+    _, variance = found.at(SITES, TIMES[:2], SITES)
+    slope = np.array([found.covariance[1, 1]])
+    own = found.covariance[found.own(1), found.own(1)].diagonal() + slope
+    own = own + 2.0 * found.covariance[1, found.own(1)]
+    away = columns[1].of_values(rain[None, :2])[0] - found.sensor_means
+    np.testing.assert_allclose(variance, own[:, None] * away**2, atol=1e-12)
+
+
 def test_more_sensors_than_are_worked_with_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     values, observed, columns = drawn_case(2, (0.5, 1.0, -0.7))
     monkeypatch.setattr(fx, "MOST_SCORES", 12)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
+    from coupledgp.models import QuantitiesGPRegressor as QuantitiesGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import alternatives as alternatives

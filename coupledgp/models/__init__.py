@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coupledgp.models.other_models.reports import posterior_report as posterior_report
     from coupledgp.models.place_classifiers import FieldGPClassifier as FieldGPClassifier
     from coupledgp.models.place_classifiers import GraphGPClassifier as GraphGPClassifier
+    from coupledgp.models.quantities import QuantitiesGPRegressor as QuantitiesGPRegressor
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,

@@ -17,6 +17,7 @@ import torch
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
+from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
@@ -26,6 +27,7 @@ from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
 from coupledgp.models.process_estimator import ProcessEstimator
+from coupledgp.models.quantities import QuantitiesGPRegressor
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
@@ -41,7 +43,7 @@ MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
 
 
 def save_model(
-    model: ProcessEstimator,
+    model: ProcessEstimator | QuantitiesGPRegressor,
     path: str | os.PathLike[str],
     include_data: bool = False,
     row_digests: bool | Literal["inputs"] = True,
@@ -51,7 +53,7 @@ def save_model(
     Parameters
     ----------
     model
-        Fitted estimator of one of the classes in `MODEL_CLASSES`.
+        Fitted estimator of one of the classes in `MODEL_CLASSES`, or of several quantities.
     path
         File to write; one that exists is replaced.
     include_data
@@ -73,6 +75,9 @@ def save_model(
     OSError
         The file cannot be written.
     """
+    if isinstance(model, QuantitiesGPRegressor):
+        save_model(model.fitted_model(), path, include_data, row_digests)
+        return
     name = type(model).__name__
     if MODEL_CLASSES.get(name) is not type(model):
         raise InvalidInputError(f"model: expected one of {', '.join(MODEL_CLASSES)}, got {name}")
@@ -117,6 +122,8 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
         )
     with container.restoring(Path(path), "model"):
         model = MODEL_CLASSES[name].from_state(header, arrays)
+    if isinstance(getattr(model, "graph", None), Quantities) and where == CPU:
+        return QuantitiesGPRegressor.of(model)
     return model if where == CPU else _on(model, device, where)
 
 

@@ -23,10 +23,8 @@ from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.dynamics import SensorDynamics
-from coupledgp.inference.space_time.field_sites import FieldSites
-from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
+from coupledgp.inference.space_time.sites import Sites, as_domain, domain_of, sites_of
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.graph_time_covariates import read_covariates
@@ -441,9 +439,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         whole = restored_grid(header, arrays)
         process = innermost(whole)
         assert isinstance(process, GraphTimeGP)
-        sites = under_kernel(process.sites)
-        domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]
-        model = cls(domain, **parameters)
+        model = cls(domain_of(process.sites), **parameters)
         axis = axis_from(header.get("axis"), process.rows.times)
         fitted = restored_results(header, cls._section, cls._stored)
         order = np.arange(process.rows.sensors.size)

@@ -19,12 +19,10 @@ from coupledgp.gp.transforms import TargetTransform
 from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.validation import check_magnitude, check_vector
-from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.graph_sites import GraphSites
-from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.site_labels import SiteLabels
+from coupledgp.inference.space_time.sites import domain_of
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.graph_time_covariates import (
     EffectTable,
@@ -188,9 +186,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def _labels(self) -> SiteLabels:
-        sites = under_kernel(self.grid_process_.sites)
-        assert isinstance(sites, (GraphSites, FieldSites))
-        return SiteLabels(sites.operator if isinstance(sites, FieldSites) else sites.graph)
+        return SiteLabels(domain_of(self.grid_process_.sites))
 
     @property
     def grid_process_(self) -> GraphTimeGP:

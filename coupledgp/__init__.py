@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
+    from coupledgp.models import CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models import FieldGPClassifier as FieldGPClassifier

@@ -6,6 +6,9 @@ from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.classifier import GPClassifier as GPClassifier
+    from coupledgp.models.correlated_outputs import (
+        CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor,
+    )
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any, Self
 
@@ -13,7 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp import container
+from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.memory import check_memory
@@ -40,6 +44,9 @@ from coupledgp.random import FloatArray, draw_seed
 OWN, SHARED, SHRUNK = 0.5, 0.5, 0.9
 # Matrices of the weights that are alive at once, and most weights.
 MATRICES, MOST_WEIGHTS = 4, 12_000
+# Start of the names of the arrays of a single output in a file, most outputs there, and eigenvalues
+# that are rounding.
+PREFIX, MOST_OUTPUTS, ROUNDING = "output {}: ", 64, 1e-9
 # Fewest rows of an output, and of two outputs whose correlation is looked at.
 LEAST_ROWS, LEAST_BOTH = 3, 5
 
@@ -313,6 +320,71 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
             weight = None if sample_weight is None else np.asarray(sample_weight)[there]
             found.append(r2_score(targets[there, q], mean[there, q], sample_weight=weight))
         return float(np.mean(found))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
+        container.write(path, *self.state())
+
+    def state(self) -> tuple[Header, Arrays]:
+        """Values and arrays of a file: models of single outputs without rows, and the rest."""
+        check_is_fitted(self, "models_")
+        law, sums = self._weights.law, self._weights.sums
+        headers: list[Header] = []
+        arrays: Arrays = {
+            "output_covariances": law.covariances, "output_noise": law.noise,
+            "output_grams": sums.grams, "output_crosses": sums.crosses,
+            "output_squares": sums.squares, "output_counts": sums.counts,
+            "output_offset": self._units.offset, "output_scale": self._units.scale,
+        }  # fmt: skip
+        for q, model in enumerate(self.models_):
+            header, own = model._state(False)
+            headers.append(header)
+            arrays |= {f"{PREFIX.format(q)}{name}": value for name, value in own.items()}
+        header = {
+            "class": type(self).__name__, "outputs": headers, "max_iter": int(self.max_iter),
+            "n_iter": int(self.n_iter_), "converged": bool(self.converged_),
+        }  # fmt: skip
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Self:
+        """Return the fitted model of `state`."""
+        entries = Entries(header, arrays)
+        headers = require_type(entries.value("outputs"), list, "outputs")
+        Q = len(headers)
+        if not 2 <= Q <= MOST_OUTPUTS:
+            raise ModelFileError(f"outputs: expected 2 to {MOST_OUTPUTS} models, got {Q}")
+        models = []
+        for q, own in enumerate(headers):
+            prefix = PREFIX.format(q)
+            parts = {name.removeprefix(prefix): value for name, value in arrays.items()
+                     if name.startswith(prefix)}  # fmt: skip
+            models.append(SparseSpectrumGPRegressor.from_state(
+                require_type(own, dict, "outputs"), parts
+            ))  # fmt: skip
+        sizes = tuple(_process(model).feature_map.n_features for model in models)
+        M = sum(sizes)
+        covariances = entries.floats("output_covariances", Q, Q, Q).numpy()
+        grams = entries.floats("output_grams", Q, M, M).numpy()
+        for name, found in (("output_covariances", covariances), ("output_grams", grams)):
+            least = np.linalg.eigvalsh(found)
+            if not (least[:, 0] >= -ROUNDING * np.abs(least[:, -1])).all():
+                raise ModelFileError(f"{name}: expected covariances, got a negative eigenvalue")
+        law = Coregionalisation(covariances, entries.scales("output_noise", Q).numpy(), sizes)
+        sums = OutputSums(
+            grams, entries.floats("output_crosses", Q, M).numpy(),
+            entries.floats("output_squares", Q, low=0.0).numpy(),
+            entries.floats("output_counts", Q, low=0.0).numpy(),
+        )  # fmt: skip
+        model = cls(clone(models[0]), entries.integer("max_iter", low=1, high=2**40))
+        model.models_, model._weights = models, OutputWeights.given(law, sums)
+        model._units = Units(
+            entries.floats("output_offset", Q).numpy(), entries.scales("output_scale", Q).numpy()
+        )
+        model.n_iter_ = entries.integer("n_iter", low=0, high=2**40)
+        model.converged_ = entries.flag("converged")
+        model.n_features_in_ = models[0].n_features_in_
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from coupledgp.gp import container
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.models.classifier import GPClassifier
+from coupledgp.models.correlated_outputs import CorrelatedOutputsGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
@@ -43,7 +44,7 @@ MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
 
 
 def save_model(
-    model: ProcessEstimator | QuantitiesGPRegressor,
+    model: ProcessEstimator | QuantitiesGPRegressor | CorrelatedOutputsGPRegressor,
     path: str | os.PathLike[str],
     include_data: bool = False,
     row_digests: bool | Literal["inputs"] = True,
@@ -53,7 +54,8 @@ def save_model(
     Parameters
     ----------
     model
-        Fitted estimator of one of the classes in `MODEL_CLASSES`, or of several quantities.
+        Fitted estimator of one of the classes in `MODEL_CLASSES`, or one of several quantities or
+        correlated outputs.
     path
         File to write; one that exists is replaced.
     include_data
@@ -77,6 +79,9 @@ def save_model(
     """
     if isinstance(model, QuantitiesGPRegressor):
         save_model(model.fitted_model(), path, include_data, row_digests)
+        return
+    if isinstance(model, CorrelatedOutputsGPRegressor):
+        model.save(path)
         return
     name = type(model).__name__
     if MODEL_CLASSES.get(name) is not type(model):
@@ -116,6 +121,9 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     where = parse_device(device)
     header, arrays = container.read(Path(path))
     name = header.get("class")
+    if name == CorrelatedOutputsGPRegressor.__name__ and where == CPU:
+        with container.restoring(Path(path), "model"):
+            return CorrelatedOutputsGPRegressor.from_state(header, arrays)
     if not isinstance(name, str) or name not in MODEL_CLASSES:
         raise ModelFileError(
             f"{path}: class: expected one of {', '.join(MODEL_CLASSES)}, got {name!r:.40}"

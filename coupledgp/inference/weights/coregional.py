@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 from scipy.optimize import minimize
 
 from coupledgp.errors import NumericalError
@@ -148,13 +148,12 @@ class OutputWeights:
             places = np.arange(part.start, part.stop)
             A[:, places, :, places] += inverse
         flat = A.reshape(Q * M, Q * M)
-        try:
-            factor = cholesky(flat, lower=True, check_finite=False, overwrite_a=True)
-        except np.linalg.LinAlgError:
+        factor, info = lapack.dpotrf(flat, lower=1, clean=1, overwrite_a=1)
+        if info != 0 or not np.isfinite(factor.diagonal()).all():
             raise NumericalError(
                 "outputs: the precision of the weights is not positive definite: use fewer "
                 "frequencies or noisier outputs"
-            ) from None
+            )
         right = (sums.crosses / law.noise[:, None]).ravel()
         mean = cho_solve((factor, True), right, check_finite=False)
         return cls(law, sums, factor, mean.reshape(Q, M))

@@ -33,6 +33,7 @@ from coupledgp.inference.weights.coregional import (
     OutputSums,
     OutputWeights,
     fitted_outputs,
+    patterns_of,
 )
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import interval_ends
@@ -58,7 +59,8 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
     lengthscales are those of a model of this output alone on the rows that have it. B_r and the
     noise of each output have the greatest evidence of all entries. The posterior given these is
     exact in the space of the weights, whatever is missing (`inference.weights.coregional`).
-    With diagonal B_r the outputs are models of their own.
+    Noise has correlations between outputs of one row, too. With diagonal B_r and noise the outputs
+    are models of their own.
 
     Parameters
     ----------
@@ -77,8 +79,8 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         B (Q, Q, Q), of each kernel, in units of y.
     correlation_
         Correlations (Q, Q) of the functions at one x.
-    noise_
-        Noise variance (Q,) of each output, in units of y squared.
+    noise_, noise_covariance_
+        Noise variance (Q,) of each output, and covariance (Q, Q), in units of y squared.
     log_marginal_likelihood_value_
         Log evidence of all entries in their units.
     log_evidence_apart_
@@ -143,8 +145,9 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
                 f"model: expected at most {MOST_WEIGHTS} weights of {Q} outputs and as many "
                 f"kernels, got {weights}: use fewer frequencies"
             )
+        n_patterns = len(patterns_of(targets)[0])
         check_memory(
-            8.0 * MATRICES * weights**2 + 8.0 * n * sum(sizes),
+            8.0 * (MATRICES * weights**2 + (n + n_patterns * sum(sizes)) * sum(sizes)),
             f"y: {Q} outputs with {weights} weights", "use fewer frequencies",
         )  # fmt: skip
         moments = [Units.of(column[~np.isnan(column), None], True) for column in targets.T]
@@ -216,12 +219,18 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
     @property
     def noise_(self) -> FloatArray:
         """Noise variance (Q,) of each output, in units of y squared."""
-        return np.asarray(self._scale**2 * self._weights.law.noise)
+        return self.noise_covariance_.diagonal().copy()
+
+    @property
+    def noise_covariance_(self) -> FloatArray:
+        """Covariance (Q, Q) of the noise of the outputs of a row, in units of y squared."""
+        scale = self._scale
+        return np.asarray(self._weights.law.noise * np.outer(scale, scale))
 
     @property
     def log_marginal_likelihood_value_(self) -> float:
         """Log evidence of all entries in their units, nats."""
-        counts = self._weights.sums.counts
+        counts = self._weights.sums.n_entries
         return self._weights.log_evidence - float(counts @ np.log(self._scale))
 
     @property
@@ -254,11 +263,11 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         scale = np.outer(self._scale, self._scale)
         covariance = self._weights.covariances(features) * scale
         if given is None:
-            return mean, covariance + (0.0 if latent else np.diag(self.noise_))
+            return mean, covariance + (0.0 if latent else self.noise_covariance_)
         known = self._further(given)
         if len(known) != len(mean):
             raise InvalidInputError(f"given: expected {len(mean)} rows, got {len(known)}")
-        return _conditioned(mean, covariance, self.noise_, known, latent)
+        return _conditioned(mean, covariance, self.noise_covariance_, known, latent)
 
     def predict(
         self, X: Any, return_std: bool = False, *, latent: bool = False,
@@ -292,7 +301,8 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         drawn = np.einsum("pm,qms->pqs", _features(self.models_, X), weights)
         found = self._units.samples(drawn)
         if not latent:
-            found = found + np.sqrt(self.noise_)[:, None] * rng.standard_normal(found.shape)
+            root = np.linalg.cholesky(self.noise_covariance_)
+            found = found + np.einsum("qt,pts->pqs", root, rng.standard_normal(found.shape))
         return np.asarray(found)
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
@@ -332,6 +342,7 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         headers: list[Header] = []
         arrays: Arrays = {
             "output_covariances": law.covariances, "output_noise": law.noise,
+            "output_patterns": sums.patterns.astype(np.int64),
             "output_grams": sums.grams, "output_crosses": sums.crosses,
             "output_squares": sums.squares, "output_counts": sums.counts,
             "output_offset": self._units.offset, "output_scale": self._units.scale,
@@ -365,16 +376,23 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         sizes = tuple(_process(model).feature_map.n_features for model in models)
         M = sum(sizes)
         covariances = entries.floats("output_covariances", Q, Q, Q).numpy()
-        grams = entries.floats("output_grams", Q, M, M).numpy()
-        for name, found in (("output_covariances", covariances), ("output_grams", grams)):
+        grams = entries.floats("output_grams", "patterns", M, M).numpy()
+        noise = entries.floats("output_noise", Q, Q).numpy()
+        named = {
+            "output_covariances": covariances, "output_grams": grams, "output_noise": noise[None],
+        }  # fmt: skip
+        for name, found in named.items():
             least = np.linalg.eigvalsh(found)
             if not (least[:, 0] >= -ROUNDING * np.abs(least[:, -1])).all():
                 raise ModelFileError(f"{name}: expected covariances, got a negative eigenvalue")
-        law = Coregionalisation(covariances, entries.scales("output_noise", Q).numpy(), sizes)
+        if not (np.linalg.eigvalsh(noise)[0] > 0 and np.linalg.eigvalsh(covariances).min() > 0):
+            raise ModelFileError("output_noise: expected matrices of full rank, got others")
+        law = Coregionalisation(covariances, noise, sizes)
         sums = OutputSums(
-            grams, entries.floats("output_crosses", Q, M).numpy(),
-            entries.floats("output_squares", Q, low=0.0).numpy(),
-            entries.floats("output_counts", Q, low=0.0).numpy(),
+            entries.integers("output_patterns", "patterns", Q, low=0, high=1).numpy() == 1, grams,
+            entries.floats("output_crosses", "patterns", Q, M).numpy(),
+            entries.floats("output_squares", "patterns", Q, Q).numpy(),
+            entries.floats("output_counts", "patterns", low=0.0).numpy(),
         )  # fmt: skip
         model = cls(clone(models[0]), entries.integer("max_iter", low=1, high=2**40))
         model.models_, model._weights = models, OutputWeights.given(law, sums)
@@ -453,7 +471,10 @@ def _started(
         SHARED / Q * R * np.outer(roots, roots) + OWN * np.diag(own * (np.arange(Q) == r))
         for r in range(Q)
     ])  # fmt: skip
-    return Coregionalisation(covariances, noise, sizes)
+    roots = np.sqrt(noise)
+    return Coregionalisation(
+        covariances, (OWN * np.eye(Q) + SHARED * R) * np.outer(roots, roots), sizes
+    )
 
 
 def _conditioned(
@@ -467,18 +488,18 @@ def _conditioned(
     for k, pattern in enumerate(patterns):
         rows = np.flatnonzero(number == k)
         F = covariance[rows]
+        whole = F if latent else F + noise
         if pattern.any():
-            S = F[:, pattern][:, :, pattern] + np.diag(noise[pattern])
-            gain = np.linalg.solve(S, F[:, pattern]).transpose(0, 2, 1)
+            S = F[:, pattern][:, :, pattern] + noise[np.ix_(pattern, pattern)]
+            gain = np.linalg.solve(S, whole[:, pattern]).transpose(0, 2, 1)
             error = known[rows][:, pattern] - mean[rows][:, pattern]
             mean[rows] += np.einsum("pqk,pk->pq", gain, error)
-            F = F - gain @ F[:, pattern]
+            whole = whole - gain @ whole[:, pattern]
         if not latent:
-            F = F + np.diag(np.where(pattern, 0.0, noise))
-            F[:, pattern] = 0.0
-            F[:, :, pattern] = 0.0
+            whole[:, pattern] = 0.0
+            whole[:, :, pattern] = 0.0
             block = mean[rows]
             block[:, pattern] = known[rows][:, pattern]
             mean[rows] = block
-        covariance[rows] = F
+        covariance[rows] = whole
     return mean, covariance

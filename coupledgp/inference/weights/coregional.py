@@ -3,18 +3,19 @@
 With features `phi_r(x) (M_r,)` of kernels r and weights `W_r (M_r, Q)` of Q outputs,
 
     f_q(x) = sum_r phi_r(x)'W_rq ,   rows of W_r ~ N(0, B_r) ,
-    y_nq = f_q(x_n) + e_nq ,   e_nq ~ N(0, s_q) ,
+    y_n = f(x_n) + e_n ,   e_n ~ N(0, S) ,
 
 so that `cov(f_q(x), f_t(x')) = sum_r B_r,qt k_r(x, x')` (linear model of coregionalisation,
-Goovaerts 1997). A row may lack any of its outputs. With G_q, c_q the products of features, and of
-features with y, over the rows that have the output q, the weights have the precision
+Goovaerts 1997). A row may lack any of its outputs. Rows with the same outputs o have the products
+G_o, C_o and Y_o of features, of outputs with features, and of outputs. The weights have the
+precision and the mean
 
-    A = blockdiag_q(G_q / s_q) + sum_r B_r^-1 (x) I    and the mean   A^-1 (c_q / s_q)_q ,
+    A = sum_o S_oo^-1 (x) G_o + sum_r B_r^-1 (x) I ,   A^-1 vec(sum_o S_oo^-1 C_o) ,
 
-exactly. B_r and s_q have the greatest evidence. With the posterior means `S_r = E[W_r'W_r] / M_r`
-and `E_q = E[|y_q - f_q|^2]` its slopes are (Fisher's identity)
+exactly. B_r and S have the greatest evidence. With the posterior means `T_r = E[W_r'W_r] / M_r` and
+`E_o` of the sums of `e_o e_o'`, its slopes are (Fisher's identity)
 
-    dB_r: M_r / 2 (B_r^-1 S_r B_r^-1 - B_r^-1) ,   dlog s_q: (E_q / s_q - n_q) / 2 .
+    dB_r: M_r / 2 (B_r^-1 T_r B_r^-1 - B_r^-1) ,   dS_oo: (S_oo^-1 E_o S_oo^-1 - n_o S_oo^-1) / 2 .
 """
 
 from __future__ import annotations
@@ -22,38 +23,41 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, solve_triangular
 from scipy.optimize import minimize
 
 from coupledgp.errors import NumericalError
 from coupledgp.random import FloatArray
 
-# Variance that a B keeps on its diagonal, so that it has an inverse, and least and most noise, for
-# outputs of variance one.
-JITTER, NOISE_BOUNDS = 1e-6, (1e-8, 1e2)
+BoolArray = NDArray[np.bool_]
+# Variances that a B, and that S, keep on their diagonals, for outputs of variance one.
+JITTER, LEAST_NOISE = 1e-6, 1e-6
 # Relative change of the log evidence that ends the search.
 TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class OutputSums:
-    """Sums over the rows that have an output, for each output.
+    """Sums over the rows that have the same outputs, for each pattern of these.
 
     Attributes
     ----------
-    grams : FloatArray (Q, M, M)
+    patterns : BoolArray (P, Q)
+        Which outputs the rows have; distinct.
+    grams : FloatArray (P, M, M)
         G, M the number of all features.
-    crosses : FloatArray (Q, M)
-        c.
-    squares : FloatArray (Q,)
-        Sums of y^2.
-    counts : FloatArray (Q,)
-        Numbers of rows n_q.
+    crosses : FloatArray (P, Q, M)
+        C, zero for outputs that the rows lack.
+    squares : FloatArray (P, Q, Q)
+        Y, zero there.
+    counts : FloatArray (P,)
+        Numbers of rows.
     """
 
+    patterns: BoolArray
     grams: FloatArray
     crosses: FloatArray
     squares: FloatArray
@@ -62,34 +66,66 @@ class OutputSums:
     @classmethod
     def of(cls, features: FloatArray, targets: FloatArray) -> OutputSums:
         """Sums of features (n, M) and targets (n, Q), NaN where an output is missing."""
+        observed = ~np.isnan(targets)
+        patterns, number = patterns_of(targets)
+        known = np.where(observed, targets, 0.0)
         grams, crosses, squares, counts = [], [], [], []
-        for column in targets.T:
-            there = ~np.isnan(column)
-            rows, y = features[there], column[there]
-            grams.append(rows.T @ rows)
-            crosses.append(rows.T @ y)
-            squares.append(float(y @ y))
-            counts.append(float(there.sum()))
-        return cls(np.array(grams), np.array(crosses), np.array(squares), np.array(counts))
+        for k in range(len(patterns)):
+            at = number == k
+            phi, y = features[at], known[at]
+            grams.append(phi.T @ phi)
+            crosses.append(y.T @ phi)
+            squares.append(y.T @ y)
+            counts.append(float(at.sum()))
+        M, Q = features.shape[1], targets.shape[1]
+        return cls(
+            patterns, np.array(grams).reshape(-1, M, M), np.array(crosses).reshape(-1, Q, M),
+            np.array(squares).reshape(-1, Q, Q), np.array(counts),
+        )  # fmt: skip
+
+    @property
+    def n_entries(self) -> FloatArray:
+        """Numbers (Q,) of values of each output."""
+        return np.asarray(self.counts @ self.patterns)
 
     def with_more(self, other: OutputSums) -> OutputSums:
         """Sums over the rows of both."""
-        return OutputSums(
-            self.grams + other.grams, self.crosses + other.crosses, self.squares + other.squares,
-            self.counts + other.counts,
-        )  # fmt: skip
+        found = {tuple(row): k for k, row in enumerate(self.patterns.tolist())}
+        sums = [part.copy() for part in (self.grams, self.crosses, self.squares, self.counts)]
+        patterns = self.patterns
+        for k, row in enumerate(other.patterns.tolist()):
+            more = (other.grams[k], other.crosses[k], other.squares[k], other.counts[k])
+            place = found.get(tuple(row))
+            if place is None:
+                patterns = np.concatenate([patterns, other.patterns[k : k + 1]])
+                sums = [np.concatenate([part, np.asarray(new)[None]])
+                        for part, new in zip(sums, more, strict=True)]  # fmt: skip
+            else:
+                for part, new in zip(sums, more, strict=True):
+                    part[place] += new
+        return OutputSums(patterns, *sums)
+
+
+def patterns_of(targets: FloatArray) -> tuple[BoolArray, NDArray[np.int64]]:
+    """Distinct sets (P, Q) of known outputs, but the empty one, and that of each row, or -1."""
+    observed = ~np.isnan(targets)
+    patterns, number = np.unique(observed, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    empty = ~np.asarray(patterns.any(axis=1))
+    order = np.cumsum(~empty) - 1
+    return patterns[~empty], np.where(empty[number], -1, order[number])
 
 
 @dataclass(frozen=True, eq=False)
 class Coregionalisation:
-    """Covariances of the outputs under each kernel, and their noise.
+    """Covariances of the outputs under each kernel, and of their noise.
 
     Attributes
     ----------
     covariances : FloatArray (R, Q, Q)
         B of each kernel.
-    noise : FloatArray (Q,)
-        s.
+    noise : FloatArray (Q, Q)
+        S.
     sizes : tuple of int
         Numbers M_r of the features of the kernels.
     """
@@ -101,13 +137,22 @@ class Coregionalisation:
     @property
     def n_outputs(self) -> int:
         """Number Q of outputs."""
-        return self.noise.size
+        return len(self.noise)
 
     @property
     def parts(self) -> list[slice]:
         """Places of the features of each kernel."""
         ends = np.cumsum([0, *self.sizes]).tolist()
         return [slice(a, b) for a, b in itertools.pairwise(ends)]
+
+    def noise_inverses(self, patterns: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """`S_oo^-1` (P, Q, Q) of patterns, zero elsewhere, and `log |S_oo|` (P,)."""
+        inverses, logs = np.zeros((len(patterns), *self.noise.shape)), np.zeros(len(patterns))
+        for k, pattern in enumerate(patterns):
+            block = self.noise[np.ix_(pattern, pattern)]
+            inverses[k][np.ix_(pattern, pattern)] = np.linalg.inv(block)
+            logs[k] = np.linalg.slogdet(block)[1]
+        return inverses, logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +168,15 @@ class OutputWeights:
         Lower Cholesky factor of the precision A.
     mean : FloatArray (Q, M)
         Means.
+    log_evidence : float
+        Log evidence of all observed entries, nats.
     """
 
     law: Coregionalisation
     sums: OutputSums
     factor: FloatArray
     mean: FloatArray
+    log_evidence: float
 
     @classmethod
     def given(cls, law: Coregionalisation, sums: OutputSums) -> OutputWeights:
@@ -139,54 +187,46 @@ class OutputWeights:
         NumericalError
             The precision is not positive definite to working precision.
         """
-        Q, M = law.n_outputs, sums.crosses.shape[1]
-        A = np.zeros((Q, M, Q, M))
-        for q in range(Q):
-            A[q, :, q, :] = sums.grams[q] / law.noise[q]
-        for B, part in zip(law.covariances, law.parts, strict=True):
-            inverse = np.linalg.inv(B)
+        Q, M = law.n_outputs, sum(law.sizes)
+        inverses, noise_logs = law.noise_inverses(sums.patterns)
+        A = np.einsum("kqt,kml->qmtl", inverses, sums.grams, optimize=True)
+        A = np.ascontiguousarray(A) if len(sums.grams) else np.zeros((Q, M, Q, M))
+        logs = 0.0
+        for B, part, size in zip(law.covariances, law.parts, law.sizes, strict=True):
             places = np.arange(part.start, part.stop)
-            A[:, places, :, places] += inverse
-        flat = A.reshape(Q * M, Q * M)
-        factor, info = lapack.dpotrf(flat, lower=1, clean=1, overwrite_a=1)
+            A[:, places, :, places] += np.linalg.inv(B)
+            logs += size * float(np.linalg.slogdet(B)[1])
+        factor, info = lapack.dpotrf(A.reshape(Q * M, Q * M), lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(factor.diagonal()).all():
             raise NumericalError(
                 "outputs: the precision of the weights is not positive definite: use fewer "
                 "frequencies or noisier outputs"
             )
-        right = (sums.crosses / law.noise[:, None]).ravel()
-        mean = cho_solve((factor, True), right, check_finite=False)
-        return cls(law, sums, factor, mean.reshape(Q, M))
-
-    @cached_property
-    def log_evidence(self) -> float:
-        """Log evidence of all observed entries, nats."""
-        law, sums = self.law, self.sums
-        logs = 2.0 * float(np.log(self.factor.diagonal()).sum())
-        for B, size in zip(law.covariances, law.sizes, strict=True):
-            logs += size * float(np.linalg.slogdet(B)[1])
-        logs += float(sums.counts @ np.log(2.0 * np.pi * law.noise))
-        quad = float((sums.squares / law.noise).sum())
-        quad -= float((self.mean * sums.crosses / law.noise[:, None]).sum())
-        return -0.5 * (logs + quad)
+        right = np.einsum("kqt,ktm->qm", inverses, sums.crosses)
+        mean = cho_solve((factor, True), right.ravel(), check_finite=False).reshape(Q, M)
+        logs += 2.0 * float(np.log(factor.diagonal()).sum())
+        logs += float(sums.counts @ noise_logs)
+        logs += float(sums.n_entries.sum()) * float(np.log(2.0 * np.pi))
+        quad = float((inverses * sums.squares).sum()) - float((mean * right).sum())
+        return cls(law, sums, factor, mean, -0.5 * (logs + quad))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """S (R, Q, Q), and E (Q,)."""
+        """T (R, Q, Q), and E (P, Q, Q), of which entries of outputs that rows lack say nothing."""
         law, sums = self.law, self.sums
         Q, M = self.mean.shape
-        root = solve_triangular(self.factor, np.eye(Q * M), lower=True, check_finite=False)
-        C = (root.T @ root).reshape(Q, M, Q, M)
+        inverse, _ = lapack.dpotri(self.factor, lower=1)
+        lower = np.tril(inverse)
+        C = (lower + np.tril(inverse, -1).T).reshape(Q, M, Q, M)
         products = []
         for part, size in zip(law.parts, law.sizes, strict=True):
             own = self.mean[:, part]
-            S = own @ own.T + np.einsum("qmtm->qt", C[:, part, :, part])
-            products.append((S + S.T) / (2.0 * size))
-        squares = np.empty(Q)
-        for q in range(Q):
-            m, G = self.mean[q], sums.grams[q]
-            squares[q] = sums.squares[q] - 2.0 * float(m @ sums.crosses[q]) + float(m @ G @ m)
-            squares[q] += float((G * C[q, :, q, :]).sum())
-        return np.array(products), squares
+            T = own @ own.T + np.einsum("qmtm->qt", C[:, part, :, part])
+            products.append((T + T.T) / (2.0 * size))
+        both = np.einsum("qm,kml,tl->kqt", self.mean, sums.grams, self.mean, optimize=True)
+        both += np.einsum("kml,qmtl->kqt", sums.grams, C, optimize=True)
+        cross = np.einsum("kqm,tm->kqt", sums.crosses, self.mean)
+        errors = sums.squares - cross - cross.transpose(0, 2, 1) + both
+        return np.array(products), errors
 
     def means(self, features: FloatArray) -> FloatArray:
         """Means (p, Q) of f at features (p, M)."""
@@ -214,41 +254,44 @@ class OutputWeights:
 
 
 def evidence_loss(
-    theta: FloatArray, sums: OutputSums, sizes: tuple[int, ...]
+    theta: FloatArray, sums: OutputSums, sizes: tuple[int, ...], n_outputs: int
 ) -> tuple[float, FloatArray]:
     """Minus the log evidence at free parameters, and its slopes.
 
-    `theta` holds the rows of a lower triangle L of each `B = L L' + JITTER I`, then log s.
+    `theta` holds the rows of lower triangles L, of each `B = L L' + JITTER I` and then of S.
     """
-    law = law_at(theta, sizes, sums.counts.size)
+    law = law_at(theta, sizes, n_outputs)
     found = OutputWeights.given(law, sums)
-    products, squares = found.moments()
-    rows = np.tril_indices(law.n_outputs)
+    products, errors = found.moments()
+    rows = np.tril_indices(n_outputs)
     slopes = []
-    for k, (B, S, size) in enumerate(zip(law.covariances, products, sizes, strict=True)):
+    for B, T, size in zip(law.covariances, products, sizes, strict=True):
         inverse = np.linalg.inv(B)
-        slope = size / 2.0 * (inverse @ S @ inverse - inverse)
-        slopes.append(2.0 * (slope @ _triangle(theta, k, law.n_outputs))[rows])
-    slopes.append(0.5 * (squares / law.noise - sums.counts))
-    return -found.log_evidence, -np.concatenate(slopes)
+        slopes.append(size / 2.0 * (inverse @ T @ inverse - inverse))
+    inverses, _ = law.noise_inverses(sums.patterns)
+    of_noise = inverses @ errors @ inverses - sums.counts[:, None, None] * inverses
+    slopes.append(of_noise.sum(axis=0) / 2.0)
+    flat = [(2.0 * slope @ _triangle(theta, k, n_outputs))[rows] for k, slope in enumerate(slopes)]
+    return -found.log_evidence, -np.concatenate(flat)
 
 
 def law_at(theta: FloatArray, sizes: tuple[int, ...], n_outputs: int) -> Coregionalisation:
     """The law of free parameters, see `evidence_loss`."""
-    triangles = [_triangle(theta, k, n_outputs) for k in range(len(sizes))]
-    covariances = np.stack([L @ L.T + JITTER * np.eye(n_outputs) for L in triangles])
-    return Coregionalisation(covariances, np.exp(theta[-n_outputs:]), sizes)
+    triangles = [_triangle(theta, k, n_outputs) for k in range(len(sizes) + 1)]
+    *covariances, noise = (L @ L.T for L in triangles)
+    eye = np.eye(n_outputs)
+    return Coregionalisation(np.stack(covariances) + JITTER * eye, noise + LEAST_NOISE * eye, sizes)
 
 
 def theta_of(law: Coregionalisation) -> FloatArray:
-    """Free parameters of a law, but for `JITTER`."""
+    """Free parameters of a law, but for what diagonals keep."""
     rows = np.tril_indices(law.n_outputs)
-    parts = [np.linalg.cholesky(B)[rows] for B in law.covariances]
-    return np.concatenate([*parts, np.log(law.noise)])
+    parts = [np.linalg.cholesky(B)[rows] for B in (*law.covariances, law.noise)]
+    return np.concatenate(parts)
 
 
 def _triangle(theta: FloatArray, k: int, n_outputs: int) -> FloatArray:
-    """L (Q, Q) of the kernel k."""
+    """L (Q, Q) of a kernel k, or of S after the last one."""
     count = n_outputs * (n_outputs + 1) // 2
     L = np.zeros((n_outputs, n_outputs))
     L[np.tril_indices(n_outputs)] = theta[k * count : (k + 1) * count]
@@ -262,13 +305,9 @@ def fitted_outputs(
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[OutputWeights, int, bool]:
     """The posterior under the law of greatest evidence, its steps, and whether these converged."""
-    first = theta_of(start)
-    free = first.size - start.n_outputs
-    low, high = np.log(NOISE_BOUNDS)
     found = minimize(
-        evidence_loss, first, (sums, start.sizes), jac=True, method="L-BFGS-B",
-        bounds=[(None, None)] * free + [(low, high)] * start.n_outputs,
-        options={"maxiter": max_iterations, "ftol": TOLERANCE},
+        evidence_loss, theta_of(start), (sums, start.sizes, start.n_outputs), jac=True,
+        method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": TOLERANCE},
         callback=lambda _: report("outputs: covariances and noise"),
     )  # fmt: skip
     law = law_at(found.x, start.sizes, start.n_outputs)

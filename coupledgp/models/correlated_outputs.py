@@ -56,11 +56,11 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
     """Gaussian process regression of Q correlated outputs; y may be NaN where one was not measured.
 
     `cov(f_q(x), f_t(x')) = sum_r B_r,qt k_r(x, x')`, a kernel r of each output, whose features and
-    lengthscales are those of a model of this output alone on the rows that have it. B_r and the
-    noise of each output have the greatest evidence of all entries. The posterior given these is
-    exact in the space of the weights, whatever is missing (`inference.weights.coregional`).
-    Noise has correlations between outputs of one row, too. With diagonal B_r and noise the outputs
-    are models of their own.
+    lengthscales are those of a model of this output alone on the rows that have it; noise has a
+    covariance S between the outputs of a row. B_r and S have the greatest evidence of all entries;
+    a prior as of ten rows pulls correlations of the noise to zero. The posterior given these is
+    exact in the space of the weights, whatever is missing (`inference.weights.coregional`). With
+    diagonal B_r and S the outputs are models of their own.
 
     Parameters
     ----------

@@ -12,8 +12,10 @@ precision and the mean
 
     A = sum_o S_oo^-1 (x) G_o + sum_r B_r^-1 (x) I ,   A^-1 vec(sum_o S_oo^-1 C_o) ,
 
-exactly. B_r and S have the greatest evidence. With the posterior means `T_r = E[W_r'W_r] / M_r` and
-`E_o` of the sums of `e_o e_o'`, its slopes are (Fisher's identity)
+exactly. B_r and S have the greatest evidence, times `|R|^(c/2)` of the correlations R of S, c being
+`PRIOR_ROWS` (Lewandowski, Kurowicka and Joe 2009): few rows do not tell correlations of the noise.
+With the posterior means `T_r = E[W_r'W_r] / M_r` and `E_o` of the sums of `e_o e_o'`, the slopes of
+the evidence are (Fisher's identity)
 
     dB_r: M_r / 2 (B_r^-1 T_r B_r^-1 - B_r^-1) ,   dS_oo: (S_oo^-1 E_o S_oo^-1 - n_o S_oo^-1) / 2 .
 """
@@ -37,6 +39,8 @@ BoolArray = NDArray[np.bool_]
 JITTER, LEAST_NOISE = 1e-6, 1e-6
 # Relative change of the log evidence that ends the search.
 TOLERANCE = 1e-7
+# Rows without correlations of the noise for which its prior counts.
+PRIOR_ROWS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,25 +258,29 @@ class OutputWeights:
 
 
 def evidence_loss(
-    theta: FloatArray, sums: OutputSums, sizes: tuple[int, ...], n_outputs: int
+    theta: FloatArray, sums: OutputSums, sizes: tuple[int, ...], prior_rows: float = PRIOR_ROWS
 ) -> tuple[float, FloatArray]:
-    """Minus the log evidence at free parameters, and its slopes.
+    """Minus the log evidence and log prior density at free parameters, and the slopes.
 
     `theta` holds the rows of lower triangles L, of each `B = L L' + JITTER I` and then of S.
     """
+    n_outputs = sums.patterns.shape[1]
     law = law_at(theta, sizes, n_outputs)
     found = OutputWeights.given(law, sums)
     products, errors = found.moments()
-    rows = np.tril_indices(n_outputs)
     slopes = []
     for B, T, size in zip(law.covariances, products, sizes, strict=True):
         inverse = np.linalg.inv(B)
         slopes.append(size / 2.0 * (inverse @ T @ inverse - inverse))
     inverses, _ = law.noise_inverses(sums.patterns)
     of_noise = inverses @ errors @ inverses - sums.counts[:, None, None] * inverses
-    slopes.append(of_noise.sum(axis=0) / 2.0)
-    flat = [(2.0 * slope @ _triangle(theta, k, n_outputs))[rows] for k, slope in enumerate(slopes)]
-    return -found.log_evidence, -np.concatenate(flat)
+    own = law.noise.diagonal()
+    prior = prior_rows / 2.0 * float(np.linalg.slogdet(law.noise)[1] - np.log(own).sum())
+    of_prior = prior_rows / 2.0 * (np.linalg.inv(law.noise) - np.diag(1.0 / own))
+    slopes.append(of_noise.sum(axis=0) / 2.0 + of_prior)
+    lower = np.tril_indices(n_outputs)
+    flat = [(2.0 * slope @ _triangle(theta, k, n_outputs))[lower] for k, slope in enumerate(slopes)]
+    return -found.log_evidence - prior, -np.concatenate(flat)
 
 
 def law_at(theta: FloatArray, sizes: tuple[int, ...], n_outputs: int) -> Coregionalisation:
@@ -304,10 +312,10 @@ def fitted_outputs(
     max_iterations: int,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[OutputWeights, int, bool]:
-    """The posterior under the law of greatest evidence, its steps, and whether these converged."""
+    """The posterior under the law of greatest density, its steps, and whether these converged."""
     found = minimize(
-        evidence_loss, theta_of(start), (sums, start.sizes, start.n_outputs), jac=True,
-        method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": TOLERANCE},
+        evidence_loss, theta_of(start), (sums, start.sizes), jac=True, method="L-BFGS-B",
+        options={"maxiter": max_iterations, "ftol": TOLERANCE},
         callback=lambda _: report("outputs: covariances and noise"),
     )  # fmt: skip
     law = law_at(found.x, start.sizes, start.n_outputs)

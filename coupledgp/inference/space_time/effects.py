@@ -35,7 +35,7 @@ MOST_COLUMNS = 48
 
 
 @dataclass(frozen=True)
-class Group:
+class EffectGroup:
     """Coefficients of one variance.
 
     Attributes
@@ -87,7 +87,7 @@ class SensorEffects:
     covariance: FloatArray
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[EffectGroup]:
         """Coefficients by variance."""
         return groups_of(self.columns, self.sensors.size)
 
@@ -254,18 +254,18 @@ class SensorEffects:
         return out
 
 
-def groups_of(columns: tuple[EffectColumns, ...], p: int) -> list[Group]:
+def groups_of(columns: tuple[EffectColumns, ...], p: int) -> list[EffectGroup]:
     """Coefficients by variance, in the order of `SensorEffects.mean`."""
     found, place = [], 0
     for number, one in enumerate(columns):
         for part, count in ((0, one.n_plain), (1, one.n_columns - one.n_plain)):
             if count:
-                found.append(Group(number, part, tuple(range(place, place + count))))
+                found.append(EffectGroup(number, part, tuple(range(place, place + count))))
             place += count
     for number, one in enumerate(columns):
         if not one.is_static:
             count = p * one.n_plain
-            found.append(Group(number, 2, tuple(range(place, place + count))))
+            found.append(EffectGroup(number, 2, tuple(range(place, place + count))))
             place += count
     return found
 
@@ -372,7 +372,7 @@ def design_of(
 
 
 def _variances(
-    scores: SensorScores, X: FloatArray, free: FloatArray, groups: list[Group]
+    scores: SensorScores, X: FloatArray, free: FloatArray, groups: list[EffectGroup]
 ) -> tuple[FloatArray, float]:
     """Variances of the groups of greatest restricted likelihood, and minus twice its logarithm."""
     parts, sizes = _parts(X, groups)
@@ -386,7 +386,7 @@ def _variances(
     return kept, _loss(scores, X, free, groups, kept) if (kept == 0).any() else loss
 
 
-def _parts(X: FloatArray, groups: list[Group]) -> tuple[FloatArray, FloatArray]:
+def _parts(X: FloatArray, groups: list[EffectGroup]) -> tuple[FloatArray, FloatArray]:
     """Matrices (g, N, N) of the groups, of mean diagonal one, and by what they were divided."""
     parts, sizes = [], []
     for group in groups:
@@ -398,7 +398,7 @@ def _parts(X: FloatArray, groups: list[Group]) -> tuple[FloatArray, FloatArray]:
 
 
 def _loss(
-    scores: SensorScores, X: FloatArray, free: FloatArray, groups: list[Group],
+    scores: SensorScores, X: FloatArray, free: FloatArray, groups: list[EffectGroup],
     variances: FloatArray,
 ) -> float:  # fmt: skip
     """Minus twice the log restricted likelihood, but for a constant, at variances (g,)."""

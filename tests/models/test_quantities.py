@@ -164,6 +164,10 @@ def test_ways_to_ask_agree():
     errors = table["flow"].mean[0] - truth
     assert np.sqrt(np.nanmean(errors**2)) == pytest.approx(table["flow"].rmse[0], rel=1e-6)
     assert table["speed"].rmse.max() < 10.0 < table["flow"].rmse.min()
+    own = table["flow"]
+    z = (truth - own.mean[0]) / own.std[0]
+    density = np.log(own.std[0]) + 0.5 * np.log(2 * np.pi) + 0.5 * z**2
+    assert np.nanmean(density) == pytest.approx(own.nlpd[0], rel=0.02)
 
 
 def test_updates_are_those_of_both():

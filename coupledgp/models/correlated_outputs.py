@@ -91,7 +91,7 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         Number Q of the outputs.
     """
 
-    def __init__(self, model: Any = None, max_iter: int = 100) -> None:
+    def __init__(self, model: Any = None, max_iter: int = 200) -> None:
         self.model = model
         self.max_iter = max_iter
 

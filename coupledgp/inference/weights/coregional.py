@@ -38,7 +38,7 @@ BoolArray = NDArray[np.bool_]
 # Variances that a B, and that S, keep on their diagonals, for outputs of variance one.
 JITTER, LEAST_NOISE = 1e-6, 1e-6
 # Relative change of the log evidence that ends the search.
-TOLERANCE = 1e-7
+TOLERANCE = 2e-6
 # Rows without correlations of the noise for which its prior counts.
 PRIOR_ROWS = 10.0
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.graph_time import GraphTimeGP
@@ -243,22 +243,36 @@ class UsualDayGP(WrappedGP):
         return mean, variance
 
     def grid_law(
-        self, cells: Cells, with_variance: bool, *, latent: bool = False
+        self,
+        cells: Cells,
+        with_variance: bool,
+        *,
+        latent: bool = False,
+        wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Means and variances (a, b) at cells, units of y; of f if latent."""
+        """Means and variances (a, b) at cells, units of y; of f if latent.
+
+        Where `wanted` (a, b) is given, other cells may be NaN. The law of z is computed at sites
+        with a wanted cell that the dynamics do not know, as in no forecast of a live feed.
+        """
         usual, of_usual = self.usual_at(cells.sites, cells.times)
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
-        if not latent and self.unknown_cells(points)[0].size == len(points):
-            # No law of z is needed, as in forecasts of a live feed.
-            none = np.zeros(len(points))
-            found, spread = self._moved(points, none, none if with_variance else None)
-            found = found.reshape(usual.shape) + usual
-            return found, None if spread is None else spread.reshape(usual.shape)
-        mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
-        if variance is not None:
-            variance = variance + of_usual
+        plain = np.ones(usual.size, dtype=bool) if wanted is None else wanted.ravel().copy()
+        if not latent:
+            plain[self.unknown_cells(points)[0]] = False
+        sites = np.flatnonzero(plain.reshape(usual.shape).any(axis=1))
+        mean = np.full(usual.shape, np.nan)
+        variance = np.full(usual.shape, np.nan) if with_variance else None
+        if sites.size:
+            asked = Cells(cells.sites[sites], cells.times)
+            of_z = plain.reshape(usual.shape)[sites]
+            mean[sites], found = self.grid.grid_law(
+                asked, with_variance, latent=latent, wanted=of_z
+            )
+            if variance is not None and found is not None:
+                variance[sites] = found + of_usual[sites]
         if latent or self.moving is None:
             return mean + usual, variance
         flat = None if variance is None else variance.ravel()

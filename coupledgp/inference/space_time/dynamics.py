@@ -120,6 +120,7 @@ def fitted_dynamics(
     moves: bool,
     seed: int,
     report: Callable[[str], None],
+    kept: SensorDynamics | None = None,
 ) -> tuple[SensorDynamics, FloatArray]:
     """SensorDynamics of values (p, n) about the usual day, gaps filled, and errors left out (p, n).
 
@@ -133,6 +134,8 @@ def fitted_dynamics(
         Weights of neighbours, and correlations of the graph's kernel (p, p).
     moves
         Whether variances move with level and volatility.
+    kept
+        Dynamics of which the ridge and the law in gaps are taken; None: both are found.
     """
     count = observed.sum(axis=1)
     level = np.where(observed, filled, 0.0).sum(axis=1) / np.maximum(count, 1)
@@ -141,7 +144,8 @@ def fitted_dynamics(
     usual = max(float(variances.mean()), 1e-300)
     scale = np.sqrt(np.where(variances > CONSTANT * usual, variances, usual))
     x = (filled - level[:, None]) / scale[:, None]
-    fit = fitted_autoregression(x, observed, neighbours, report)
+    ridge, gaps = (None, None) if kept is None else (kept.ridge, kept.gaps)
+    fit = fitted_autoregression(x, observed, neighbours, report, ridge)
     edges = [(block.first, block.last) for block in fit.blocks]
     innovations = fitted_innovations(fit.errors, edges, graph)
     roots = np.sqrt(innovations.covariance.diagonal())
@@ -155,25 +159,25 @@ def fitted_dynamics(
     )  # fmt: skip
     if moves:
         report("dynamics: variances")
-        dynamics = _with_spread(dynamics, fit, x, observed, deviations, seed)
+        dynamics = _with_spread(dynamics, fit, x, observed, deviations, seed, gaps)
     return dynamics, fit.errors
 
 
 def _with_spread(
     dynamics: SensorDynamics, fit: FittedAutoregression, x: FloatArray, observed: BoolArray,
-    deviations: FloatArray, seed: int,
+    deviations: FloatArray, seed: int, gaps: GapLaw | None,
 ) -> SensorDynamics:  # fmt: skip
     base = deviations / dynamics.spread_of_level[:, None]
     gain = dynamics.scale / dynamics.spread_of_level
     errors = errors_ahead(x, observed, fit.blocks, HORIZONS)
     spread = fitted_spread(errors, dynamics.neighbours, base, gain)
-    gaps = None
     peers: FloatArray = dynamics.peers
-    if not observed.all():
+    if gaps is None and not observed.all():
         gaps = fitted_gap_law(
             x, observed, dynamics.law, fit.blocks, fit.errors, spread.variances[0],
             dynamics.neighbours, base, gain, seed,
         )  # fmt: skip
+    if gaps is not None:
         peers = np.asarray(np.linalg.inv(x @ x.T + gaps.ridge * np.eye(len(x))), dtype=np.float64)
     density = moving_density(dynamics, spread, errors, base, gain)
     return replace(dynamics, spread=spread, gaps=gaps, peers=peers, density=density)

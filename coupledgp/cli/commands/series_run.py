@@ -39,8 +39,8 @@ from coupledgp.cli.shared.options import naming
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
-from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES

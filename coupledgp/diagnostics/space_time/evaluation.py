@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,16 @@ from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
-from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
+from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law, rival_seconds
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import silent
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import draw_seed
+
+# A budget of the rivals, and the least seconds of it.
+AS_THE_MODEL, LEAST_BUDGET = "as the model", 15.0
 
 Splits = int | SpaceTimeSplit | Sequence[SpaceTimeSplit]
 
@@ -63,7 +67,8 @@ def evaluate_space_time(
         deviations of observations (p, n), a fitted estimator, or a function of readings that does.
         Of means alone the law is empirical. An unfitted estimator is a rival, too.
     budget
-        Processor seconds of the rivals in each split, or a text such as `"90s"`; None: no limit.
+        Processor seconds of the rivals in each split, or a text such as `"90s"`; `"as the model"`:
+        as many as the model took, 15 at least; None: no limit.
     hyperparameters
         `"fitted"`: those of the model are found anew in each split. `"kept"`: the model is fitted
         and has a method `refitted`, which keeps some thirty numbers that were found with the hidden
@@ -86,10 +91,14 @@ def evaluate_space_time(
     readings = readings_of(model, data, times, values)
     seed = draw_seed(random_state)
     drawn = drawn_splits(readings, splits, plan, seed)
-    known = [Rival.of(function, name) for name, function in SPACE_TIME_RIVALS.items()]
+    known = [
+        replace(Rival.of(function, name), seconds=rival_seconds(name, *readings.values.shape))
+        for name, function in SPACE_TIME_RIVALS.items()
+    ]
     others = chosen_rivals(rivals, known, rival_of)
-    limit = np.inf if budget is None else seconds_of(budget)
-    contest = Contest(limit, silent, time.process_time)
+    limit = np.inf
+    if budget is not None and budget != AS_THE_MODEL:
+        limit = seconds_of(budget)
 
     def laws_on(split: SpaceTimeSplit) -> Callable[[Rival, float], SpaceTimeLaw]:
         return lambda one, seconds: rival_law(one, readings, split, seed, seconds)
@@ -103,8 +112,13 @@ def evaluate_space_time(
             rival = rival_of(model, kept=kept)
             own = rival_law(rival, readings, split, seed)
             entries = [Entry(rival, own, time.process_time() - start)]
+            if budget == AS_THE_MODEL:
+                limit = max(entries[0].seconds, LEAST_BUDGET)
+        contest = Contest(limit, silent, time.process_time)
         found, without = contest.run(others, laws_on(split))
         skipped |= dict.fromkeys(without)
+        # The cheapest come first in a contest; tables have them as they were asked for.
+        found = sorted(found, key=lambda one: [rival is one.rival for rival in others].index(True))
         for one in [*entries, *found]:
             name = one.rival.name
             costs.append(ModelCost(number, name, one.seconds))

@@ -53,6 +53,7 @@ def readings_of_panel(panel: Panel, domain: Any) -> SensorReadings:
         axis.seconds_of_day(axis.values),
         panel.nodes,
         axis.labels(axis.values),
+        None if axis.origin is None else axis.days(axis.values),
     )
 
 

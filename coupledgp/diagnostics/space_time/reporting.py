@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
+from coupledgp.diagnostics.space_time.evaluation import AS_THE_MODEL, evaluate_space_time
 from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
 from coupledgp.diagnostics.space_time.page_scores import (
     page_scores,
@@ -105,8 +105,9 @@ def space_time_report(
     own = evaluation is None and splits > 0
     if own:
         evaluation = evaluate_space_time(
-            few, model.panel_, splits=splits, hyperparameters="kept", random_state=random_state
-        )
+            few, model.panel_, splits=splits, hyperparameters="kept", budget=AS_THE_MODEL,
+            random_state=random_state,
+        )  # fmt: skip
     scores, hours = page_scores(evaluation)
     # Dynamics are a law of observations: one of the function would not be that of forecasts.
     mean, std = few.law_on_grid(places.sites, times, latent=not model.has_dynamics_)
@@ -184,6 +185,7 @@ def _facts(
                 else "the model was fitted in each",
             )
         )
+        facts += [("not compared", one.name, one.reason) for one in evaluation.skipped]
     return tuple(facts)
 
 

@@ -36,7 +36,7 @@ MAX_CELLS, MAX_SERIES_TIMES = 20_000_000, 20_000
 # Steps of a forecast.
 STEPS_AHEAD = 12
 # Draws of the gaps for variances on a page, and sensors that are left out one by one.
-PAGE_DRAWS, MOST_LEFT_OUT = 16, 48
+PAGE_DRAWS, MOST_LEFT_OUT = 8, 48
 # Sensors that are named for their values far from the law.
 N_NAMED = 3
 

@@ -12,6 +12,8 @@ from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
+from coupledgp.inference.space_time.bend import N_COLUMNS as N_BENDS
+from coupledgp.inference.space_time.bend import Bend
 from coupledgp.inference.space_time.day_field import RATIOS
 from coupledgp.inference.space_time.day_moments import PARTS
 from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
@@ -79,6 +81,11 @@ def dynamics_state(
             "spread_variances": dynamics.spread.variances,
             "spread_coefficients": dynamics.spread.coefficients,
         }
+    if dynamics.bend is not None:
+        values["bends"] = True
+        arrays |= {
+            "bend_coefficients": dynamics.bend.coefficients, "bend_first": dynamics.bend.first,
+        }  # fmt: skip
     if dynamics.gaps is not None:
         values["gaps"] = {"ridge": dynamics.gaps.ridge, "n_values": dynamics.gaps.n_values}
         arrays |= {
@@ -111,11 +118,17 @@ def dynamics_from(
     law = Markov(
         model, _positive(entries, "dynamics_innovations"), _positive(entries, "dynamics_first")
     )
-    spread = gaps = None
+    spread = bend = gaps = None
     if entries.flag("days", "dynamics", "moves"):
         spread = Spread(
             entries.scales("spread_variances", len(HORIZONS), "q").numpy(),
             entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS).numpy(),
+        )
+    # Files of before have no such entry.
+    if "bends" in entries.value("days", "dynamics"):
+        bend = Bend(
+            entries.floats("bend_coefficients", len(HORIZONS), N_BENDS).numpy(),
+            entries.scales("bend_first", "q").numpy(),
         )
     if entries.value("days", "dynamics", "gaps") is not None:
         gaps = GapLaw(
@@ -131,7 +144,7 @@ def dynamics_from(
         sensors, law, entries.floats("dynamics_level", "q").numpy(),
         entries.scales("dynamics_scale", "q").numpy(),
         entries.scales("dynamics_level_spread", "q").numpy(),
-        entries.floats("dynamics_neighbours", "q", "q", low=0.0).numpy(), spread, gaps, peers,
+        entries.floats("dynamics_neighbours", "q", "q", low=0.0).numpy(), spread, bend, gaps, peers,
         entries.number("days", "dynamics", "ridge", above=0.0),
         entries.flag("days", "dynamics", "is_stable"),
         entries.number("days", "dynamics", "density"),

@@ -142,8 +142,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         regular axis of 200 steps or more, and no fewer than sensors. `"auto"`: where the log
         density of values one step ahead, left out, is greater than that of the separable law.
     spread
-        Whether variances of the dynamics move with level and volatility, and other sensors have a
-        share in gaps, both fitted to errors left out; `"auto"` is `True`.
+        Whether variances of the dynamics move with level and volatility, forecasts bend by level
+        and last value, and other sensors have a share in gaps, all fitted to errors left out;
+        `"auto"` is `True`.
     holidays
         Dates of holidays, a kind of day of their own, such as `["2024-12-25"]`.
     n_variance_samples

@@ -14,7 +14,7 @@ from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
 from coupledgp.inference.space_time.bend import N_COLUMNS as N_BENDS
 from coupledgp.inference.space_time.bend import Bend
-from coupledgp.inference.space_time.day_field import RATIOS
+from coupledgp.inference.space_time.day_field import RATIOS, SHARED
 from coupledgp.inference.space_time.day_moments import PARTS
 from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
 from coupledgp.inference.space_time.markov import Markov
@@ -179,6 +179,7 @@ def days_state(process: Any) -> tuple[dict[str, Any], Arrays]:
     if process.usual is not None:
         values["usual"], arrays = usual_state(process.usual)
         values["ratio"] = process.field.ratio
+        values["shared"] = process.field.shared
         arrays["day_past"] = process.past
         arrays["day_sensors"] = process.field.sensors
     if process.dynamics is not None:
@@ -193,6 +194,16 @@ def ratio_from(entries: Entries) -> float:
     if ratio not in RATIOS:
         raise ModelFileError(f"days.ratio: expected one of {RATIOS}, got {ratio}")
     return ratio
+
+
+def shared_from(entries: Entries) -> float:
+    """The part of the usual day that all sites share; files of before have none."""
+    if "shared" not in entries.value("days"):
+        return 0.0
+    shared = entries.number("days", "shared", low=0.0)
+    if shared not in SHARED:
+        raise ModelFileError(f"days.shared: expected one of {SHARED}, got {shared}")
+    return shared
 
 
 def has(entries: Entries, name: str) -> bool:

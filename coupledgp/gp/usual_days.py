@@ -32,6 +32,7 @@ from coupledgp.gp.usual_day_state import (
     has,
     header_of,
     ratio_from,
+    shared_from,
     usual_from,
 )
 from coupledgp.gp.wrapped import WrappedGP
@@ -534,7 +535,10 @@ class UsualDayGP(WrappedGP):
             usual = usual_from(entries, inner.rows.times)
             past = entries.floats("day_past", "s", "n").numpy()
             sensors = entries.integers("day_sensors", "s", low=0, high=inner.sites.n_sites - 1)
-            field = DayField(under_kernel(inner.sites), sensors.numpy(), ratio_from(entries))
+            field = DayField(
+                under_kernel(inner.sites), sensors.numpy(), ratio_from(entries),
+                shared_from(entries),
+            )  # fmt: skip
         reason = entries.text("days", "reason")
         found = cls(inner, rows, usual, past, field, None, None, reason)
         if not has(entries, "dynamics"):

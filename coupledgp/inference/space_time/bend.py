@@ -33,6 +33,8 @@ KNOTS, MOST_CHANGE = np.array([-4.0, -2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 3.0]), 4.0
 N_COLUMNS, RIDGE = 3 + 8 * KNOTS.size, 100.0
 # Least part by which the squared error of blocks left out falls, beside columns over rows.
 LEAST_GAIN = 0.01
+# Most blocks in which it may rise: what holds on some days alone is no rule.
+MOST_WORSE = 0
 
 
 def hats(values: FloatArray) -> FloatArray:
@@ -67,7 +69,7 @@ class Bend:
     Attributes
     ----------
     coefficients : FloatArray (4, 67)
-        beta of each of `HORIZONS`; zero where squared errors left out do not fall.
+        beta of each of `HORIZONS`; zero where squared errors do not fall in blocks left out.
     first : FloatArray (p,)
         Mean squared error of linear forecasts one step ahead, of which the volatility is.
     """
@@ -115,13 +117,16 @@ def fitted_bend(
             e = ahead.errors[k][:, steps][there]
             parts.append((steps, there, G, e, G.T @ G, G.T @ e))
         gram, right = (np.sum([part[j] for part in parts], axis=0) for j in (4, 5))
-        before, after, made_up = 0.0, 0.0, []
+        before, after, made_up = [], [], []
         for _, _, G, e, own, of_errors in parts:
             correction = G @ _solved(gram - own, right - of_errors)
-            before, after = before + float(e @ e), after + float(((e - correction) ** 2).sum())
+            before.append(float(e @ e))
+            after.append(float(((e - correction) ** 2).sum()))
             made_up.append(correction)
         count = sum(part[3].size for part in parts)
-        if not after < (1.0 - LEAST_GAIN - N_COLUMNS / max(count, 1)) * before:
+        goal = (1.0 - LEAST_GAIN - N_COLUMNS / max(count, 1)) * sum(before)
+        worse = sum(two > one for one, two in zip(before, after, strict=True))
+        if not sum(after) < goal or worse > MOST_WORSE:
             continue
         coefficients[k] = _solved(gram, right)
         for (steps, there, *_), correction in zip(parts, made_up, strict=True):

@@ -72,7 +72,10 @@ def timed(values: FloatArray, graph: cgp.Graph, sites: Any = None) -> SensorRead
     sites = np.arange(len(values)) if sites is None else sites
     seconds = STEP * np.arange(values.shape[1])
     stamps = np.datetime64("2012-03-01", "s") + seconds.astype("timedelta64[s]")
-    return SensorReadings(values, seconds, sites, graph, seconds % DAY, sites.tolist(), stamps)
+    days = stamps.astype("datetime64[D]").astype(np.int64)
+    return SensorReadings(
+        values, seconds, sites, graph, seconds % DAY, sites.tolist(), stamps, days
+    )
 
 
 def san_jose() -> Case:

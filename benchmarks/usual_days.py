@@ -23,10 +23,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from benchmarks.space_time_data import STEP, Case, metr_la, timed
+from coupledgp.diagnostics.space_time.boosted import boosted_trees
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.splits import SplitPlan
-from coupledgp.inference.space_time.usual_day import joined
 from coupledgp.random import FloatArray
 
 HORIZONS = (3, 6, 12)
@@ -150,7 +150,27 @@ def forecasts_of_rivals(readings: SensorReadings, origins: list[int]) -> dict[st
         boosting = HistGradientBoostingRegressor(max_iter=150, random_state=0)
         boosting.fit(table(t).reshape(-1, 13), v[:, t + h].ravel())
         found["boosting"].append(boosting.predict(table(at).reshape(-1, 13)).reshape(p, -1).T)
-    return {name: np.stack(parts) for name, parts in found.items()}
+    made = {name: np.stack(parts) for name, parts in found.items()}
+    return made | {"boosted trees, pooled": boosted_forecasts(readings, v, origins)}
+
+
+def boosted_forecasts(
+    readings: SensorReadings, values: FloatArray, origins: list[int]
+) -> FloatArray:
+    """Means (h, origins, p) of the package's boosted trees, fitted anew at each origin."""
+    found = np.empty((len(HORIZONS), len(origins), len(values)))
+    for number, origin in enumerate(origins):
+        last = origin + max(HORIZONS)
+        assert readings.seconds_of_day is not None
+        assert readings.days is not None
+        given = replace(
+            readings, values=np.where(np.arange(last) < origin, values[:, :last], np.nan),
+            times=readings.times[:last], stamps=readings.stamps[:last],
+            seconds_of_day=readings.seconds_of_day[:last], days=readings.days[:last],
+        )  # fmt: skip
+        mean, _ = boosted_trees(given)
+        found[:, number] = mean[:, [origin + h - 1 for h in HORIZONS]].T
+    return found
 
 
 def ridge_of_last_day(H: FloatArray, y: FloatArray) -> FloatArray:
@@ -189,51 +209,13 @@ def shown_forecasts(case: Case) -> None:
                   + f" | {cost:.1f} |", flush=True)  # fmt: skip
 
 
-def boosting_in_gaps(readings: SensorReadings) -> FloatArray:
-    """Boosting of each value on the ends of its gap, four peers and the hour, (p, n)."""
-    v = readings.values
-    seen = np.isfinite(v)
-    usable = seen.any(axis=1)
-    filled = joined(np.where(seen, v, 0.0), seen)
-    p, n = v.shape
-    rng = np.random.default_rng(0)
-    around = (np.nan_to_num(np.corrcoef(filled + 1e-9 * rng.normal(size=(p, n))))
-              - 2 * np.eye(p)).argsort(axis=1)[:, -6:]  # fmt: skip
-
-    def table(there: Any) -> FloatArray:
-        before = np.where(there, np.arange(n), -1)
-        before = np.maximum(np.maximum.accumulate(np.roll(before, 1, axis=1), axis=1), 0)
-        after = np.where(there, np.arange(n), n)[:, ::-1]
-        after = np.minimum(np.minimum.accumulate(np.roll(after, 1, axis=1), axis=1)[:, ::-1], n - 1)
-        rows = np.arange(p)[:, None]
-        hours = np.broadcast_to(np.arange(n) % STEPS_OF_DAY, (p, n))
-        parts = [filled[rows, before], filled[rows, after], np.arange(n) - before]
-        parts += [after - np.arange(n), hours]
-        parts += [filled[around[:, k]] for k in range(6)]
-        with np.errstate(invalid="ignore"):
-            center = np.nanmean(np.where(usable[:, None], v, 0.0), axis=1)
-        return np.stack([*parts, np.broadcast_to(center[:, None], (p, n))], axis=-1)
-
-    hidden = np.roll(~seen & usable[:, None], rng.integers(n), axis=1)[rng.permutation(p)] & seen
-    known = table(seen & ~hidden)[hidden]
-    also = seen & (rng.random((p, n)) < 0.1)
-    X = np.concatenate([known, table(seen)[also]])
-    y = np.concatenate([v[hidden], v[also]])
-    model = HistGradientBoostingRegressor(max_iter=200, random_state=0).fit(X, y)
-    found = np.full((p, n), np.nan)
-    gaps = ~seen & usable[:, None]
-    found[gaps] = model.predict(table(seen)[gaps])
-    return found
-
-
 def shown_gaps(case: Case, n_splits: int) -> None:
     """Print the table of gaps, of every split."""
     readings = case.readings
     print(f"| split | where | {HEAD}\n{'|---' * 9}|")
     rivals = {name: SPACE_TIME_RIVALS[name] for name in (
-        "linear in time", "regression on the other sensors", "low rank",
+        "linear in time", "regression on the other sensors", "low rank", "boosted trees",
     )}  # fmt: skip
-    rivals["boosting on peers and ends"] = lambda given: (boosting_in_gaps(given), None)
     for number in range(n_splits):
         split = replace(case.plan, sensors=0.1).draw(readings, np.random.default_rng([17, number]))
         given = readings.without(split.hidden)

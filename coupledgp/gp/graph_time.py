@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.graph_time_prior import (
@@ -287,23 +288,48 @@ class GraphTimeGP(NormalizedProcess):
     def _dense(self) -> Any:
         return self.exact()
 
+    def with_draws(self, n_draws: int) -> GraphTimeGP:
+        """The same process, whose variances are from another number of draws of the gaps."""
+        found = replace(self, settings=replace(self.settings, n_draws=n_draws))
+        vars(found)["posterior"] = replace(self.posterior, n_draws=n_draws)
+        return found
+
     def grid_law(
-        self, cells: Cells, with_variance: bool, *, latent: bool = False
+        self,
+        cells: Cells,
+        with_variance: bool,
+        *,
+        latent: bool = False,
+        wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Means and variances (a, b) of observations at cells, units of y; of f if latent."""
+        """Means and variances (a, b) of observations at cells, units of y; of f if latent.
+
+        Variances in gaps of the sensors are not worked out where none of these cells is `wanted`.
+        """
         offset, scale = float(self.units.offset[0]), float(self.units.scale[0])
         mean = offset + scale * self.posterior.means(cells)[0]
         if not with_variance:
             return mean, None
-        variance = self.grid_variances(cells)
+        in_gaps = wanted is None or self._has_gaps(cells, wanted)
+        variance = self.grid_variances(cells, in_gaps=in_gaps)
         if not latent:
             variance = variance + self.parameters.noise * self.scales.at(cells.sites)[:, None]
         return mean, scale**2 * variance
 
-    def grid_variances(self, cells: Cells, report: Progress = silent) -> FloatArray:
-        """Variances (a, b) of f at cells, normalised units."""
+    def _has_gaps(self, cells: Cells, wanted: NDArray[np.bool_]) -> bool:
+        """Whether one of the wanted cells (a, b) is a gap of a sensor."""
+        rows, times = self.posterior.rows_of(cells.sites), self.rows.times
+        places = np.minimum(np.searchsorted(times, cells.times), times.size - 1)
+        gaps = ~self.rows.observed[np.ix_(np.maximum(rows, 0), places)]
+        inside = (rows >= 0)[:, None] & (times[places] == cells.times)
+        return bool((gaps & inside & wanted).any())
+
+    def grid_variances(
+        self, cells: Cells, report: Progress = silent, *, in_gaps: bool = True
+    ) -> FloatArray:
+        """Variances (a, b) of f at cells, normalised units; see `SpaceTimePosterior.variances`."""
         if not self.is_dense or not self.posterior.gaps.size:
-            return self.posterior.variances(cells, report)
+            return self.posterior.variances(cells, report, in_gaps=in_gaps)
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip

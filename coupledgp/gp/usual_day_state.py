@@ -13,7 +13,9 @@ from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
-from coupledgp.inference.space_time.day_field import RATIOS
+from coupledgp.inference.space_time.bend import N_COLUMNS as N_BENDS
+from coupledgp.inference.space_time.bend import Bend
+from coupledgp.inference.space_time.day_field import RATIOS, SHARED
 from coupledgp.inference.space_time.day_moments import PARTS
 from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
 from coupledgp.inference.space_time.markov import Markov
@@ -80,6 +82,11 @@ def dynamics_state(
             "spread_variances": dynamics.spread.variances,
             "spread_coefficients": dynamics.spread.coefficients,
         }
+    if dynamics.bend is not None:
+        values["bends"] = True
+        arrays |= {
+            "bend_coefficients": dynamics.bend.coefficients, "bend_first": dynamics.bend.first,
+        }  # fmt: skip
     if dynamics.gaps is not None:
         values["gaps"] = {"ridge": dynamics.gaps.ridge, "n_values": dynamics.gaps.n_values}
         arrays |= {
@@ -112,11 +119,17 @@ def dynamics_from(
     law = Markov(
         model, _positive(entries, "dynamics_innovations"), _positive(entries, "dynamics_first")
     )
-    spread = gaps = None
+    spread = bend = gaps = None
     if entries.flag("days", "dynamics", "moves"):
         spread = Spread(
             entries.scales("spread_variances", len(HORIZONS), "q").numpy(),
             entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS).numpy(),
+        )
+    # Files of before have no such entry.
+    if "bends" in entries.value("days", "dynamics"):
+        bend = Bend(
+            entries.floats("bend_coefficients", len(HORIZONS), N_BENDS).numpy(),
+            entries.scales("bend_first", "q").numpy(),
         )
     if entries.value("days", "dynamics", "gaps") is not None:
         gaps = GapLaw(
@@ -132,7 +145,7 @@ def dynamics_from(
         sensors, law, entries.floats("dynamics_level", "q").numpy(),
         entries.scales("dynamics_scale", "q").numpy(),
         entries.scales("dynamics_level_spread", "q").numpy(),
-        entries.floats("dynamics_neighbours", "q", "q", low=0.0).numpy(), spread, gaps, peers,
+        entries.floats("dynamics_neighbours", "q", "q", low=0.0).numpy(), spread, bend, gaps, peers,
         entries.number("days", "dynamics", "ridge", above=0.0),
         entries.flag("days", "dynamics", "is_stable"),
         entries.number("days", "dynamics", "density"),
@@ -169,6 +182,7 @@ def days_state(process: Any) -> tuple[dict[str, Any], Arrays]:
     if process.usual is not None:
         values["usual"], arrays = usual_state(process.usual)
         values["ratio"] = process.field.ratio
+        values["shared"] = process.field.shared
         arrays["day_past"] = process.past
         arrays["day_sensors"] = process.field.sensors
     if process.dynamics is not None:
@@ -185,6 +199,16 @@ def ratio_from(entries: Entries) -> float:
     if ratio not in RATIOS:
         raise ModelFileError(f"days.ratio: expected one of {RATIOS}, got {ratio}")
     return ratio
+
+
+def shared_from(entries: Entries) -> float:
+    """The part of the usual day that all sites share; files of before have none."""
+    if "shared" not in entries.value("days"):
+        return 0.0
+    shared = entries.number("days", "shared", low=0.0)
+    if shared not in SHARED:
+        raise ModelFileError(f"days.shared: expected one of {SHARED}, got {shared}")
+    return shared
 
 
 def has(entries: Entries, name: str) -> bool:

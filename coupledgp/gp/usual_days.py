@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.effects_state import effects_from
@@ -33,6 +33,7 @@ from coupledgp.gp.usual_day_state import (
     has,
     header_of,
     ratio_from,
+    shared_from,
     usual_from,
 )
 from coupledgp.gp.wrapped import WrappedGP
@@ -193,24 +194,37 @@ class UsualDayGP(KnownMean, WrappedGP):
         return mean, variance
 
     def grid_law(
-        self, cells: Cells, with_variance: bool, *, latent: bool = False
+        self,
+        cells: Cells,
+        with_variance: bool,
+        *,
+        latent: bool = False,
+        wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Means and variances (a, b) at cells, units of y; of f if latent."""
+        """Means and variances (a, b) at cells, units of y; of f if latent.
+
+        Where `wanted` (a, b) is given, other cells may be NaN. The law of z is computed at sites
+        with a wanted cell that the dynamics do not know, as in no forecast of a live feed.
+        """
         known, of_known = self.known_at(cells.sites, cells.times)
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
         flat = of_known.ravel()
-        if not latent and self.unknown_cells(points)[0].size == len(points):
-            # No law of z is needed, as in forecasts of a live feed.
-            none = np.zeros(len(points))
-            own = none if with_variance else None
-            found, spread = self._moved(points, none, own, known.ravel(), flat)
-            found = found.reshape(known.shape) + known
-            return found, None if spread is None else spread.reshape(known.shape)
-        mean, variance = self.grid.grid_law(cells, with_variance, latent=latent)
-        if variance is not None:
-            variance = variance + of_known
+        plain = np.ones(known.size, dtype=bool) if wanted is None else wanted.ravel().copy()
+        if not latent:
+            plain[self.unknown_cells(points)[0]] = False
+        sites = np.flatnonzero(plain.reshape(known.shape).any(axis=1))
+        mean = np.full(known.shape, np.nan)
+        variance = np.full(known.shape, np.nan) if with_variance else None
+        if sites.size:
+            asked = Cells(cells.sites[sites], cells.times)
+            of_z = plain.reshape(known.shape)[sites]
+            mean[sites], found = self.grid.grid_law(
+                asked, with_variance, latent=latent, wanted=of_z
+            )
+            if variance is not None and found is not None:
+                variance[sites] = found + of_known[sites]
         if latent or self.moving is None:
             return mean + known, variance
         own = None if variance is None else variance.ravel()
@@ -471,7 +485,10 @@ class UsualDayGP(KnownMean, WrappedGP):
             usual = usual_from(entries, inner.rows.times)
             past = entries.floats("day_past", "s", "n").numpy()
             sensors = entries.integers("day_sensors", "s", low=0, high=inner.sites.n_sites - 1)
-            field = DayField(under_kernel(inner.sites), sensors.numpy(), ratio_from(entries))
+            field = DayField(
+                under_kernel(inner.sites), sensors.numpy(), ratio_from(entries),
+                shared_from(entries),
+            )  # fmt: skip
         reason = entries.text("days", "reason")
         effects = None
         if has(entries, "effects"):

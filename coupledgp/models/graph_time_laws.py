@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
+from coupledgp.diagnostics.space_time.sensor_table import (
+    SensorTable,
+    moments_back,
+    spread_sensors,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.back_transformed import mapped_back
+from coupledgp.gp.graph_time import GraphTimeGP
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.usual_days import UsualDayGP
+from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.memory import check_memory, named_exhaustion
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
 from coupledgp.inference.space_time.day_moments import KINDS
-from coupledgp.inference.space_time.left_out import sensors_left_out
+from coupledgp.inference.space_time.left_out import (
+    SensorsLeftOut,
+    first_left_out,
+    sensors_left_out,
+)
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
@@ -117,18 +129,28 @@ class SpaceTimeLaws(SpaceTimeRecord):
         """Mean and standard deviation (a, b), units of y, at site numbers and times of the axis."""
         transform = self.transform_
         if transform is None:
-            return self._inner_law(sites, stamps, with_std, latent)
-        mean, std = self._inner_law(sites, stamps, True, latent)
+            return self.modelled_law_on_grid(sites, stamps, with_std, latent)
+        mean, std = self.modelled_law_on_grid(sites, stamps, True, latent)
         assert std is not None
         mean, variance = moments_back(transform, mean, std)
         return mean, np.sqrt(variance) if with_std else None
 
-    def _inner_law(
-        self, sites: IntArray, stamps: FloatArray, with_std: bool, latent: bool
+    def modelled_law_on_grid(
+        self,
+        sites: IntArray,
+        stamps: FloatArray,
+        with_std: bool = True,
+        latent: bool = False,
+        wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Mean and standard deviation (a, b) of the values, transformed if they are modelled so."""
+        """Mean and standard deviation (a, b) of the values, transformed if they are modelled so.
+
+        Where `wanted` (a, b) is given, other cells may be NaN; times are rising then.
+        """
         grid = Grid([], sites, stamps)
-        mean, variance = self.days_process_.grid_law(grid.cells, with_std, latent=latent)
+        mean, variance = self.days_process_.grid_law(
+            grid.cells, with_std, latent=latent, wanted=wanted
+        )
         mean = mean[:, grid.places]
         return mean, None if variance is None else np.sqrt(variance[:, grid.places])
 
@@ -137,7 +159,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
     ) -> FloatArray:
         """Quantiles (a, b, q), units of y, at site numbers and times of the axis."""
         wanted = check_probabilities(probabilities, "probabilities")
-        mean, std = self._inner_law(sites, stamps, True, latent)
+        mean, std = self.modelled_law_on_grid(sites, stamps, True, latent)
         assert std is not None
         found = mean[..., None] + std[..., None] * special.ndtri(wanted)
         return found if self.transform_ is None else mapped_back(self.transform_, found)
@@ -338,27 +360,72 @@ class SpaceTimeLaws(SpaceTimeRecord):
             labels, seconds, mean[rows], np.sqrt(variance[rows]), usual.days_by_kind[kind]
         )
 
-    def leave_one_sensor_out(self) -> SensorTable:
+    def leave_one_sensor_out(self, most: int | None = None) -> SensorTable:
         """Laws of the values of each sensor given all other sensors, with scores.
 
+        Parameters
+        ----------
+        most
+            Number of sensors, of which each costs two to three products with the inverse
+            covariance; None: all. Some are spread evenly over the ranks of a first estimate of the
+            errors, which neglects that gaps of other sensors change; and those that deviate all the
+            time by that estimate are among them.
+
+        Notes
+        -----
         Hyperparameters are those of all sensors. Where the covariance of the sensors was learned,
         laws are those under the kernel: nothing would be learned of a sensor that was not there.
         Its usual day is the regression on that of the others, and dynamics have no part.
-        Means are solved for to a relative residual of 1e-4; variances are those far from the ends
-        of the series.
+        Means are solved for to a residual of 1e-3 of the change that leaving out makes; variances
+        are those far from the ends of the series.
         """
         check_is_fitted(self)
+        if most is not None:
+            check_positive_int(most, "most")
         process = self.grid_process_
+        nodes = self.nodes_
         with named_exhaustion("leave_one_sensor_out"), self._reporter("sensors") as report:
-            found = sensors_left_out(process.under_kernel().posterior, report)
+            posterior = process.under_kernel().posterior
+            rows = np.arange(len(nodes))
+            if most is not None and most < rows.size:
+                first = self._sensors_out(first_left_out(posterior), rows)
+                rows = np.sort(spread_sensors(first, nodes, most))
+            found = sensors_left_out(posterior, rows, report)
+        return self._sensors_out(found, rows)
+
+    def _sensors_out(self, found: SensorsLeftOut, rows: IntArray) -> SensorTable:
+        """The table of sensors (m,) by their laws in normalised units."""
+        process, days = self.grid_process_, self.days_process_
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
         mean, variance = offset + scale * found.mean, scale**2 * found.variance
-        values, days = process.rows.values, self.days_process_
+        values = process.rows.values[rows]
         if isinstance(days, UsualDayGP):
-            known, of_known = days.others_known()
-            values = values + days.known_at(process.rows.sensors, process.rows.times)[0]
+            known, of_known = (part[rows] for part in days.others_known())
+            values = values + days.known_at(process.rows.sensors[rows], process.rows.times)[0]
             mean, variance = mean + known, variance + of_known
-        return SensorTable.of(self.nodes_, values, mean, np.sqrt(variance), self.transform_)
+        labels = [self.nodes_[row] for row in rows.tolist()]
+        return SensorTable.of(labels, values, mean, np.sqrt(variance), self.transform_)
+
+    def with_variance_samples(self, n_draws: int) -> Self:
+        """Return the same model, whose variances are from another number of draws of the gaps.
+
+        Parameters
+        ----------
+        n_draws
+            Number of draws, at least 2. The part of a variance that gaps add is known to a relative
+            error of `sqrt(2 / n_draws)`.
+        """
+        check_is_fitted(self)
+        check_positive_int(n_draws, "n_draws", minimum=2)
+
+        def changed(process: GaussianProcess) -> GaussianProcess:
+            if isinstance(process, WrappedGP):
+                return process.around(changed(process.inner))
+            assert isinstance(process, GraphTimeGP)
+            return process.with_draws(n_draws)
+
+        found = clone(self).set_params(n_variance_samples=n_draws)
+        return found.holding(replace(self.fitted_, process=changed(self.process_)))
 
     def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:  # type: ignore[override]
         """Prior covariance (m, m) of f at nodes (m,) and times (m,), units of y squared."""

@@ -244,7 +244,7 @@ def test_sensors_left_out_have_the_usual_day_of_the_others():
     mean, variance = process.field.others(process.past)
     # The same regression by the rows of the others alone.
     K = process.field.sites.gram(process.field.sensors)
-    K = K + process.field.ratio * np.eye(len(K))
+    K = K + process.field.shared + process.field.ratio * np.eye(len(K))
     rest = np.arange(8) != 3
     weights = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, 3])
     np.testing.assert_allclose(mean[3], weights @ process.past[rest], rtol=1e-8)

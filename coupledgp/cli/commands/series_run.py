@@ -41,6 +41,7 @@ from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
@@ -143,8 +144,12 @@ class SeriesDomain(Domain):
             for name, model in self.models.items()
         }
         if paths["leave_one_sensor_out"] is not None or paths["report"] is not None:
+            # A page alone has some of many sensors.
+            most = MOST_LEFT_OUT if paths["leave_one_sensor_out"] is None else None
             with self.clock("leave one sensor out"):
-                self.tables = {name: m.leave_one_sensor_out() for name, m in self.models.items()}
+                self.tables = {
+                    name: model.leave_one_sensor_out(most) for name, model in self.models.items()
+                }
             for name, table in self.tables.items():
                 described[name]["leave_one_sensor_out"] = left_out_rows(table)[0]
         return {

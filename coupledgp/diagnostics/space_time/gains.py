@@ -39,6 +39,8 @@ RIVALS = {
     "nearest sensor": "the nearest sensor",
     "mean of all sensors": "the mean of all sensors",
     "mean at that time of day": "the sensor's mean at that time of day",
+    "mean at that time of the week": "the sensor's mean at that time of the week",
+    "boosted trees": "boosted trees on lags and other sensors",
     "regression on the other sensors": "a regression on the other sensors",
     "autoregression": "a regression on the last readings of all sensors",
     "low rank": "a matrix of low rank",
@@ -195,7 +197,7 @@ def _card(
     chosen = texts if len(texts) < 3 else [texts[0], texts[-1]]
     return Verdict(
         question, colour, f"RMSE {'; '.join(chosen)}.",
-        f"Green from a gain of {100 * EVEN:.0f} % over the best of the simple ways, red where it "
+        f"Green from a gain of {100 * EVEN:.0f} % over the best of the other ways, red where it "
         f"is as much worse; RMSE at values that were hidden from the model.",
         gain, None, "share",
     )  # fmt: skip

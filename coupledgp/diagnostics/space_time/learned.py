@@ -111,10 +111,18 @@ def _soft_impute(joined: FloatArray, seen: BoolArray) -> FloatArray:
 
 
 def _shrunk(start: FloatArray, seen: BoolArray, shrinkage: float, n_steps: int) -> FloatArray:
-    """A matrix of shrunk singular values near `start` (p, n) where it is seen."""
+    """A matrix of shrunk singular values near `start` (p, n) where it is seen.
+
+    Singular vectors of the shorter side are eigenvectors U of products with itself, `X X' = U S^2
+    U'`, and `U max(1 - shrinkage / S, 0) U' X` has the shrunk values.
+    """
+    if start.shape[0] > start.shape[1]:
+        return _shrunk(start.T, seen.T, shrinkage, n_steps).T
     found = np.zeros_like(start)
     for _ in range(n_steps):
         filled = np.where(seen, start, found)
-        left, values, right = np.linalg.svd(filled, full_matrices=False)
-        found = (left * np.maximum(values - shrinkage, 0.0)) @ right
+        squares, left = np.linalg.eigh(filled @ filled.T)
+        kept = squares > shrinkage**2
+        shares = 1.0 - shrinkage / np.sqrt(squares[kept])
+        found = (left[:, kept] * shares) @ (left[:, kept].T @ filled)
     return found

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
-from coupledgp.diagnostics.space_time.readings import SensorReadings
+from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
+from coupledgp.diagnostics.space_time.sensor_table import moments_back
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import as_domain
-from coupledgp.random import FloatArray
 from coupledgp.series import Panel, as_panel
 
 
@@ -55,39 +53,46 @@ def readings_of_panel(panel: Panel, domain: Any) -> SensorReadings:
         axis.seconds_of_day(axis.values),
         panel.nodes,
         axis.labels(axis.values),
+        None if axis.origin is None else axis.days(axis.values),
     )
 
 
-def fitted_to(model: Any, readings: SensorReadings) -> Any:
-    """A copy of an unfitted estimator, fitted to readings; rows without a reading are left out."""
+def fitted_to(model: Any, readings: SensorReadings, *, kept: bool = False) -> Any:
+    """A copy of an estimator, fitted to readings; rows without a reading are left out.
+
+    With `kept` it is a fitted one, and its hyperparameters are kept.
+    """
     from sklearn.base import clone
 
     rows = np.flatnonzero(readings.seen.any(axis=1))
     labels = [readings.labels[row] for row in rows.tolist()]
     known = model.covariates_ if model.__sklearn_is_fitted__() else None
-    values = readings.values[rows]
-    return clone(model).fit(labels, times=readings.stamps, values=values, covariates=known)
+    fit = model.refitted if kept else clone(model).fit
+    return fit(labels, times=readings.stamps, values=readings.values[rows], covariates=known)
 
 
-def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:
-    """Law (p, n) of observations by a fitted estimator at the sensors and times of readings."""
+def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = None) -> SpaceTimeLaw:
+    """Law (p, n) of observations by a fitted estimator at the sensors and times of readings.
+
+    Where `wanted` (p, n) is given, other cells may be NaN: an estimator with
+    `modelled_law_on_grid` computes the wanted ones.
+    """
+    if hasattr(fitted, "modelled_law_on_grid"):
+        return _law_on_grid(fitted, readings, wanted)
     found = fitted.predict(list(readings.labels), readings.stamps, return_std=True)
     mean, std = (np.asarray(part, dtype=np.float64) for part in found)
     if mean.shape != readings.values.shape or std.shape != mean.shape:
         raise InvalidInputError(
             f"model: expected predictions of shape {readings.values.shape}, got {mean.shape}"
         )
-    transform = getattr(fitted, "transform_", None)
-    if transform is None:
-        return SpaceTimeLaw(mean, std)
-    return SpaceTimeLaw(mean, std, transform, *_inner_law(fitted, transform, readings))
+    return SpaceTimeLaw(mean, std)
 
 
-def _inner_law(
-    fitted: Any, transform: TargetTransform, readings: SensorReadings
-) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations (p, n) of `g(y)` from two quantiles of y."""
+def _law_on_grid(fitted: Any, readings: SensorReadings, wanted: BoolArray | None) -> SpaceTimeLaw:
+    """Law (p, n) by a model of the package, computed once."""
     stamps = fitted.time_axis_.numbers(readings.stamps)
-    quantiles = fitted.quantiles_on_grid(readings.sites, stamps, [0.5, ndtr(1.0)])
-    middle, upper = (transform.forward(quantiles[..., k]) for k in (0, 1))
-    return middle, upper - middle
+    mean, std = fitted.modelled_law_on_grid(readings.sites, stamps, wanted=wanted)
+    if fitted.transform_ is None:
+        return SpaceTimeLaw(mean, std)
+    there, variance = moments_back(fitted.transform_, mean, std)
+    return SpaceTimeLaw(there, np.sqrt(variance), fitted.transform_, mean, std)

@@ -36,6 +36,8 @@ class SensorReadings:
         Names (p,) of the sensors as the user gave them.
     stamps : Any
         The n times as the user gave them, which a model is fitted to.
+    days : IntArray (n,) or None
+        Days since 1970 on local clocks; None where times are numbers or nothing is known of it.
     """
 
     values: FloatArray
@@ -45,6 +47,7 @@ class SensorReadings:
     seconds_of_day: FloatArray | None = None
     labels: Sequence[Any] = ()
     stamps: Any = None
+    days: IntArray | None = None
 
     def __post_init__(self) -> None:
         shape = self.values.shape

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.diagnostics.space_time.sensor_table import deviates
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
@@ -152,15 +153,8 @@ class SensorErrors:
         return float(np.nanmedian(self.rmse))
 
     def is_doubtful(self) -> NDArray[np.bool_]:
-        """Sensors (p,) that deviate all the time: half of the error is bias, and it is large.
-
-        The squared bias is at least half of the mean squared error, the RMSE is at least one and a
-        half times the median sensor's, and fewer than 85 % of the observations are inside their
-        95 % interval.
-        """
-        constant = 2 * self.bias**2 >= self.rmse**2
-        large = self.rmse >= 1.5 * self.typical()
-        return constant & large & (self.coverage_95 < 0.85)
+        """Sensors (p,) that deviate all the time, see `deviates`."""
+        return deviates(self.rmse, self.bias, self.coverage_95)
 
     def order(self) -> IntArray:
         """Numbers of the sensors (p,): doubtful ones first, then by their RMSE, largest first."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
+from coupledgp.diagnostics.space_time.evaluation import AS_THE_MODEL, evaluate_space_time
 from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
 from coupledgp.diagnostics.space_time.page_scores import (
     page_scores,
@@ -36,6 +36,8 @@ from coupledgp.random import FloatArray
 MAX_CELLS, MAX_SERIES_TIMES = 20_000_000, 20_000
 # Steps of a forecast.
 STEPS_AHEAD = 12
+# Draws of the gaps for variances on a page, and sensors that are left out one by one.
+PAGE_DRAWS, MOST_LEFT_OUT = 8, 48
 # Sensors that are named for their values far from the law.
 N_NAMED = 3
 
@@ -45,7 +47,7 @@ def space_time_report(
     *,
     evaluation: SpaceTimeEvaluation | None = None,
     splits: int = 1,
-    left_out: Any = True,
+    left_out: Any = "auto",
     forecast: Any = None,
     positions: ArrayLike | None = None,
     crs: str | None = None,
@@ -64,10 +66,12 @@ def space_time_report(
     evaluation
         Scores of the model and its rivals, of `evaluate_space_time`; None: they are computed here.
     splits
-        Number of splits of an evaluation that is computed here, each of which fits the model anew;
-        0: none, and the page has no scores.
+        Number of splits of an evaluation that is computed here, in each of which the model is
+        fitted anew with its hyperparameters kept; 0: none, and the page has no scores.
     left_out
-        True: the table of `model.leave_one_sensor_out()`, False: none; or that table.
+        Sensors that are left out one by one: `"auto"`: all of up to 48, else about 48 that are
+        spread over their errors; True: all; a number of them; False: none; or the table of
+        `model.leave_one_sensor_out()`.
     forecast
         How far ahead the map goes, as `model.forecast` takes it; None: twelve steps, 0: not at all.
     positions
@@ -96,20 +100,29 @@ def space_time_report(
     domain = as_domain(model.graph)
     if isinstance(domain, Quantities):
         raise InvalidInputError("model: expected one of a single quantity, got several")
+    few = model
+    if model.n_variance_samples > PAGE_DRAWS:
+        few = model.with_variance_samples(PAGE_DRAWS)
     readings = MapReadings.of(model)
     places = MapSites.of(domain, positions, readings.sites)
     times, notes = _map_times(model, readings, places.sites.size, forecast)
-    if evaluation is None and splits:
+    own = evaluation is None and splits > 0
+    if own:
         evaluation = evaluate_space_time(
-            model, model.panel_, splits=splits, random_state=random_state
-        )
+            few, model.panel_, splits=splits, hyperparameters="kept", budget=AS_THE_MODEL,
+            random_state=random_state,
+        )  # fmt: skip
     scores, hours = page_scores(evaluation)
     # Dynamics are a law of observations: one of the function would not be that of forecasts.
-    mean, std = model.law_on_grid(places.sites, times, latent=not model.has_dynamics_)
+    mean, std = few.law_on_grid(places.sites, times, latent=not model.has_dynamics_)
     observed, kinds = readings.at(times)
-    table = model.leave_one_sensor_out() if left_out is True else left_out
-    if table is False:
+    table = left_out
+    if left_out is True:
+        table = few.leave_one_sensor_out()
+    elif left_out is False:
         table = None
+    elif isinstance(left_out, (str, int)):
+        table = few.leave_one_sensor_out(MOST_LEFT_OUT if left_out == "auto" else left_out)
     report = SpaceTimeReport(
         nodes=places.labels, axis=readings.axis, times=times, mean=mean, std=std,
         sensors=places.rows_of(readings.sites), observed=observed, kinds=kinds,
@@ -119,10 +132,10 @@ def space_time_report(
         left_out=None if table is None else SensorErrors.of(table, readings.labels), scores=scores,
         hours=hours, terms=term_shares(model),
         unit=(model.panel_.name or "") if unit is None else unit,
-        title=title, facts=_facts(model, readings, evaluation), notes=(*places.notes, *notes),
+        title=title, facts=_facts(few, readings, evaluation, own), notes=(*places.notes, *notes),
         warnings=tuple(warnings), provenance=_provenance(model, data, random_state),
     )  # fmt: skip
-    return replace(report, series=_series(report, model, readings, table))
+    return replace(report, series=_series(report, few, readings, table))
 
 
 def _map_times(
@@ -147,9 +160,9 @@ def _ahead(model: Any, times: FloatArray, forecast: Any) -> FloatArray:
 
 
 def _facts(
-    model: Any, readings: MapReadings, evaluation: SpaceTimeEvaluation | None
+    model: Any, readings: MapReadings, evaluation: SpaceTimeEvaluation | None, own: bool
 ) -> tuple[tuple[str, str, str], ...]:
-    """What was computed, its value, and a remark."""
+    """What was computed, its value, and a remark; `own`: the evaluation was computed here."""
     n_draws = int(model.n_variance_samples)
     share = 100 / np.sqrt(2 * n_draws)
     facts = [
@@ -168,8 +181,15 @@ def _facts(
     ]  # fmt: skip
     if evaluation is not None:
         facts.append(
-            ("splits of hidden values", str(evaluation.n_splits), "the model was fitted in each")
+            (
+                "splits of hidden values",
+                str(evaluation.n_splits),
+                "the model was fitted in each, with its hyperparameters kept"
+                if own
+                else "the model was fitted in each",
+            )
         )
+        facts += [("not compared", one.name, one.reason) for one in evaluation.skipped]
     return tuple(facts)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
@@ -116,6 +117,30 @@ class SensorTable:
         ]
         more = [f"... {len(self) - 12} more sensors"] if len(self) > 12 else []
         return "\n".join([head, *rows, *more])
+
+
+def deviates(rmse: FloatArray, bias: FloatArray, covered: FloatArray) -> NDArray[np.bool_]:
+    """Sensors (p,) that deviate all the time: half of the error is bias, and it is large.
+
+    The squared bias is at least half of the mean squared error, the RMSE is at least one and a half
+    times the median sensor's, and fewer than 85 % of the observations are inside their 95 %
+    interval.
+    """
+    large = rmse >= 1.5 * np.nanmedian(rmse)
+    return np.asarray((2 * bias**2 >= rmse**2) & large & (covered < 0.85))
+
+
+def spread_sensors(table: SensorTable, nodes: list[Any], most: int) -> IntArray:
+    """Numbers of about `most` sensors among all nodes, by a table of all of them.
+
+    They are spread evenly over the ranks of the RMSE, the greatest and the least among them; and
+    sensors that deviate all the time are added.
+    """
+    ranks = np.unique(np.linspace(0, len(table) - 1, most).round().astype(np.int64))
+    doubtful = np.flatnonzero(deviates(table.rmse, table.bias, table.coverage_95))
+    place = {label: k for k, label in enumerate(nodes)}
+    chosen = np.union1d(ranks, doubtful).tolist()
+    return np.array([place[table.node[k]] for k in chosen], dtype=np.int64)
 
 
 def moments_back(

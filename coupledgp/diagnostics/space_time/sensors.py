@@ -28,14 +28,15 @@ def chosen_sensors(report: SpaceTimePage) -> list[ChosenSensors]:
         return [ChosenSensors(int(k), "") for k in few]
     order = report.left_out.order()
     doubtful = report.left_out.is_doubtful()
+    known = int(np.isfinite(report.left_out.rmse).sum())
     worst = [
         ChosenSensors(
             int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst"
         )
-        for k in order[:N_WORST]
+        for k in order[: min(N_WORST, known)]
     ]
     by_error = np.argsort(report.left_out.rmse, kind="stable")
-    median = int(by_error[(p - 1) // 2])
+    median = int(by_error[max(known - 1, 0) // 2])
     return (
         worst if median in order[:N_WORST] else [*worst, ChosenSensors(median, "the median sensor")]
     )

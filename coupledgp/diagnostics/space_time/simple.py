@@ -50,20 +50,83 @@ def mean_at_the_time_of_day(readings: SensorReadings) -> FloatArray:
     A day has as many bins as steps, 288 at most. Where a bin has no reading it is the mean of all
     readings of the sensor.
     """
-    seconds = readings.seconds_of_day
-    if seconds is None:
+    bins, n_bins = bins_of_day(readings)
+    if bins is None:
         return np.full(readings.values.shape, np.nan)
+    usual = means_of_groups(readings, bins, n_bins)
+    own = means_of_groups(readings, np.zeros_like(bins), 1)
+    return np.where(np.isnan(usual), own, usual)
+
+
+def mean_at_the_time_of_the_week(readings: SensorReadings) -> FloatArray:
+    """Each sensor's mean at the same time of the same weekday in other weeks; (p, n).
+
+    Where it has no reading then, its mean at the time of day. NaN where days are not known, or no
+    weekday is there twice.
+    """
+    bins, n_bins = bins_of_day(readings)
+    days = readings.days
+    if bins is None or days is None or np.unique(days).size == np.unique(days % 7).size:
+        return np.full(readings.values.shape, np.nan)
+    usual = means_of_groups(readings, (days % 7) * n_bins + bins, 7 * n_bins)
+    return np.where(np.isnan(usual), mean_at_the_time_of_day(readings), usual)
+
+
+def mean_of_other_days(readings: SensorReadings, width: int) -> FloatArray:
+    """Each sensor's mean about the same time of all other days, its own mean without any; (p, n).
+
+    Readings of `width` bins before and after that time of day count, too. Where times are numbers
+    it is the mean of the sensor.
+    """
+    own = means_of_groups(readings, np.zeros(readings.times.size, dtype=np.int64), 1)
+    bins, n_bins = bins_of_day(readings)
+    if bins is None or readings.seconds_of_day is None:
+        return own
+    days = readings.days
+    if days is None:
+        days = np.cumsum(np.diff(readings.seconds_of_day, prepend=0.0) < 0)
+    first = int(days.min())
+    n_days = int(days.max()) - first + 1
+    numbers = (days - first) * n_bins + bins
+    total, count = (
+        part.reshape(-1, n_days, n_bins) for part in _sums(readings, numbers, n_days * n_bins)
+    )
+    total, count = (
+        total.sum(axis=1, keepdims=True) - total,
+        count.sum(axis=1, keepdims=True) - count,
+    )
+    wide = [
+        sum(np.roll(part, k, axis=2) for k in range(-width, width + 1)) for part in (total, count)
+    ]
+    total, count = (part.reshape(len(own), -1)[:, numbers] for part in wide)
+    return np.divide(total, count, out=own.copy(), where=count > 0)
+
+
+def bins_of_day(readings: SensorReadings) -> tuple[IntArray | None, int]:
+    """Bin of the day (n,) of each time, and how many there are; None where times are numbers."""
     n_bins = int(np.clip(round(DAY / readings.step), 1, BINS_OF_DAY))
-    bins = (np.floor(seconds * n_bins / DAY + 1e-6).astype(np.int64)) % n_bins
+    if readings.seconds_of_day is None:
+        return None, n_bins
+    found = np.floor(readings.seconds_of_day * n_bins / DAY + 1e-6).astype(np.int64)
+    return found % n_bins, n_bins
+
+
+def means_of_groups(readings: SensorReadings, groups: IntArray, n_groups: int) -> FloatArray:
+    """Mean (p, n) of each sensor over the times of the same group (n,); NaN without a reading."""
+    total, count = _sums(readings, groups, n_groups)
+    means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.asarray(means[:, groups])
+
+
+def _sums(
+    readings: SensorReadings, groups: IntArray, n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Sums and counts (p, g) of the readings of each group of times."""
     member = sparse.csr_array(
-        (np.ones(bins.size), (np.arange(bins.size), bins)), shape=(bins.size, n_bins)
+        (np.ones(groups.size), (np.arange(groups.size), groups)), shape=(groups.size, n_groups)
     )
     total = np.where(readings.seen, readings.values, 0.0) @ member
-    count = readings.seen.astype(np.float64) @ member
-    usual = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)[:, bins]
-    sums, counts = total.sum(axis=1), count.sum(axis=1)
-    own = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    return np.where(np.isnan(usual), own[:, None], usual)
+    return total, readings.seen.astype(np.float64) @ member
 
 
 def nearest_sensor(readings: SensorReadings) -> FloatArray:

@@ -87,6 +87,7 @@ def sensor_tables(report: SpaceTimePage) -> list[ReportTable]:
     if found is None:
         return []
     names, doubtful, order = report.sensor_names, found.is_doubtful(), found.order()
+    order = order[found.n[order] > 0]
     rows = [
         (
             plain(names[k]), str(int(found.n[k])), cell(float(found.rmse[k])),
@@ -102,6 +103,11 @@ def sensor_tables(report: SpaceTimePage) -> list[ReportTable]:
         "Each sensor predicted from all the others; doubtful ones first, then by error. Bias is "
         "predicted minus observed: positive where a sensor reads lower than the others say."
     )
+    if len(rows) < len(names):
+        note += (
+            f" {len(rows)} of {len(names)} sensors, spread over a first estimate of the errors of "
+            "all of them, and those that deviate all the time by that estimate."
+        )
     head = ReportTable("Sensors by their error when left out", heads, rows[:LISTED], "sensors",
                    note=note)  # fmt: skip
     if len(rows) <= LISTED:

@@ -255,13 +255,14 @@ def fitted_autoregression(
     observed: BoolArray,
     neighbours: FloatArray,
     report: Callable[[str], None] = lambda _: None,
+    kept: float | None = None,
 ) -> FittedAutoregression:
     """The recursion of standardised series X (p, n), gaps filled.
 
     The ridge is the largest one whose mean, over sensors, of the logarithm of the squared error one
     step ahead, left out, is that of the best one but for `SLACK`: many steps ahead errors of
     coefficients add up. It is searched from `FIRST_RIDGE` on to both sides, and raised where the
-    recursion is not stable.
+    recursion is not stable. A ridge that is `kept`, for these rows, is not searched for.
     """
     p, n = X.shape
     scarce = observed.sum(axis=1) < min(LEAST_VALUES, n // 2)
@@ -289,10 +290,15 @@ def fitted_autoregression(
             tried[k] = score_of(errors), tuple(blocks), errors
         return tried[k][0]
 
-    best = least_beside(left_out, FIRST_RIDGE, len(RIDGES))
-    least = left_out(best)
-    while best + 1 < len(RIDGES) and left_out(best + 1) <= least + SLACK:
-        best += 1
+    if kept is None:
+        best = least_beside(left_out, FIRST_RIDGE, len(RIDGES))
+        least = left_out(best)
+        while best + 1 < len(RIDGES) and left_out(best + 1) <= least + SLACK:
+            best += 1
+    else:
+        ratios = np.log(np.array(RIDGES) * whole.count / (ROWS * kept))
+        best = int(np.argmin(np.abs(ratios)))
+        left_out(best)
     _, blocks, errors = tried[best]
     for k in range(best, len(RIDGES)):
         ridge = RIDGES[k] * whole.count / ROWS

@@ -20,6 +20,7 @@ from coupledgp.inference.space_time.autoregression import (
     fitted_autoregression,
     fitted_innovations,
 )
+from coupledgp.inference.space_time.bend import Bend, fitted_bend
 from coupledgp.inference.space_time.markov import Markov
 from coupledgp.inference.space_time.precision import (
     FilledSeries,
@@ -42,6 +43,7 @@ from coupledgp.inference.space_time.spread import (
     fitted_spread,
     log_volatility,
     own_volatility,
+    volatility_after,
 )
 from coupledgp.random import FloatArray, IntArray
 
@@ -72,6 +74,8 @@ class SensorDynamics:
         Weights of the neighbours of each sensor.
     spread : Spread or None
         Law of the variance of forecasts; None: that of the recursion.
+    bend : Bend or None
+        What forecasts lack by level and last value; None: nothing is added.
     gaps : GapLaw or None
         What is added inside gaps; None: nothing.
     peers : FloatArray (p, p)
@@ -91,6 +95,7 @@ class SensorDynamics:
     spread_of_level: FloatArray
     neighbours: FloatArray
     spread: Spread | None
+    bend: Bend | None
     gaps: GapLaw | None
     peers: FloatArray
     ridge: float
@@ -120,6 +125,7 @@ def fitted_dynamics(
     moves: bool,
     seed: int,
     report: Callable[[str], None],
+    kept: SensorDynamics | None = None,
 ) -> tuple[SensorDynamics, FloatArray]:
     """SensorDynamics of values (p, n) about the usual day, gaps filled, and errors left out (p, n).
 
@@ -133,6 +139,8 @@ def fitted_dynamics(
         Weights of neighbours, and correlations of the graph's kernel (p, p).
     moves
         Whether variances move with level and volatility.
+    kept
+        Dynamics of which the ridge and the law in gaps are taken; None: both are found.
     """
     count = observed.sum(axis=1)
     level = np.where(observed, filled, 0.0).sum(axis=1) / np.maximum(count, 1)
@@ -141,7 +149,8 @@ def fitted_dynamics(
     usual = max(float(variances.mean()), 1e-300)
     scale = np.sqrt(np.where(variances > CONSTANT * usual, variances, usual))
     x = (filled - level[:, None]) / scale[:, None]
-    fit = fitted_autoregression(x, observed, neighbours, report)
+    ridge, gaps = (None, None) if kept is None else (kept.ridge, kept.gaps)
+    fit = fitted_autoregression(x, observed, neighbours, report, ridge)
     edges = [(block.first, block.last) for block in fit.blocks]
     innovations = fitted_innovations(fit.errors, edges, graph)
     roots = np.sqrt(innovations.covariance.diagonal())
@@ -149,46 +158,49 @@ def fitted_dynamics(
     whole = np.where(observed, filled + deviations - level[:, None], 0.0)
     of_level = np.sqrt((whole**2).sum(axis=1) / np.maximum(count, 1))
     dynamics = SensorDynamics(
-        sensors, law, level, scale, np.maximum(of_level, scale), neighbours, None, None,
+        sensors, law, level, scale, np.maximum(of_level, scale), neighbours, None, None, None,
         np.eye(len(x)), fit.ridge, fit.is_stable,
         innovations.density - float(count @ np.log(scale)) / max(int(count.sum()), 1),
     )  # fmt: skip
     if moves:
         report("dynamics: variances")
-        dynamics = _with_spread(dynamics, fit, x, observed, deviations, seed)
+        dynamics = _with_spread(dynamics, fit, x, observed, deviations, seed, gaps)
     return dynamics, fit.errors
 
 
 def _with_spread(
     dynamics: SensorDynamics, fit: FittedAutoregression, x: FloatArray, observed: BoolArray,
-    deviations: FloatArray, seed: int,
+    deviations: FloatArray, seed: int, gaps: GapLaw | None,
 ) -> SensorDynamics:  # fmt: skip
     base = deviations / dynamics.spread_of_level[:, None]
     gain = dynamics.scale / dynamics.spread_of_level
-    errors = errors_ahead(x, observed, fit.blocks, HORIZONS)
-    spread = fitted_spread(errors, dynamics.neighbours, base, gain)
-    gaps = None
+    plain = errors_ahead(x, observed, fit.blocks, HORIZONS)
+    volatility = volatility_after(plain.errors[0], dynamics.neighbours)
+    bend, errors = fitted_bend(plain, x, volatility, base, gain, fit.blocks)
+    spread = fitted_spread(errors, volatility, base, gain)
     peers: FloatArray = dynamics.peers
-    if not observed.all():
+    if gaps is None and not observed.all():
         gaps = fitted_gap_law(
-            x, observed, dynamics.law, fit.blocks, fit.errors, spread.variances[0],
+            x, observed, dynamics.law, fit.blocks, fit.errors, bend.first,
             dynamics.neighbours, base, gain, seed,
         )  # fmt: skip
+    if gaps is not None:
         peers = np.asarray(np.linalg.inv(x @ x.T + gaps.ridge * np.eye(len(x))), dtype=np.float64)
-    density = moving_density(dynamics, spread, errors, base, gain)
-    return replace(dynamics, spread=spread, gaps=gaps, peers=peers, density=density)
+    density = moving_density(dynamics, spread, errors, volatility, base, gain)
+    return replace(dynamics, spread=spread, bend=bend, gaps=gaps, peers=peers, density=density)
 
 
 def moving_density(
-    dynamics: SensorDynamics, spread: Spread, ahead: AheadErrors, base: FloatArray, gain: FloatArray
-) -> float:
+    dynamics: SensorDynamics, spread: Spread, ahead: AheadErrors, volatility: FloatArray,
+    base: FloatArray, gain: FloatArray,
+) -> float:  # fmt: skip
     """Mean log density of errors one step ahead, left out, nats, in units of y.
 
     They are normal of covariance `D^1/2 Q D^1/2`, D the factors of the variances at each step.
     """
     errors = ahead.errors[0]
     known = ~np.isnan(errors)
-    factors = first_factors(spread, ahead, dynamics.neighbours, base, gain)
+    factors = first_factors(spread, ahead, volatility, base, gain)
     D = factors * (spread.variances[0] / dynamics.law.innovations.diagonal())[:, None]
     z = np.where(known, errors, 0.0) / np.sqrt(D)
     count = int(known.sum())
@@ -252,6 +264,8 @@ class MovingPosterior:
             errors[:, 0] = np.nan
         errors = np.where(observed, errors, np.nan)
         of_first = dynamics.spread.variances[0]
+        if dynamics.bend is not None:
+            of_first = dynamics.bend.first
         own = own_volatility(errors, of_first, start)[:, -1]
         gaps = ~observed
         if gaps.any() and dynamics.gaps is not None:
@@ -281,6 +295,11 @@ class MovingPosterior:
             return mean, variance
         level = self.dynamics.levels_at(deviations, mean)
         calm = log_volatility(self.own, self.dynamics.neighbours)
+        if self.dynamics.bend is not None:
+            gain = self.dynamics.scale / self.dynamics.spread_of_level
+            last = self.filled.values[:, -1]
+            mean = mean + self.dynamics.bend.means(level, mean, last, gain, calm)
+            level = self.dynamics.levels_at(deviations, mean)
         return mean, spread.levels_of(variance) * spread.factors(level, mean, calm)
 
     def updated(

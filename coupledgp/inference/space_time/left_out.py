@@ -18,8 +18,9 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.posterior import SpaceTimePosterior
 from coupledgp.random import FloatArray, IntArray
 
-# Relative residual of a sensor's row and the gaps, and most steps of conjugate gradients.
-TOLERANCE, MOST_STEPS = 1e-4, 60
+# Residual of the gaps and a sensor's row, of the change that leaving it out makes, and most steps
+# of conjugate gradients.
+TOLERANCE, MOST_STEPS = 1e-3, 60
 # Numbers in the arrays that are worked on at once: 32 MiB each.
 MOST_ENTRIES = 2**22
 
@@ -62,26 +63,49 @@ class RowInverses:
         return np.asarray(irfft(self.inverse[rows] * rfft(R, self.size), self.size)[:, : self.n])
 
 
-def sensors_left_out(posterior: SpaceTimePosterior, report: Progress = silent) -> SensorsLeftOut:
-    """Laws of the observations of each sensor given all other sensors."""
+def sensors_left_out(
+    posterior: SpaceTimePosterior, rows: IntArray | None = None, report: Progress = silent
+) -> SensorsLeftOut:
+    """Laws of the observations of some sensors (m,), by default all, each given all others."""
     p, n = posterior.values.shape
+    rows = np.arange(p) if rows is None else rows
     inverses = RowInverses(posterior)
     observed = ~posterior.gaps.unknown & posterior.system.series.seen
     if posterior.gaps.precision is not None:
         weighted = posterior.gaps.runs.cells[posterior.gaps.precision > 0]
         observed.reshape(-1)[weighted] = True
-    mean = np.empty((p, n))
+    observed = observed[rows]
+    mean = np.empty((rows.size, n))
     batch = max(1, MOST_ENTRIES // (p * n))
-    for start in range(0, p, batch):
-        rows = np.arange(start, min(start + batch, p))
-        mean[rows] = _means(posterior, inverses, rows)
-        report(f"leave-one-sensor-out, sensor {rows[-1] + 1} of {p}")
-    variance = inverses.variances[:, None] + _variances_of_gaps(posterior, inverses)
+    solved = posterior.system.solve(posterior.filled[None])[0]
+    for start in range(0, rows.size, batch):
+        part = slice(start, start + batch)
+        mean[part] = _means(posterior, inverses, rows[part], solved)
+        report(f"leave-one-sensor-out, sensor {min(start + batch, rows.size)} of {rows.size}")
+    variance = inverses.variances[rows, None] + _variances_of_gaps(posterior, inverses, rows)
     return SensorsLeftOut(np.where(observed, mean, np.nan), np.where(observed, variance, np.nan))
 
 
-def _means(posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray) -> FloatArray:
-    """Means (m, n) of some sensors, each given all other sensors, by conjugate gradients."""
+def first_left_out(posterior: SpaceTimePosterior) -> SensorsLeftOut:
+    """Laws of each sensor as if the means in gaps of other sensors would stay: one solve in all."""
+    inverses = RowInverses(posterior)
+    rows = np.arange(len(posterior.values))
+    first = inverses.apply(rows, posterior.system.solve(posterior.filled[None])[0])
+    observed = ~posterior.gaps.unknown & posterior.system.series.seen
+    variance = np.broadcast_to(inverses.variances[:, None], observed.shape)
+    return SensorsLeftOut(
+        np.where(observed, posterior.filled - first, np.nan), np.where(observed, variance, np.nan)
+    )
+
+
+def _means(
+    posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray, solved: FloatArray
+) -> FloatArray:
+    """Means (m, n) of some sensors, each given all other sensors, by conjugate gradients.
+
+    `solved` (p, n) is `A^-1` of the filled values. Row i becomes `filled - first` at first, with
+    `first = ((A^-1)_ii)^-1 solved_i`: one product tells what that leaves in the other gaps.
+    """
     system, gaps = posterior.system, posterior.gaps
     m, seen = rows.size, system.series.seen
     own = np.arange(m)
@@ -102,36 +126,38 @@ def _means(posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray)
         return out
 
     # z is subtracted from the data of the cells, with zeros as data in row i.
-    data = np.repeat(posterior.values[None], m, axis=0)
-    data[own, rows] = 0.0
-    right = np.where(unknown, system.solve(data), 0.0)
-    start = np.where(unknown, data - posterior.filled, 0.0)
-    first = posterior.filled[rows] - inverses.apply(
-        rows, system.solve(posterior.filled[None])[0, rows]
-    )
-    start[own, rows] = np.where(seen, -first, 0.0)
-    found = _conjugate_gradients(product, precondition, right, start)
-    return -found[own, rows]
+    first = np.where(seen, inverses.apply(rows, solved[rows]), 0.0)
+    start = np.where(unknown, posterior.values - posterior.filled, 0.0)
+    start[own, rows] = np.where(seen, first - posterior.filled[rows], 0.0)
+    change = np.zeros_like(start)
+    change[own, rows] = first
+    change = np.where(unknown, system.solve(change), 0.0)
+    left = np.where(unknown, solved - inverse_noise * start, 0.0) - change
+    found = _conjugate_gradients(product, precondition, left, (change**2).sum(axis=(1, 2)))
+    return -(start + found)[own, rows]
 
 
 def _conjugate_gradients(
     product: Callable[[FloatArray], FloatArray],
     precondition: Callable[[FloatArray], FloatArray],
     right: FloatArray,
-    start: FloatArray,
+    size: FloatArray,
 ) -> FloatArray:
-    """Solve for right-hand sides (m, p, n) side by side, each with coefficients of its own."""
+    """Solve for right-hand sides (m, p, n) side by side, each with coefficients of its own.
+
+    The end is a residual whose square is below `TOLERANCE**2 * size`.
+    """
     axes = (1, 2)
-    z, R = start, right - product(start)
-    goal = TOLERANCE**2 * (right**2).sum(axis=axes)
+    z, R = np.zeros_like(right), right
+    goal = TOLERANCE**2 * size
     Z = precondition(R)
     P, rho = Z, (R * Z).sum(axis=axes)
     for _ in range(MOST_STEPS):
         if ((R**2).sum(axis=axes) <= goal).all():
             break
         AP = product(P)
-        size = (P * AP).sum(axis=axes)
-        alpha = np.where(size > 0, rho / np.where(size > 0, size, 1.0), 0.0)[:, None, None]
+        along = (P * AP).sum(axis=axes)
+        alpha = np.where(along > 0, rho / np.where(along > 0, along, 1.0), 0.0)[:, None, None]
         z = z + alpha * P
         R = R - alpha * AP
         Z = precondition(R)
@@ -141,16 +167,16 @@ def _conjugate_gradients(
     return z
 
 
-def _variances_of_gaps(posterior: SpaceTimePosterior, inverses: RowInverses) -> FloatArray:
-    """Variances (p, n) that the gaps of other sensors add, estimated from draws of the gaps."""
-    p, n = posterior.values.shape
-    total = np.zeros((p, n))
+def _variances_of_gaps(
+    posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray
+) -> FloatArray:
+    """Variances (m, n) that the gaps of other sensors add, estimated from draws of the gaps."""
+    total = np.zeros((rows.size, posterior.values.shape[1]))
     if not posterior.gaps.size:
         return total
-    rows = np.arange(p)
     draws = posterior.deviations[0]
     for d in draws:
         values = posterior.gaps.scattered(d[None])
-        solved = posterior.system.solve(values)[0]
-        total += (values[0] - inverses.apply(rows, solved)) ** 2
+        solved = posterior.system.solve(values)[0, rows]
+        total += (values[0, rows] - inverses.apply(rows, solved)) ** 2
     return total / len(draws)

@@ -202,8 +202,10 @@ class SpaceTimePosterior:
         for start in range(0, len(draws), block):
             yield self.system.solve(self.gaps.scattered(draws[start : start + block]))
 
-    def variances(self, cells: Cells, report: Progress = silent) -> FloatArray:
-        """Variances (a, b) of f at cells."""
+    def variances(
+        self, cells: Cells, report: Progress = silent, *, in_gaps: bool = True
+    ) -> FloatArray:
+        """Variances (a, b) of f at cells; those in gaps are more exact with `in_gaps`."""
         found = self._complete_variances(cells)
         if self.gaps.size:
             total = np.zeros_like(found)
@@ -214,7 +216,8 @@ class SpaceTimePosterior:
                     total += (self.means(cells, alphas[start : start + count]) ** 2).sum(axis=0)
                     report("variance over the gaps")
             found += total / self.n_draws
-            self._put_gaps(cells, found)
+            if in_gaps:
+                self._put_gaps(cells, found)
         return np.maximum(found, 0.0)
 
     def _complete_variances(self, cells: Cells) -> FloatArray:

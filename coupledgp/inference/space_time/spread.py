@@ -167,7 +167,7 @@ class Spread:
         of the volatility at the last step.
         """
         n_steps = forecast.shape[1]
-        phi = self._between(self.coefficients, n_steps)
+        phi = between(self.coefficients, n_steps)
         F = columns(level, forecast, np.repeat(volatility[:, None], n_steps, axis=1))
         return np.exp(np.clip(np.einsum("ihk,hk->ih", F, phi), *FACTORS))
 
@@ -181,35 +181,47 @@ class Spread:
         if own.shape[1] < HORIZONS[-1]:
             kept = np.array([h <= own.shape[1] for h in HORIZONS])
             ratios[~kept] = ratios[kept][-1]
-        return own * np.exp(self._between(ratios, own.shape[1])).T
+        return own * np.exp(between(ratios, own.shape[1])).T
 
-    @staticmethod
-    def _between(values: FloatArray, n_steps: int) -> FloatArray:
-        """Values (4, k) of the horizons at all steps (n_steps, k)."""
-        at = np.log(np.arange(1, n_steps + 1))
-        where = np.log(HORIZONS)
-        return np.stack(
-            [np.interp(at, where, column) for column in values.reshape(len(HORIZONS), -1).T], axis=1
-        )
+
+def between(values: FloatArray, n_steps: int) -> FloatArray:
+    """Values (4, k) of the horizons at all steps (n_steps, k), linear in log h."""
+    at = np.log(np.arange(1, n_steps + 1))
+    where = np.log(HORIZONS)
+    return np.stack(
+        [np.interp(at, where, column) for column in values.reshape(len(HORIZONS), -1).T], axis=1
+    )
+
+
+def mean_squares(errors: FloatArray) -> FloatArray:
+    """Mean squares (h, p) of errors (h, p, n), NaN where there is none.
+
+    A sensor of few errors has those of all.
+    """
+    known = ~np.isnan(errors)
+    squares = np.where(known, errors, 0.0) ** 2
+    counts = known.sum(axis=2)
+    pooled = squares.sum(axis=(1, 2)) / np.maximum(counts.sum(axis=1), 1)
+    return np.maximum((squares.sum(axis=2) + 2.0 * pooled[:, None]) / (counts + 2.0), 1e-12)
+
+
+def volatility_after(errors: FloatArray, neighbours: FloatArray) -> FloatArray:
+    """Log volatility (p, n) after each step, of errors (p, n) one step ahead."""
+    own = own_volatility(errors, mean_squares(errors[None])[0], np.ones(len(errors)))
+    return log_volatility(own, neighbours)
 
 
 def fitted_spread(
-    ahead: AheadErrors, neighbours: FloatArray, base: FloatArray, gain: FloatArray
+    ahead: AheadErrors, volatility: FloatArray, base: FloatArray, gain: FloatArray
 ) -> Spread:
     """The variance of forecasts, from errors left out at each of `HORIZONS`.
 
-    The level of a forecast x is `base + gain x`, with base (p, n) and gain (p,).
+    The level of a forecast x is `base + gain x`, with base (p, n) and gain (p,); log volatilities
+    (p, n) are those after each step.
     """
-    first = ahead.errors[0]
     known = ~np.isnan(ahead.errors)
     squares = np.where(known, ahead.errors, 0.0) ** 2
-    counts = known.sum(axis=2)
-    pooled = squares.sum(axis=(1, 2)) / np.maximum(counts.sum(axis=1), 1)
-    # A sensor of few errors has the variance of all.
-    variances = (squares.sum(axis=2) + 2.0 * pooled[:, None]) / (counts + 2.0)
-    variances = np.maximum(variances, 1e-12)
-    own = own_volatility(first, variances[0], np.ones(len(first)))
-    volatility = log_volatility(own, neighbours)
+    variances = mean_squares(ahead.errors)
     coefficients = np.zeros((len(HORIZONS), N_COLUMNS))
     for k, h in enumerate(HORIZONS):
         before = np.zeros_like(volatility)
@@ -223,12 +235,11 @@ def fitted_spread(
 
 
 def first_factors(
-    spread: Spread, ahead: AheadErrors, neighbours: FloatArray, base: FloatArray, gain: FloatArray
+    spread: Spread, ahead: AheadErrors, volatility: FloatArray, base: FloatArray, gain: FloatArray
 ) -> FloatArray:
     """Factors (p, n) of the variances of errors one step ahead that are left out."""
-    own = own_volatility(ahead.errors[0], spread.variances[0], np.ones(len(gain)))
-    before = np.zeros_like(own)
-    before[:, 1:] = log_volatility(own, neighbours)[:, :-1]
+    before = np.zeros_like(volatility)
+    before[:, 1:] = volatility[:, :-1]
     forecast = np.nan_to_num(ahead.forecasts[0])
     F = columns(base + gain[:, None] * forecast, forecast, before)
     return np.exp(np.clip(F @ spread.coefficients[0], *FACTORS))

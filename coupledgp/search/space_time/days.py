@@ -159,11 +159,18 @@ class FoundDynamics:
 
 
 def found_dynamics(
-    process: GraphTimeGP, start: FloatArray, past: FloatArray, options: DayOptions, report: Progress
+    process: GraphTimeGP,
+    start: FloatArray,
+    past: FloatArray,
+    options: DayOptions,
+    report: Progress,
+    kept: SensorDynamics | None = None,
 ) -> FoundDynamics:
     """The dynamics of values about the usual day, if they are wanted and foretell better.
 
-    `start` are the values (p, n) about the usual day `past`, gaps filled.
+    `start` are the values (p, n) about the usual day `past`, gaps filled. The ridge and the law in
+    gaps of dynamics that are `kept` are not found anew, nor is it tested whether they foretell
+    better.
 
     Raises
     ------
@@ -182,7 +189,10 @@ def found_dynamics(
     dynamics, errors = fitted_dynamics(
         rows.sensors, start, rows.observed, past, neighbours_of(sites, rows.sensors),
         kernel_correlations(sites, rows.sensors), options.spread is not False, options.seed, report,
+        kept,
     )  # fmt: skip
+    if kept is not None:
+        return FoundDynamics(dynamics, errors, "dynamics: their ridge is kept")
     plain = separable_density(process)
     words = (
         f"log density of a value one step ahead {dynamics.density:.3f} nats, "

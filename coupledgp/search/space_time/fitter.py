@@ -147,9 +147,17 @@ def fit_space_time(
     model: SpaceTimeModel,
     settings: SpaceTimeSettings,
     report: Progress,
+    kept: SpaceTimeParameters | None = None,
 ) -> FittedSpaceTime:
-    """Find hyperparameters, condition on the observations, and look for outliers."""
-    fit = searched(sites, rows, units, model, report)
+    """Find hyperparameters, condition on the observations, and look for outliers.
+
+    Hyperparameters that are `kept` are not searched for; a covariance of the sensors is learned all
+    the same.
+    """
+    if kept is None:
+        fit = searched(sites, rows, units, model, report)
+    else:
+        fit = SearchResult(kept, float("nan"))
     if model.learns_sensors:
         sites, fit = learned(sites, rows, units, model, fit, report)
     process = _conditioned(sites, rows, units, normalize, settings, fit, report)

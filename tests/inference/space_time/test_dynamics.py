@@ -275,7 +275,8 @@ def test_variances_that_move_are_found() -> None:
     model = ar.Autoregression(np.zeros((4, p, p)), np.zeros(p))
     blocks = [ar.Block(12, n, model)]
     ahead = sp.errors_ahead(e, np.ones(e.shape, bool), blocks, sp.HORIZONS)
-    found = sp.fitted_spread(ahead, np.zeros((p, p)), np.zeros((p, n)), np.ones(p))
+    after = sp.volatility_after(ahead.errors[0], np.zeros((p, p)))
+    found = sp.fitted_spread(ahead, after, np.zeros((p, n)), np.ones(p))
     np.testing.assert_allclose(found.variances, np.mean(e[:, 12:] ** 2, axis=1) * np.ones((4, 1)),
                                rtol=0.02)  # fmt: skip
     own = sp.own_volatility(ahead.errors[0], found.variances[0], np.ones(p))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coupledgp.inference.space_time import left_out as module
-from coupledgp.inference.space_time.left_out import sensors_left_out
+from coupledgp.inference.space_time.left_out import first_left_out, sensors_left_out
 from tests.inference.space_time.dense import made
 
 LONG_DARK = np.random.default_rng(3).random((9, 60)) > 0.1
@@ -74,3 +74,21 @@ def test_gaps_of_others_are_not_filled_with_the_sensors_help():
     other = sensors_left_out(replace(dense, values=changed).posterior(4)).mean[0]
     there = dense.observed[0]
     np.testing.assert_allclose(found[there], other[there], atol=0.02)
+
+
+def test_some_sensors_have_the_laws_that_they_have_among_all():
+    posterior = made().posterior(4)
+    rows = np.array([1, 4, 7])
+    whole, some = sensors_left_out(posterior), sensors_left_out(posterior, rows)
+    np.testing.assert_allclose(some.mean, whole.mean[rows], atol=1e-3)
+    np.testing.assert_allclose(some.variance, whole.variance[rows], rtol=1e-12)
+
+
+def test_a_first_estimate_is_the_law_of_complete_data_away_from_the_ends():
+    dense = made(observed=np.ones((9, 90), dtype=bool), n=90)
+    posterior = dense.posterior(4)
+    first, exact = first_left_out(posterior), sensors_left_out(posterior)
+    inner = slice(30, 60)
+    error = (first.mean - exact.mean) / np.sqrt(exact.variance)
+    assert np.abs(error[:, inner]).max() < 0.01
+    np.testing.assert_allclose(first.variance, exact.variance, rtol=1e-9)

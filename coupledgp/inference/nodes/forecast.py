@@ -21,6 +21,8 @@ DENSE_RATE, SPARSE_RATE, EIGEN_RATE = 3e10, 8e8, 2e10
 # The same of sparse factorisations and inverses in blocks: the more there are the larger the blocks
 # are. The rate at a number of operations, the power by which it grows, and the largest one.
 FACTOR_RATE, FACTOR_WORK, FACTOR_GROWTH, MOST_FACTOR_RATE = 7e9, 4.4e8, 0.25, 4e10
+# Seconds for an entry of a sparse factor while its blocks are found.
+ENTRY_SECONDS = 3e-8
 # Multiply-adds of all eigenvectors of a symmetric matrix, over the cube of its size.
 EIGEN_WORK = 4.5
 SECONDS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}

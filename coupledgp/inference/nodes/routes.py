@@ -24,6 +24,7 @@ from coupledgp.inference.nodes.exact_evidence import (
 )
 from coupledgp.inference.nodes.forecast import (
     DENSE_RATE,
+    ENTRY_SECONDS,
     SPARSE_RATE,
     Forecast,
     eigen_forecast,
@@ -55,8 +56,6 @@ READ_RATE = 4e9
 UNSEEN = 1e-4
 # Number of eigenpairs, as a multiple of the number that a kernel needs at first, and its limit.
 MORE_PAIRS, MOST_PAIRS = 1.3, 1500
-# Seconds for an entry of a factor while its blocks are found.
-ENTRY_SECONDS = 3e-8
 
 
 class EvidenceRoute(NamedTuple):

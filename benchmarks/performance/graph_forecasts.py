@@ -90,7 +90,8 @@ def roads(copies: int) -> Shape:
     every = np.concatenate([ends + k * n for k in range(copies)])
     joints = np.array([[k * n - 1, k * n] for k in range(1, copies)], dtype=np.int64)
     every = np.concatenate([every, joints.reshape(-1, 2)])
-    return every[:, 0], every[:, 1], np.concatenate([places + [5.0 * k, 0] for k in range(copies)])
+    shifted = [np.column_stack([places[:, 0] + 5.0 * k, places[:, 1]]) for k in range(copies)]
+    return every[:, 0], every[:, 1], np.concatenate(shifted)
 
 
 SHAPES: dict[str, Callable[[], Shape]] = {
@@ -110,7 +111,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "roads 4064": lambda: roads(4),
 }
 FIELDS = ("waves", "smooth", "rough")
-NOISE = float(os.environ.get("NOISE", 0.1))
+NOISE = 0.1
 
 
 def values_on(places: FloatArray, field: str, graph: object, seed: int) -> FloatArray:
@@ -164,9 +165,13 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.2, help="share of nodes that are seen")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     asked = parser.parse_args()
-    for shape in ("grid 3600", "hubs 3600"):  # compiled loops are read before anything is timed
+    for shape in (
+        "grid 3600",
+        "hubs 3600",
+        "roads 1016",
+    ):  # compiled loops are read before anything is timed
         for field in ("waves", "rough"):
-            measured(shape, field, 0.1, 0)
+            measured(shape, field, asked.share, 0)
     print("| graph | field | seen | fit, s | law, s | forecast, s | ratio | RMSE | steps |")
     print("|---|---|---|---|---|---|---|---|---|")
     for shape in asked.shapes:

@@ -256,9 +256,7 @@ class PowerPattern:
         does not fit in memory.
     """
 
-    def __init__(
-        self, graph: Graph, power: int, laplacian: sparse.csr_array | None = None
-    ) -> None:
+    def __init__(self, graph: Graph, power: int, laplacian: sparse.csr_array | None = None) -> None:
         advice = "take another kernel or method"
         if power > 1:
             work = precision_work(graph, power)

@@ -25,7 +25,12 @@ from scipy.interpolate import AAA
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.elimination import graph_laplacian
-from coupledgp.inference.nodes.forecast import DENSE_RATE, ENTRY_SECONDS, factor_seconds
+from coupledgp.inference.nodes.forecast import (
+    BLOCK_RATE,
+    DENSE_RATE,
+    ENTRY_SECONDS,
+    factor_seconds,
+)
 from coupledgp.inference.nodes.moments import SpectralFunction
 from coupledgp.inference.nodes.precision import (
     PowerPattern,
@@ -38,6 +43,8 @@ from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.linalg.block_factor import BlockFactor
 from coupledgp.random import FloatArray, IntArray
 
+# Poles of a heat kernel, with which the cost of poles is compared with that of columns.
+USUAL_POLES = 7
 # Points of [0, 2] at which functions are fitted; a third of them are dense at zero, where `W~` has
 # its greatest eigenvalues.
 N_POINTS = 2000
@@ -51,8 +58,6 @@ NEAREST = 1e-7
 LEAST_ERROR = 2e-12
 # Columns of a series that exist at once.
 BLOCK_COLUMNS = 256
-# Multiply-adds a second of products of many columns with `W~`.
-COLUMN_RATE = 4e9
 # Singular values of the least-squares problem below this share of the largest one are rounding.
 CUTOFF = 1e-14
 
@@ -275,24 +280,31 @@ def rational_diagonal(graph: Graph, fit: RationalFit) -> FloatArray:
 
 
 def diagonal_seconds(graph: Graph, function: SpectralFunction, tolerance: float) -> float:
-    """Forecast of the seconds of `diagonal_of`."""
+    """Forecast of the seconds of `diagonal_of`; arguments are the same."""
+    return _diagonal_plan(graph, function, tolerance)[1]
+
+
+def _diagonal_plan(
+    graph: Graph, function: SpectralFunction, tolerance: float
+) -> tuple[RationalFit | None, float]:
+    """The fit whose poles give a diagonal, None where columns cost less, and the seconds."""
+    size = float(graph.indices.size + 2 * graph.n_nodes)
+    by_columns = graph.n_nodes * series_degree(function, tolerance) * size / BLOCK_RATE
     hubs, inner = _without_hubs(graph)
     work = precision_work(inner, 2)
-    if work.bytes < np.inf:
-        try:
-            n_poles = rational_fit(function, tolerance).poles.size
-        except NumericalError:
-            pass
-        else:
-            columns = 4.0 * hubs.size * (work.entries + graph.n_nodes * hubs.size) / DENSE_RATE
-            setup = ENTRY_SECONDS * work.entries
-            return setup + n_poles * (factor_seconds(work.flops) + columns)
-    size = float(graph.indices.size + 2 * graph.n_nodes)
-    return graph.n_nodes * series_degree(function, tolerance) * size / COLUMN_RATE
+    if work.bytes == np.inf or USUAL_POLES * factor_seconds(work.flops) > by_columns:
+        return None, by_columns
+    try:
+        fit = rational_fit(function, tolerance)
+    except NumericalError:
+        return None, by_columns
+    own = 4.0 * hubs.size * (work.entries + graph.n_nodes * hubs.size) / DENSE_RATE
+    seconds = ENTRY_SECONDS * work.entries + fit.poles.size * (factor_seconds(work.flops) + own)
+    return fit, seconds
 
 
 def diagonal_of(graph: Graph, function: SpectralFunction, tolerance: float) -> FloatArray:
-    """Diagonal `f(W~)_ii` of all nodes, (n_nodes,): by poles, by columns where those do not serve.
+    """Diagonal `f(W~)_ii` of all nodes, (n_nodes,): by poles, by columns where those cost less.
 
     Parameters
     ----------
@@ -303,10 +315,13 @@ def diagonal_of(graph: Graph, function: SpectralFunction, tolerance: float) -> F
     tolerance
         Largest error relative to the function's maximum.
     """
-    try:
-        return rational_diagonal(graph, rational_fit(function, tolerance))
-    except (NumericalError, MemoryLimitError):
-        return diagonal_by_columns(graph, function, tolerance, np.arange(graph.n_nodes))
+    fit = _diagonal_plan(graph, function, tolerance)[0]
+    if fit is not None:
+        try:
+            return rational_diagonal(graph, fit)
+        except (NumericalError, MemoryLimitError):
+            pass
+    return diagonal_by_columns(graph, function, tolerance, np.arange(graph.n_nodes))
 
 
 def diagonal_by_columns(

@@ -23,6 +23,7 @@ from coupledgp.inference.nodes.exact_evidence import (
     tolerance_for,
 )
 from coupledgp.inference.nodes.forecast import (
+    BLOCK_RATE,
     DENSE_RATE,
     ENTRY_SECONDS,
     SPARSE_RATE,
@@ -146,7 +147,7 @@ def moments_route(
     size = 4.0 * degree * m**2  # bytes: half of a symmetric block for each moment
     if degree > DEGREE_LIMIT or size > MOMENT_BYTES:
         return None
-    setup = degree * data.work * (m + 64) / SPARSE_RATE
+    setup = degree * data.work * (m + 64) / BLOCK_RATE
     each = 3 * size / READ_RATE + 3 * m**3 / DENSE_RATE
     kind = "hidden" if data.uses_hidden else "observed"
     reason = f"{degree:.0f} Chebyshev moments of {m:.0f} {kind} nodes"

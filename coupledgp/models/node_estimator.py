@@ -123,7 +123,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         `"averaged"`: averaged over their posterior by quadrature, with `kernel="auto"` over the
         families too. The law is then a mixture, and its members are exact unless a parameter of
         walks is set. `"maximum"`: the hyperparameters of greatest evidence. `"auto"`: averaged for
-        at most 200 observations if the forecast is at most 15 seconds, the kernel has one free
+        at most 200 observations if the forecast is at most 8 seconds, the kernel has one free
         parameter, no parameter of walks is set and the solver is not `"iterative"`.
     hyperparameter_prior
         Laws of the logarithms of the variances of the function and the noise where they are

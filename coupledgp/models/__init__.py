@@ -6,6 +6,7 @@ from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.classifier import GPClassifier as GPClassifier
+    from coupledgp.models.each import fit_each as fit_each
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model

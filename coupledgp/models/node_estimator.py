@@ -117,7 +117,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     budget
         Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. A step whose
         forecast is above the budget is refused before it begins; a search that reaches its part of
-        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and
+        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 12 seconds, and
         a tenth of a millisecond for each node, for a search with all observations of a large graph.
     hyperparameters
         `"averaged"`: averaged over their posterior by quadrature, with `kernel="auto"` over the

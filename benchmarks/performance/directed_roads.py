@@ -66,7 +66,7 @@ def errors_of(graph: nx.DiGraph, values: np.ndarray, n_steps: int, which: str) -
     seconds, squares = time.process_time() - begin, []
     for k in range(N_FORECASTS):
         now = n_steps + k * max(AHEAD)
-        mean = model.predict(times=every[now + np.array(AHEAD) - 1])
+        mean = model.predict(np.arange(len(graph)), every[now + np.array(AHEAD) - 1])
         squares.append(((mean - values[:, now + np.array(AHEAD) - 1]) ** 2).mean(axis=0))
         further = slice(now, now + max(AHEAD))
         model.partial_fit(np.arange(len(graph)), values[:, further], times=every[further])

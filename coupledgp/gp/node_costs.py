@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from coupledgp.gp.node_priors import SPECTRAL_LIMIT
 from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, MOST_BLOCK, STEPS, NodeSettings
 from coupledgp.graphs import Graph
@@ -16,10 +18,14 @@ from coupledgp.inference.nodes.forecast import (
 from coupledgp.inference.nodes.hidden_posterior import block_works
 from coupledgp.inference.nodes.leading_evidence import pairs_needed
 from coupledgp.inference.nodes.moments import leading_count
+from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior
 from coupledgp.inference.nodes.rational import diagonal_seconds
 from coupledgp.inference.nodes.routes import precision_costs
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
+
+# Steps of walks a second.
+STEP_RATE = 2.2e7
 
 
 def posterior_forecast(
@@ -56,6 +62,14 @@ def posterior_forecast(
     if pairs is not None:
         options.append(pairs)
     return min(options)
+
+
+def walk_forecast(prior: GraphPrior, n: int) -> Forecast:
+    """Cost of walks from n observations and from all nodes; nothing for other priors."""
+    if not isinstance(prior, WalkPrior) or prior.max_length is None:
+        return Forecast(0.0)
+    steps = float(np.mean(prior.n_walks)) * float(prior.law.survival(prior.max_length).sum())
+    return Forecast((n + prior.graph.n_nodes) * steps / STEP_RATE)
 
 
 def _block_forecast(graph: Graph, kernel: GraphKernel, ratio: float, n: int) -> Forecast:

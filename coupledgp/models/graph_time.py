@@ -148,8 +148,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         or shares at junctions as the attribute `"count"` of its edges; or a matrix (n_nodes,
         n_nodes) of counts from rows to columns. The dynamics then have lags of the next sensors
         upstream and downstream, with coefficients of their own, where errors left out fall by more
-        than chance (`method_reason_`). None: those of `graph`, if it is a directed networkx graph, and
-        else none. A file does not hold them, but the fitted dynamics.
+        than chance (`method_reason_`). None: those of `graph`, if it is a directed networkx graph,
+        and else none. A file does not hold them, but the fitted dynamics.
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window

@@ -46,7 +46,7 @@ def cluster_forecast(graph: Graph, n_observed: int) -> Forecast:
     """Cost of the moments and of a search over a few families."""
     n = cluster_size(graph, n_observed)
     work = 2 * DEGREE * float(graph.n_nodes + graph.indices.size) * n
-    searches = 200 * (1e-9 * DEGREE * n**2 + 1e-10 * n**3)
+    searches = 140 * (1e-9 * DEGREE * n**2 + 1e-10 * n**3)
     return Forecast(work / BLOCK_RATE + searches, 24.0 * graph.n_nodes * n)
 
 

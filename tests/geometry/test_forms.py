@@ -144,8 +144,8 @@ def test_points_are_matched_to_roads_within_a_distance() -> None:
     np.testing.assert_allclose(found.distances, [3.0, 4.0, 30.0, 45.0])
     np.testing.assert_array_equal(found.points, roads.project(places).points)
     np.testing.assert_array_equal(roads.project(table, within=45.5).points, found.points)
-    with pytest.raises(InvalidInputError, match=r"within 10 .* got 2 of 4 .*rows 2, 3; .* 45 away"):
-        roads.project(table, within=10.0)
+    with pytest.raises(InvalidInputError, match=r"within 25 .* got 2 of 4 .*rows 2, 3; .* 45 away"):
+        roads.project(table, within=25.0)
     with pytest.raises(InvalidInputError, match="within: expected"):
         roads.project(table, within=-1.0)
     with pytest.warns(UserWarning, match="too few places"):

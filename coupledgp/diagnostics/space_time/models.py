@@ -64,7 +64,9 @@ def fitted_to(model: Any, readings: SensorReadings) -> Any:
 
     rows = np.flatnonzero(readings.seen.any(axis=1))
     labels = [readings.labels[row] for row in rows.tolist()]
-    return clone(model).fit(labels, times=readings.stamps, values=readings.values[rows])
+    known = model.covariates_ if model.__sklearn_is_fitted__() else None
+    values = readings.values[rows]
+    return clone(model).fit(labels, times=readings.stamps, values=values, covariates=known)
 
 
 def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:

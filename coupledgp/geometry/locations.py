@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import real_array
+from coupledgp.ground.validation import MOST_NAMED, real_array
 from coupledgp.random import FloatArray, IntArray
 
 # Digits of the weights by which places differ: more than a sensor's position has.
@@ -48,6 +48,24 @@ class Locations:
 def as_points(corners: IntArray, weights: FloatArray) -> FloatArray:
     """Rows of `points` (p, 2 c) from vertex numbers and weights, both (p, c)."""
     return np.hstack([corners.astype(np.float64), weights])
+
+
+def refuse_far(distances: FloatArray, within: float) -> None:
+    """Refuse points at distances (p,) of more than `within`.
+
+    Raises
+    ------
+    InvalidInputError
+        There are some: the message has their number, their rows, and the greatest distance.
+    """
+    far = np.flatnonzero(distances > within)
+    if far.size:
+        named = ", ".join(map(str, far[:MOST_NAMED])) + (", ..." if far.size > MOST_NAMED else "")
+        raise InvalidInputError(
+            f"points: expected all within {within:g} of the surface or network, got "
+            f"{far.size} of {distances.size} farther away, rows {named}; the farthest is "
+            f"{distances.max():.4g} away"
+        )
 
 
 def exact(points: FloatArray) -> Locations:

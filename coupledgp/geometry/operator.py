@@ -29,7 +29,8 @@ from coupledgp.geometry.columns import (
     named_columns,
 )
 from coupledgp.geometry.degrees import local_metres
-from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
+from coupledgp.geometry.forms import is_point_table, table_points
+from coupledgp.geometry.locations import Locations, as_points, at_corners, exact, refuse_far
 from coupledgp.geometry.meshes import extent
 from coupledgp.geometry.nearest import nearest_places
 from coupledgp.geometry.networks import longest_way, network_parts
@@ -37,6 +38,7 @@ from coupledgp.geometry.roads import read_networkx
 from coupledgp.geometry.surfaces import point_parts, surface_parts
 from coupledgp.graphs.assembly import Csr, Labels, assemble
 from coupledgp.graphs.graph import Graph, no_edges
+from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the squared diameter that diffusion covers in a graph's unit of time: fits start at
@@ -386,24 +388,30 @@ class LaplaceOperator:
         count, member = csgraph.connected_components(self.stiffness, directed=False)
         return int(count), member.astype(np.int64)
 
-    def project(self, points: ArrayLike) -> Locations:
+    def project(self, points: Any, within: float | None = None) -> Locations:
         """The nearest places on the surface or network of points in space.
 
         Parameters
         ----------
         points
             Points (p, d), in the unit of the positions; longitudes and latitudes if the positions
-            were given so.
+            were given so. Or a GeoDataFrame of points, whose coordinate system is minded.
+        within
+            Greatest distance at which a point is matched, in the unit of the positions, metres for
+            longitudes and latitudes; None: any. `distances` of the result has all of them.
 
         Raises
         ------
         InvalidInputError
-            The operator has no positions, or `points` has another shape or is not finite.
+            The operator has no positions, `points` has another shape or is not finite, or points
+            are farther away than `within`: the message counts and names them.
         """
         if self.positions is None:
             raise InvalidInputError(
                 "points: expected nodes or places on edges, as this network has no positions"
             )
+        if is_point_table(points):
+            points = table_points(points, self.origin is not None, "points")
         given = as_numbers(points, "points")
         if given.ndim != 2 or given.shape[1] != self.positions.shape[1] or not len(given):
             raise InvalidInputError(
@@ -419,6 +427,8 @@ class LaplaceOperator:
         if self.origin is not None:
             given = local_metres(given, self.origin)
         found = nearest_places(given, self.positions[self.elements])
+        if within is not None:
+            refuse_far(found.distances, check_positive(within, "within"))
         return Locations(as_points(self.elements[found.elements], found.weights), found.distances)
 
     def at_vertices(self, nodes: Any = None) -> Locations:

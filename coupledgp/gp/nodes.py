@@ -69,7 +69,7 @@ DENSE_EVIDENCE_LIMIT = 1024
 DENSE_POSTERIOR_LIMIT = 4096
 # Most entries of the covariances between the observations and all nodes that are formed at once,
 # 128 MiB.
-DENSE_ENTRIES = 2**24
+DENSE_ENTRIES = 2**26
 # Most nodes of a block that is factorised for variances (1.5 GiB with its copies), and steps of
 # conjugate gradients that a sample takes.
 MOST_BLOCK, STEPS = 8000, 50

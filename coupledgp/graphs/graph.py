@@ -145,12 +145,13 @@ class Graph:
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str | None = "weight") -> Graph:
-        """Build a graph from an undirected networkx graph; multigraph edges add up.
+        """Build a graph from a networkx graph; multigraph edges add up.
 
         Parameters
         ----------
         graph
-            `networkx.Graph` or `networkx.MultiGraph`. Its nodes become the labels.
+            `networkx.Graph` or `networkx.MultiGraph`. Its nodes become the labels. Of a directed
+            one the directions are dropped.
         weight
             Edge attribute with the weight, one where it is missing; None for an unweighted graph.
             Only the default may be missing from every edge.
@@ -158,8 +159,13 @@ class Graph:
         Raises
         ------
         InvalidInputError
-            The graph is directed, no edge has the attribute that was asked for, or a weight is
-            not a positive finite number.
+            No edge has the attribute that was asked for, or a weight is not a positive finite
+            number.
+
+        Warns
+        -----
+        UserWarning
+            The graph is directed.
         """
         sources, targets, values, nodes = readers.networkx_edges(graph, weight)
         return cls.from_edges(sources, targets, values, labels=nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -18,6 +19,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
     real_array,
 )
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray, IntArray
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
@@ -81,14 +83,20 @@ def refuse_matrix(coo: sparse.coo_array, bad: Any, expected: str) -> None:
 def networkx_edges(
     graph: Any, weight: str | None
 ) -> tuple[list[Any], list[Any], list[float], list[Hashable]]:
-    """Sources, targets and weights of the edges of an undirected networkx graph, and its nodes."""
+    """Sources, targets and weights of the edges of a networkx graph, and its nodes.
+
+    Directions are dropped with a warning; an edge and the one back are one, as networkx has it.
+    """
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
         raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
     if graph.is_directed():
-        raise InvalidInputError(
-            "graph: expected an undirected graph, got a directed one; "
-            "graph.to_undirected() drops the directions"
+        warnings.warn(
+            "graph: expected an undirected graph, got a directed one; a kernel has no directions, "
+            "the edges of graph.to_undirected() are taken",
+            UserWarning,
+            stacklevel=levels_to_caller(),
         )
+        graph = graph.to_undirected()
     edges = list(graph.edges(data=True))
     if weight not in (None, "weight") and edges and not any(weight in e[-1] for e in edges):
         names = sorted({str(name) for *_, attributes in edges for name in attributes})

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from coupledgp.models.correlated_outputs import (
         CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor,
     )
+    from coupledgp.models.each import fit_each as fit_each
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model

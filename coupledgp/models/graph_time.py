@@ -21,6 +21,7 @@ from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetT
 from coupledgp.gp.units import Units
 from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.gp.wrapped import innermost
+from coupledgp.graphs.directions import read_directions
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
@@ -96,8 +97,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     Parameters
     ----------
     graph
-        A `Graph` or networkx graph; or a `LaplaceOperator` of a road network with lengths or of a
-        mesh, or a triangle mesh, whose vertices are the nodes.
+        A `Graph` or networkx graph, whose kernel has no directions; or a `LaplaceOperator` of a
+        road network with lengths or of a mesh, or a triangle mesh, whose vertices are the nodes.
     kernel
         Kernel of the nodes: of a graph as `GraphGPRegressor` takes it, but `"auto"`; of an operator
         `"matern"` (with a range in units of length) or a graph kernel.
@@ -148,6 +149,13 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         `"auto"` is `True`.
     holidays
         Dates of holidays, a kind of day of their own, such as `["2024-12-25"]`.
+    directions
+        Ways along which values move: a directed networkx graph over the labels, with traffic counts
+        or shares at junctions as the attribute `"count"` of its edges; or a matrix (n_nodes,
+        n_nodes) of counts from rows to columns. The dynamics then have lags of the next sensors
+        upstream and downstream, with coefficients of their own, where errors left out fall by more
+        than chance (`method_reason_`). None: those of `graph`, if it is a directed networkx graph,
+        and else none. A file does not hold them, but the fitted dynamics.
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window
@@ -203,6 +211,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     dynamics: Any = "auto"
     spread: Any = "auto"
     holidays: Any = None
+    directions: Any = None
     normalize_y: bool = True
     n_variance_samples: int = 64
     window: int | None = None
@@ -302,7 +311,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         settings = self._settings()
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
-        model, options = self._model(settings.seed), self._day_options(settings.seed)
+        model = self._model(settings.seed)
+        options = self._day_options(settings.seed, labels, sites.n_sites)
         warn_of_small(informative_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
         with reporter("fit", self.progress) as report:
             transform = (
@@ -393,12 +403,18 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             seed=draw_seed(self.random_state),
         )
 
-    def _day_options(self, seed: int) -> DayOptions:
+    def _day_options(self, seed: int, labels: SiteLabels, n_sites: int) -> DayOptions:
         chosen = {name: getattr(self, name) for name in ("usual_day", "dynamics", "spread")}
         for name, value in chosen.items():
             if not (isinstance(value, (bool, np.bool_)) or is_auto(value)):
                 raise InvalidInputError(f"{name}: expected True, False or 'auto', got {value!r}")
-        return DayOptions(**chosen, holidays=days_of(self.holidays), seed=seed)
+        given, directions = self.directions, None
+        if given is None and getattr(self.graph, "is_directed", bool)():
+            given = self.graph
+        if given is not None:
+            directions = read_directions(given, labels.numbers, n_sites)
+        holidays = days_of(self.holidays)
+        return DayOptions(**chosen, holidays=holidays, seed=seed, directions=directions)
 
     def _model(self, seed: int) -> SpaceTimeModel:
         kernels: tuple[TimeKernel, ...] = (Matern12(), Matern32())

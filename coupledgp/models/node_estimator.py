@@ -117,13 +117,13 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     budget
         Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. A step whose
         forecast is above the budget is refused before it begins; a search that reaches its part of
-        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and
+        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 12 seconds, and
         a tenth of a millisecond for each node, for a search with all observations of a large graph.
     hyperparameters
         `"averaged"`: averaged over their posterior by quadrature, with `kernel="auto"` over the
         families too. The law is then a mixture, and its members are exact unless a parameter of
         walks is set. `"maximum"`: the hyperparameters of greatest evidence. `"auto"`: averaged for
-        at most 200 observations if the forecast is at most 15 seconds, the kernel has one free
+        at most 200 observations if the forecast is at most 8 seconds, the kernel has one free
         parameter, no parameter of walks is set and the solver is not `"iterative"`.
     hyperparameter_prior
         Laws of the logarithms of the variances of the function and the noise where they are

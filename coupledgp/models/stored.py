@@ -41,7 +41,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
     _section: ClassVar[str] = "fitted"
     _stored: ClassVar[tuple[str, ...]] = ("n_evaluations_", "converged_")
     # Parameters that a file does not hold: parts of the process, and the device.
-    _unstored: ClassVar[tuple[str, ...]] = ("device", "graph", "operator")
+    _unstored: ClassVar[tuple[str, ...]] = ("device", "directions", "graph", "operator")
 
     @property
     @abstractmethod

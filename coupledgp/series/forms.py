@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -132,29 +132,73 @@ class TableForm(SeparateForm):
         return found if isinstance(found, self.kind) else self.kind(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class XarrayForm(Form):
-    """A `DataArray` of one result, a `Dataset` of several."""
+    """A `DataArray` of one result, a `Dataset` of several, with what the data say about themselves.
+
+    Results have the `attrs` of the data, such as units; `long_name` of a result that is not the
+    mean begins with the result's name, and `standard_name`, which is that of the quantity, is left
+    out there. Coordinates of the data beside labels and times are kept: those of one value, and
+    those along nodes or times where each label has one, or a missing value that numbers have.
+    """
 
     dims: tuple[str, str]
     node: str
     time: str
     value: str | None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    coords: Mapping[str, Any] = field(default_factory=dict)
     name: str = "xarray"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
         import xarray as xr
 
         coords = {self.node: (self.node, label_array(nodes)), self.time: (self.time, times)}
+        plain = xr.Dataset(coords=coords)
+        known = {name: self._at(found, plain) for name, found in self.coords.items()}
+        kept = {name: found for name, found in known.items() if found is not None}
 
-        def named(values: NDArray[Any], name: str | None) -> Any:
+        def named(values: NDArray[Any], name: str | None, result: str) -> Any:
             order = (self.node, self.time, *(("sample",) if values.ndim == 3 else ()))
-            found = xr.DataArray(values, coords=coords, dims=order, name=name)
-            return found.transpose(*self.dims, ...)
+            attrs = self._attrs(result)
+            found = xr.DataArray(values, coords=coords, dims=order, name=name, attrs=attrs)
+            for dim in (self.node, self.time):
+                if dim in self.coords:
+                    found[dim].attrs.update(self.coords[dim].attrs)
+            return found.assign_coords(kept).transpose(*self.dims, ...)
 
         if len(arrays) == 1:
-            return named(next(iter(arrays.values())), self.value)
-        return xr.Dataset({name: named(values, name) for name, values in arrays.items()})
+            result, values = next(iter(arrays.items()))
+            return named(values, self.value, result)
+        return xr.Dataset({name: named(values, name, name) for name, values in arrays.items()})
+
+    def _attrs(self, result: str) -> dict[str, Any]:
+        """Attributes of a result."""
+        attrs = dict(self.attrs)
+        if result in ("mean", "sample"):
+            return attrs
+        attrs.pop("standard_name", None)
+        if "long_name" in attrs:
+            attrs["long_name"] = f"{result} of {attrs['long_name']}"
+        return attrs
+
+    def _at(self, coordinate: Any, plain: Any) -> Any:
+        """A coordinate of the data at the labels of a result; None where it cannot be told."""
+        if coordinate.name in (self.node, self.time):
+            return None
+        if not coordinate.dims:
+            return coordinate.variable
+        (dim,) = coordinate.dims
+        if dim not in coordinate.indexes:
+            return None
+        index = coordinate.indexes[dim]
+        places = index.get_indexer(plain.indexes[dim])
+        if (places < 0).any() and coordinate.dtype.kind not in "fM":
+            return None
+        found = coordinate.variable[np.maximum(places, 0)].copy()
+        if (places < 0).any():
+            found[places < 0] = np.nan if coordinate.dtype.kind == "f" else np.datetime64("NaT")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +229,7 @@ def _of_xarray(data: Any) -> Wide:
         if len(variables) != 1:
             raise InvalidInputError(
                 f"data: expected one DataArray, got a Dataset of {sorted(map(str, variables))}; "
-                "choose one of them"
+                "choose one of them, or fit each by itself with coupledgp.fit_each"
             )
         data = next(iter(variables.values()))
     dims = tuple(data.dims)
@@ -199,7 +243,12 @@ def _of_xarray(data: Any) -> Wide:
     nodes = data.coords[node].values if node in data.coords else range(data.sizes[node])
     times = data.coords[time].values if time in data.coords else np.arange(data.sizes[time])
     value = data.name if data.name is not None else getattr(data, "attrs", {}).get("units")
-    form = XarrayForm(dims, node, time, None if data.name is None else str(data.name))
+    beside = {
+        str(name): found for name, found in data.coords.items()
+        if found.ndim == 0 or (found.ndim == 1 and found.dims[0] in dims)
+    }  # fmt: skip
+    named = None if data.name is None else str(data.name)
+    form = XarrayForm(dims, node, time, named, dict(data.attrs), beside)
     return Wide(
         labels_of(nodes, "data"),
         read_stamps(times, f"data: dimension {time!r}"),

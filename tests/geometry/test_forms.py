@@ -131,3 +131,37 @@ def test_tables_that_are_no_points_are_refused():
         InvalidInputError, match=r"places: expected positions in the unit .* degrees"
     ):
         gp.fit(degrees, [1.0, 2.0])
+
+
+def test_points_are_matched_to_roads_within_a_distance() -> None:
+    positions = np.array([[0.0, 0.0], [100.0, 0.0], [100.0, 80.0]])
+    roads = cgp.LaplaceOperator.from_edges(
+        [0, 1], [1, 2], [100.0, 80.0], positions=positions, max_edge=10.0
+    )
+    places = np.array([[20.0, 3.0], [104.0, 50.0], [60.0, -30.0], [0.0, -45.0]])
+    table = gpd.GeoDataFrame(geometry=gpd.points_from_xy(*places.T))
+    found = roads.project(table)
+    np.testing.assert_allclose(found.distances, [3.0, 4.0, 30.0, 45.0])
+    np.testing.assert_array_equal(found.points, roads.project(places).points)
+    np.testing.assert_array_equal(roads.project(table, within=45.5).points, found.points)
+    with pytest.raises(InvalidInputError, match=r"within 25 .* got 2 of 4 .*rows 2, 3; .* 45 away"):
+        roads.project(table, within=25.0)
+    with pytest.raises(InvalidInputError, match="within: expected"):
+        roads.project(table, within=-1.0)
+    with pytest.warns(UserWarning, match="too few places"):
+        near = cgp.FieldGPRegressor(roads, progress=False).fit(found[:2], [50.0, 55.0])
+    assert np.isfinite(near.predict(found[2:])).all()
+
+
+def test_degrees_are_matched_within_metres() -> None:
+    positions = np.array([[11.0, 48.0], [11.001, 48.0]])
+    roads = cgp.LaplaceOperator.from_edges(
+        [0], [1], [74.4], positions=positions, is_geographic=True
+    )
+    table = gpd.GeoDataFrame(geometry=gpd.points_from_xy([11.0005], [48.0002]), crs="EPSG:4326")
+    assert 20 < roads.project(table).distances[0] < 25
+    metres = table.to_crs("EPSG:25832")
+    np.testing.assert_allclose(roads.project(metres, within=25.0).distances,
+                               roads.project(table).distances, atol=1e-3)  # fmt: skip
+    with pytest.raises(InvalidInputError, match="got 1 of 1"):
+        roads.project(metres, within=20.0)

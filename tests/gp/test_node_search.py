@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.features.walks.hops import HopPlan
+from coupledgp.gp import node_costs
 from coupledgp.gp.node_costs import probes_forecast, product_seconds
 from coupledgp.gp.nodes import NodeSettings
 from coupledgp.graphs import Graph
@@ -271,3 +272,19 @@ def test_costs_of_probes_are_those_of_their_columns_and_products() -> None:
     assert (many.seconds, many.bytes) == pytest.approx((2 * few.seconds, 2 * few.bytes))
     seconds = [product_seconds(graph, kernel, 0.1) for graph in (one, two)]
     assert seconds[1] == pytest.approx(2 * seconds[0])
+
+
+def test_the_forecast_counts_the_steps_of_walks() -> None:
+    graph = Graph.from_networkx(nx.cycle_graph(300))
+    found = {}
+    for n_walks in (4, 400):
+        model = cgp.GraphGPRegressor(
+            graph, HeatKernel(40.0), n_walks=n_walks, exact_hops=2, random_state=0, optimizer=None,
+            progress=False,
+        )  # fmt: skip
+        model.fit(np.arange(0, 300, 2), np.sin(np.arange(0, 300, 2) / 9))
+        found[n_walks] = model.steps_[-1].forecast
+    prior = model.process_.posterior.prior
+    steps = float(prior.law.survival(prior.max_length).sum())
+    added = found[400] - found[4]
+    np.testing.assert_allclose(added, 450 * 396 * steps / node_costs.STEP_RATE, rtol=1e-9)

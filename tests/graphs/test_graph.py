@@ -153,9 +153,12 @@ def test_networkx_graph_keeps_nodes_and_weights() -> None:
     np.testing.assert_array_equal(Graph.from_networkx(source, weight=None).degrees, [0, 2, 2])
 
 
-def test_directed_networkx_graph_is_refused_with_advice() -> None:
-    with pytest.raises(InvalidInputError, match="to_undirected"):
-        Graph.from_networkx(nx.DiGraph([(0, 1)]))
+def test_a_directed_networkx_graph_loses_its_directions_with_a_warning() -> None:
+    one_way = nx.DiGraph([(0, 1), (1, 0), (1, 2)])
+    with pytest.warns(UserWarning, match="got a directed one"):
+        found = Graph.from_networkx(one_way)
+    expected = Graph.from_networkx(nx.path_graph(3))
+    np.testing.assert_array_equal(found.adjacency.toarray(), expected.adjacency.toarray())
     with pytest.raises(InvalidInputError, match="networkx graph, got int"):
         Graph.from_networkx(3)
 

@@ -9,7 +9,7 @@ import pytest
 from coupledgp.errors import NumericalError
 from coupledgp.gp import node_priors
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes import hidden_posterior, posterior, priors, rational
+from coupledgp.inference.nodes import hidden_posterior, posterior, precision, priors, rational
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior, direct_class
 from coupledgp.inference.nodes.posterior import DensePosterior
@@ -191,3 +191,48 @@ def test_models_answer_with_exact_variances_of_all_nodes(
     mean, covariance = exact(graph, kernel, nodes, y[:, None], 1.0, 1e-3)
     np.testing.assert_allclose(found[0], mean[:, 0], atol=1e-5)
     np.testing.assert_allclose(found[1], np.sqrt(np.diag(covariance) + 1e-3), rtol=1e-4)
+
+
+def beside_hubs() -> Graph:
+    """A grid, two of whose nodes are linked to a fifth of it and to each other."""
+    grid, rng = (
+        nx.convert_node_labels_to_integers(nx.grid_2d_graph(24, 20)),
+        np.random.default_rng(3),
+    )
+    for hub in (7, 300):
+        grid.add_edges_from((hub, int(node)) for node in rng.choice(480, 96, replace=False))
+    grid.add_edge(7, 300)
+    grid.remove_edges_from(nx.selfloop_edges(grid))
+    return Graph.from_networkx(grid, weight=None)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+def test_diagonals_go_around_hubs(kernel: GraphKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "WALKS_PER_NODE", 60.0)
+    graph = beside_hubs()
+    assert precision.hub_nodes(graph).tolist() == [7, 300]
+    assert precision.precision_work(graph, 2).bytes == np.inf
+    split = rational.hub_split(graph)
+    assert split.hubs.tolist() == [7, 300]
+    assert split.pattern.graph.n_nodes == 478
+    values, vectors = dense_spectrum(graph)
+    for function in (kernel.spectral, partial(hidden_posterior._smooth, kernel, 1e-3)):
+        found = rational_diagonal(graph, rational_fit(function, 1e-10))
+        np.testing.assert_allclose(found, vectors**2 @ function(values), atol=1e-9)
+
+
+def test_a_graph_of_many_hubs_has_none() -> None:
+    assert precision.hub_nodes(GRAPHS["grid"]()).size == 0
+    assert precision.hub_nodes(GRAPHS["complete"]()).size == 0
+    stars = nx.disjoint_union_all([nx.star_graph(70) for _ in range(precision.MOST_HUBS + 1)])
+    assert precision.hub_nodes(named(stars)).size == 0
+    few = nx.disjoint_union_all([nx.star_graph(70) for _ in range(3)])
+    assert precision.hub_nodes(named(few)).tolist() == [0, 71, 142]
+
+
+def test_columns_are_taken_where_they_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, short = named(nx.barabasi_albert_graph(400, 5, seed=0)), HeatKernel(0.5)
+    assert rational.diagonal_seconds(graph, short.spectral, 1e-6) > 0
+    monkeypatch.setattr(rational, "rational_diagonal", None)
+    found = diagonal_of(graph, short.spectral, 1e-6)
+    np.testing.assert_allclose(found, np.diag(dense_kernel(graph, short)), atol=1e-5)

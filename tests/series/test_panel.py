@@ -124,6 +124,44 @@ def test_results_of_xarray_are_xarray_in_its_order():
         assert drawn.dims == (*dims, "sample")
 
 
+def described(dims=("road", "when")):
+    """The values with what they say about themselves."""
+    found = array(dims)
+    found.attrs = {"units": "mph", "long_name": "speed", "standard_name": "speed_of_cars"}
+    found["road"].attrs["about"] = "sensors"
+    return found.assign_coords(
+        km=("road", [0.5, 1.5, 2.5], {"units": "km"}), side=("road", ["N", "S", "N"]),
+        lit=("when", TIMES[3] > TIMES), run=7,
+    )  # fmt: skip
+
+
+def test_results_of_xarray_keep_attributes_and_coordinates():
+    xr = pytest.importorskip("xarray")
+    for dims in (("road", "when"), ("when", "road")):
+        data = described(dims)
+        panel = as_panel(data)
+        xr.testing.assert_identical(panel.restored(NODES, TIMES, mean=Y), data)
+        part = panel.restored(NODES[1:], TIMES[:2], mean=Y[1:, :2], std=Y[1:, :2])
+        assert part["mean"].attrs == data.attrs
+        assert part["std"].attrs == {"units": "mph", "long_name": "std of speed"}
+        xr.testing.assert_identical(part["std"]["km"], data["km"].sel(road=NODES[1:]))
+        assert part["road"].attrs == {"about": "sensors"}
+        assert part["lit"].values.tolist() == [True, True]
+        assert part["run"] == 7
+
+
+def test_coordinates_of_new_labels_are_missing_or_left_out():
+    pytest.importorskip("xarray")
+    panel = as_panel(described())
+    later = panel.axis.values[-1] + np.arange(1, 3) * (panel.axis.values[1] - panel.axis.values[0])
+    found = panel.restored([*NODES[:1], "other"], later, mean=np.zeros((2, 2)))
+    np.testing.assert_array_equal(found["km"], [0.5, np.nan])
+    assert found["km"].attrs == {"units": "km"}
+    assert "side" not in found.coords
+    assert "lit" not in found.coords
+    assert found["run"] == 7
+
+
 def test_a_dimension_of_numbers_is_found_by_its_name():
     xr = pytest.importorskip("xarray")
     panel = as_panel(xr.DataArray(Y, dims=("node", "time"), attrs={"units": "mph"}))
@@ -132,7 +170,7 @@ def test_a_dimension_of_numbers_is_found_by_its_name():
     for bad in (xr.DataArray(Y, dims=("x", "y")), xr.DataArray(np.zeros((2, 2, 2)))):
         with pytest.raises(InvalidInputError, match="data: expected"):
             as_panel(bad)
-    with pytest.raises(InvalidInputError, match="got a Dataset"):
+    with pytest.raises(InvalidInputError, match=r"got a Dataset of .*fit_each"):
         as_panel(xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1.0])}))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
-from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
+from coupledgp.inference.nodes.forecast import BLOCK_RATE, Forecast
 from coupledgp.inference.nodes.moments import ChebyshevMoments
 from coupledgp.inference.nodes.pieces import ball
 from coupledgp.kernels import GraphKernel
@@ -46,8 +46,8 @@ def cluster_forecast(graph: Graph, n_observed: int) -> Forecast:
     """Cost of the moments and of a search over a few families."""
     n = cluster_size(graph, n_observed)
     work = 2 * DEGREE * float(graph.n_nodes + graph.indices.size) * n
-    searches = 250 * (2e-9 * DEGREE * n**2 + 2e-10 * n**3)
-    return Forecast(work / SPARSE_RATE + searches, 24.0 * graph.n_nodes * n)
+    searches = 140 * (1e-9 * DEGREE * n**2 + 1e-10 * n**3)
+    return Forecast(work / BLOCK_RATE + searches, 24.0 * graph.n_nodes * n)
 
 
 def choose_clusters(graph: Graph, nodes: IntArray, seed: int) -> IntArray:

@@ -1,8 +1,8 @@
 """Costs of computations on graphs, known before they run, and the budget that they must keep to.
 
 A forecast counts operations and divides them by rates of one core of a server of 2019. They are
-meant to be right within a factor of three: enough to choose between ways whose costs differ by
-orders of magnitude, and to refuse work that would take hours.
+meant to be right within a factor of two, as `benchmarks/performance/graph_forecasts.py` measures
+them: enough to choose between ways of different cost, and to refuse work that would take hours.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.ground.memory import available_bytes
 from coupledgp.ground.validation import check_positive
 
-# Multiply-adds a second: of dense products and factorisations, of products with a sparse matrix,
-# and of all eigenvectors of a dense matrix.
-DENSE_RATE, SPARSE_RATE, EIGEN_RATE = 3e10, 8e8, 2e10
+# Multiply-adds a second: of dense products and factorisations, of products of a column with a
+# sparse matrix and of a block of columns, and of all eigenvectors of a dense matrix.
+DENSE_RATE, SPARSE_RATE, BLOCK_RATE, EIGEN_RATE = 3e10, 8e8, 2.5e9, 2e10
 # The same of sparse factorisations and inverses in blocks: the more there are the larger the blocks
 # are. The rate at a number of operations, the power by which it grows, and the largest one.
-FACTOR_RATE, FACTOR_WORK, FACTOR_GROWTH, MOST_FACTOR_RATE = 7e9, 4.4e8, 0.25, 4e10
+FACTOR_RATE, FACTOR_WORK, FACTOR_GROWTH, MOST_FACTOR_RATE = 1.7e10, 4.4e8, 0.25, 4e10
+# Seconds for an entry of a sparse factor while its blocks are found.
+ENTRY_SECONDS = 3e-8
 # Multiply-adds of all eigenvectors of a symmetric matrix, over the cube of its size.
 EIGEN_WORK = 4.5
 SECONDS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}

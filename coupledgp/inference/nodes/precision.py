@@ -40,6 +40,9 @@ WALKS_PER_NODE = 400.0
 # Nodes of a graph whose pattern is put in order without a look at its levels, and width of a level
 # beyond which that is not tried: a factor would have a dense block of this size.
 FEW_NODES, WIDEST_LEVEL = 5000, 5000
+# Nodes with more neighbours than this multiple of the mean, and than this number, are hubs; at most
+# so many of them are told from the others.
+HUB_SHARE, HUB_DEGREE, MOST_HUBS = 8.0, 64, 64
 # Operations for each squared entry of a factor's column: factors and entries of the inverse.
 FLOPS_PER_SQUARE = 6.0
 # Values of a factor's blocks for an entry of it: some are zeros. Blocks of the size of the widest
@@ -152,14 +155,28 @@ def count_walks(graph: Graph, power: int) -> float:
     return float(steps.sum())
 
 
+def hub_nodes(graph: Graph) -> IntArray:
+    """Nodes (h,) that are linked to so many others that a factor has them last, ascending.
+
+    There are none where more than `MOST_HUBS` would be: every node of such a graph is near them.
+    """
+    counts = np.diff(graph.indptr)
+    found = np.flatnonzero(counts > max(HUB_SHARE * float(counts.mean()), HUB_DEGREE))
+    return found if found.size <= MOST_HUBS else found[:0]
+
+
 def middle_level(graph: Graph) -> int:
     """Number of nodes at the median distance, in steps, from one end of the graph.
 
-    They separate the near half from the far half. Trees hanging off the graph, which fill nothing
-    in, are left out, and all but the largest component are.
+    They separate the near half from the far half. Left out are trees hanging off the graph, which
+    fill nothing in, hubs, which are a few full columns, and all but the largest component.
     """
     links = symmetric_pattern(graph.adjacency)
-    core = np.setdiff1d(np.arange(graph.n_nodes), hanging_trees(links))
+    hubs = hub_nodes(graph)
+    if hubs.size:
+        kept = np.setdiff1d(np.arange(graph.n_nodes), hubs)
+        links = sparse.csr_array(links[kept][:, kept])
+    core = np.setdiff1d(np.arange(links.shape[0]), hanging_trees(links))
     if not core.size:
         return 0
     inner = sparse.csr_array(links[core][:, core])
@@ -221,6 +238,9 @@ class PowerPattern:
         The closed graph.
     power
         p, at least one.
+    laplacian
+        `L~` (n_nodes, n_nodes) where it is not the graph's own: a block of that of a larger graph,
+        whose pattern is this graph's.
 
     Attributes
     ----------
@@ -236,7 +256,7 @@ class PowerPattern:
         does not fit in memory.
     """
 
-    def __init__(self, graph: Graph, power: int) -> None:
+    def __init__(self, graph: Graph, power: int, laplacian: sparse.csr_array | None = None) -> None:
         advice = "take another kernel or method"
         if power > 1:
             work = precision_work(graph, power)
@@ -247,7 +267,7 @@ class PowerPattern:
         needed = peak_bytes(ordered, power)
         check_memory(needed, f"graph: factors of power {power} of {graph!r}", advice)
         nodes = Supernodes.of(ordered.matrix, ordered.order)
-        self.laplacian = graph_laplacian(graph)
+        self.laplacian = graph_laplacian(graph) if laplacian is None else laplacian
         current = self.laplacian
         self._powers = np.empty((power, nodes.places.size))  # entries of L~, L~^2, ..., L~^p
         for k in range(power):

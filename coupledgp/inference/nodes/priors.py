@@ -26,7 +26,7 @@ from coupledgp.random import FloatArray, IntArray
 # Columns of a matrix that are formed at once.
 BLOCK_COLUMNS = 256
 # Entries of columns of a kernel that are kept: 256 MiB.
-KEPT_COLUMNS = 2**25
+KEPT_COLUMNS = 2**26
 # Entries of feature rows that are formed at once: 256 MiB.
 DENSE_ROWS = 2**25
 

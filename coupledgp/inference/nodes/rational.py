@@ -14,21 +14,37 @@ whatever its diffusion time.
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 from scipy.interpolate import AAA
 
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.elimination import graph_laplacian
+from coupledgp.inference.nodes.forecast import (
+    BLOCK_RATE,
+    DENSE_RATE,
+    ENTRY_SECONDS,
+    factor_seconds,
+)
 from coupledgp.inference.nodes.moments import SpectralFunction
-from coupledgp.inference.nodes.precision import power_pattern
+from coupledgp.inference.nodes.precision import (
+    PowerPattern,
+    hub_nodes,
+    power_pattern,
+    precision_work,
+)
 from coupledgp.kernels import SeriesOperator
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.linalg.block_factor import BlockFactor
 from coupledgp.random import FloatArray, IntArray
 
+# Poles of a heat kernel, with which the cost of poles is compared with that of columns.
+USUAL_POLES = 7
 # Points of [0, 2] at which functions are fitted; a third of them are dense at zero, where `W~` has
 # its greatest eigenvalues.
 N_POINTS = 2000
@@ -149,6 +165,91 @@ def _with_coefficients(poles: np.ndarray, d: FloatArray, values: FloatArray) -> 
     return RationalFit(float(found[0]), poles, coefficients, np.nan)
 
 
+class HubSplit(NamedTuple):
+    """A graph's Laplacian in blocks: few hubs C, which link half of the graph to itself, and R.
+
+    Without hubs R is the graph.
+
+    Attributes
+    ----------
+    hubs, rest : IntArray (h,), (r,)
+        Nodes of C and of R.
+    pattern : PowerPattern
+        Pattern of `L_RR^2`, with `L_RR`.
+    across, own : FloatArray (r, h), (h, h)
+        `L_RC` and `L_CC`.
+    """
+
+    hubs: IntArray
+    rest: IntArray
+    pattern: PowerPattern
+    across: FloatArray
+    own: FloatArray
+
+    @classmethod
+    def of(cls, graph: Graph) -> HubSplit:
+        """Split a closed graph.
+
+        Raises
+        ------
+        MemoryLimitError
+            Factors of the pattern of `L_RR^2` are out of question, see `precision_work`.
+        """
+        hubs, inner = _without_hubs(graph)
+        rest = np.setdiff1d(np.arange(graph.n_nodes), hubs)
+        if inner is graph:
+            none = np.empty((rest.size, 0))
+            return cls(hubs, rest, power_pattern(graph, 2), none, none[:0])
+        laplacian = graph_laplacian(graph)
+        rows = sparse.csr_array(laplacian[hubs]).toarray()
+        own = sparse.csr_array(laplacian[rest][:, rest])
+        return cls(hubs, rest, PowerPattern(inner, 2, own), rows[:, rest].T, rows[:, hubs])
+
+    def term(self, pole: complex) -> NDArray[np.complex128]:
+        """Diagonal (n_nodes,) of `(L~ - z)^-1` at a pole z beside the spectrum.
+
+        With `G = (L_RR - z)^-1` and `X = G L_RC` the inverse is `S^-1` at C, where S is
+        `L_CC - z - L_CR X`, and `G + X S^-1 X'` at R. G is `(L_RR - z*)` times the inverse of
+        `(L_RR - a)^2 + b^2`, for z = a + ib.
+        """
+        a, b = float(pole.real), float(pole.imag)
+        pattern = self.pattern
+        # A real pole is left or right of the spectrum: the square of `L~ - z` serves as well.
+        factor = BlockFactor(
+            pattern.nodes, pattern.polynomial(np.array([a**2 + b**2, -2.0 * a, 1.0]))
+        )
+        inverse = factor.selected()[0]
+        diagonal = pattern.diagonal(inverse)
+        slope = pattern.product_diagonal(pattern.polynomial(np.array([0.0, 1.0, 0.0])), inverse)
+        found = np.empty(self.hubs.size + self.rest.size, np.complex128)
+        inner = slope - a * diagonal + 1j * b * diagonal
+        if self.hubs.size:
+            solved = factor.solve(self.across)
+            X = pattern.laplacian @ solved - (a - 1j * b) * solved
+            S = self.own - pole * np.eye(self.hubs.size) - self.across.T @ X
+            schur = np.linalg.inv(S)
+            inner += np.einsum("ij,ij->i", X @ schur, X)
+            found[self.hubs] = np.diagonal(schur)
+        found[self.rest] = inner
+        return found
+
+
+@lru_cache(maxsize=4)
+def _without_hubs(graph: Graph) -> tuple[IntArray, Graph]:
+    """Hubs (h,) of a graph whose square fills in by them, and the graph without them."""
+    hubs = hub_nodes(graph)
+    if not hubs.size or precision_work(graph, 2).bytes < np.inf:
+        return hubs[:0], graph
+    rest = np.setdiff1d(np.arange(graph.n_nodes), hubs)
+    return hubs, Graph.from_scipy(sparse.csr_array(graph.adjacency[rest][:, rest]))
+
+
+@lru_cache(maxsize=2)
+def hub_split(graph: Graph) -> HubSplit:
+    """The split of a closed graph, cached for the last graphs."""
+    return HubSplit.of(graph)
+
+
 def rational_diagonal(graph: Graph, fit: RationalFit) -> FloatArray:
     """Diagonal `f(W~)_ii`, (n_nodes,), of a fitted function; node scales are not applied.
 
@@ -162,28 +263,48 @@ def rational_diagonal(graph: Graph, fit: RationalFit) -> FloatArray:
     Raises
     ------
     MemoryLimitError
-        Factors of the pattern of `L~^2` are out of question, see `precision_work`.
+        Factors of the pattern of `L~^2`, few hubs aside, are out of question.
     """
     total = np.full(graph.n_nodes, fit.constant)
     if not fit.poles.size:
         return total
-    pattern = power_pattern(graph, 2)
-    laplacian = pattern.polynomial(np.array([0.0, 1.0, 0.0]))
+    split = hub_split(graph)
     for pole, (alpha, beta) in zip(fit.poles, fit.coefficients, strict=True):
-        a, b = float(pole.real), float(pole.imag)
-        # A real pole z is left or right of the spectrum: the square of `L~ - z` serves as well.
-        square = pattern.polynomial(np.array([a**2 + b**2, -2.0 * a, 1.0]))
-        inverse = BlockFactor(pattern.nodes, square).selected()[0]
-        if b == 0:
-            alpha, beta = 0.0, alpha
-        diagonal = pattern.diagonal(inverse)
-        slope = pattern.product_diagonal(laplacian, inverse) - a * diagonal
-        total += alpha * diagonal + beta * slope
+        term = split.term(complex(pole))
+        # `1 / (d - z)` is `(d - a + ib) / ((d - a)^2 + b^2)`.
+        if pole.imag == 0:
+            total += alpha * term.real
+        else:
+            total += (alpha / pole.imag) * term.imag + beta * term.real
     return total
 
 
+def diagonal_seconds(graph: Graph, function: SpectralFunction, tolerance: float) -> float:
+    """Forecast of the seconds of `diagonal_of`; arguments are the same."""
+    return _diagonal_plan(graph, function, tolerance)[1]
+
+
+def _diagonal_plan(
+    graph: Graph, function: SpectralFunction, tolerance: float
+) -> tuple[RationalFit | None, float]:
+    """The fit whose poles give a diagonal, None where columns cost less, and the seconds."""
+    size = float(graph.indices.size + 2 * graph.n_nodes)
+    by_columns = graph.n_nodes * series_degree(function, tolerance) * size / BLOCK_RATE
+    hubs, inner = _without_hubs(graph)
+    work = precision_work(inner, 2)
+    if work.bytes == np.inf or USUAL_POLES * factor_seconds(work.flops) > by_columns:
+        return None, by_columns
+    try:
+        fit = rational_fit(function, tolerance)
+    except NumericalError:
+        return None, by_columns
+    own = 4.0 * hubs.size * (work.entries + graph.n_nodes * hubs.size) / DENSE_RATE
+    seconds = ENTRY_SECONDS * work.entries + fit.poles.size * (factor_seconds(work.flops) + own)
+    return fit, seconds
+
+
 def diagonal_of(graph: Graph, function: SpectralFunction, tolerance: float) -> FloatArray:
-    """Diagonal `f(W~)_ii` of all nodes, (n_nodes,): by poles, by columns where those do not serve.
+    """Diagonal `f(W~)_ii` of all nodes, (n_nodes,): by poles, by columns where those cost less.
 
     Parameters
     ----------
@@ -194,10 +315,13 @@ def diagonal_of(graph: Graph, function: SpectralFunction, tolerance: float) -> F
     tolerance
         Largest error relative to the function's maximum.
     """
-    try:
-        return rational_diagonal(graph, rational_fit(function, tolerance))
-    except (NumericalError, MemoryLimitError):
-        return diagonal_by_columns(graph, function, tolerance, np.arange(graph.n_nodes))
+    fit = _diagonal_plan(graph, function, tolerance)[0]
+    if fit is not None:
+        try:
+            return rational_diagonal(graph, fit)
+        except (NumericalError, MemoryLimitError):
+            pass
+    return diagonal_by_columns(graph, function, tolerance, np.arange(graph.n_nodes))
 
 
 def diagonal_by_columns(

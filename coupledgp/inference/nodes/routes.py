@@ -23,7 +23,9 @@ from coupledgp.inference.nodes.exact_evidence import (
     tolerance_for,
 )
 from coupledgp.inference.nodes.forecast import (
+    BLOCK_RATE,
     DENSE_RATE,
+    ENTRY_SECONDS,
     SPARSE_RATE,
     Forecast,
     eigen_forecast,
@@ -55,8 +57,6 @@ READ_RATE = 4e9
 UNSEEN = 1e-4
 # Number of eigenpairs, as a multiple of the number that a kernel needs at first, and its limit.
 MORE_PAIRS, MOST_PAIRS = 1.3, 1500
-# Seconds for an entry of a factor while its blocks are found.
-ENTRY_SECONDS = 3e-8
 
 
 class EvidenceRoute(NamedTuple):
@@ -147,7 +147,7 @@ def moments_route(
     size = 4.0 * degree * m**2  # bytes: half of a symmetric block for each moment
     if degree > DEGREE_LIMIT or size > MOMENT_BYTES:
         return None
-    setup = degree * data.work * (m + 64) / SPARSE_RATE
+    setup = degree * data.work * (m + 64) / BLOCK_RATE
     each = 3 * size / READ_RATE + 3 * m**3 / DENSE_RATE
     kind = "hidden" if data.uses_hidden else "observed"
     reason = f"{degree:.0f} Chebyshev moments of {m:.0f} {kind} nodes"

@@ -4,9 +4,10 @@
     A_g = diag(a_g) + diag(b_g) W + C_g ,   e_t ~ N(0, Q) ,
 
 with the groups {1}, {2, 3}, {4..6}, {7..12} of lags (Corsi 2009), W the mean over neighbours, and a
-ridge: `lam |C|^2 + 10 (|a|^2 + |b|^2)`. With `R = H'H + lam I`, `E_i` (4p, 8) the columns that
-choose own and neighbours' lags of a sensor i, `w = R^-1 H'x_i` and `d_i = (a, b)_i`, elimination
-of C gives
+ridge: `lam |C|^2 + 10 (|a|^2 + |b|^2)`. There may be several W, such as means over neighbours
+upstream and downstream, each with coefficients b of its own. With `R = H'H + lam I`, `E_i` (4p, 8)
+the columns that choose own and neighbours' lags of a sensor i, `w = R^-1 H'x_i` and
+`d_i = (a, b)_i`, elimination of C gives
 
     (10 I + lam E_i'(I - lam R^-1) E_i) d_i = lam E_i'w ,    row i of A = w + lam R^-1 E_i d_i ,
 
@@ -172,8 +173,9 @@ class LagMoments:
         )  # fmt: skip
 
     def fitted(self, ridge: float, neighbours: FloatArray, scarce: BoolArray) -> Autoregression:
-        """The recursion of least squares with ridges, neighbours' weights W (p, p).
+        """The recursion of least squares with ridges.
 
+        Neighbours' weights are one W (p, p), or several (k, p, p).
         Scarce sensors (p,) have the mean own coefficients of the others, and no part in theirs.
         """
         p = self.of_targets.size
@@ -183,26 +185,18 @@ class LagMoments:
         inverse, _ = positive_inverse(G + ridge * np.eye(len(G)), "dynamics: the products of lags")
         W = inverse @ B
         blocks = [slice(g * p, (g + 1) * p) for g in range(N_GROUPS)]
-        # R^-1 E for own columns, then for neighbours' columns: (8, 4p, p).
-        U = np.empty((2 * N_GROUPS, N_GROUPS * p, p))
-        for g, block in enumerate(blocks):
-            U[g] = inverse[:, block]
-            U[N_GROUPS + g] = inverse[:, block] @ neighbours.T
-        squares = (neighbours**2).sum(axis=1)
-        loops = neighbours.diagonal()
-        inner = np.empty((p, 2 * N_GROUPS, 2 * N_GROUPS))
-        right = np.empty((p, 2 * N_GROUPS))
-        for g, block in enumerate(blocks):
-            for k in range(2 * N_GROUPS):
-                inner[:, g, k] = -ridge * U[k, block].diagonal()
-                inner[:, N_GROUPS + g, k] = -ridge * (neighbours * U[k, block].T).sum(axis=1)
-            inner[:, g, g] += 1.0
-            inner[:, N_GROUPS + g, N_GROUPS + g] += squares
-            inner[:, g, N_GROUPS + g] += loops
-            inner[:, N_GROUPS + g, g] += loops
-            right[:, g] = W[block].diagonal()
-            right[:, N_GROUPS + g] = (neighbours * W[block].T).sum(axis=1)
-        system = ridge * inner + OWN_RIDGE * np.eye(2 * N_GROUPS)
+        means = [np.eye(p), *neighbours.reshape(-1, p, p)]  # of own values, then of neighbours'
+        places = [(M, block) for M in means for block in blocks]
+        U = np.stack([inverse[:, block] @ M.T for M, block in places])  # R^-1 E: (4 (1 + k), 4p, p)
+        size = len(places)
+        inner, right = np.empty((p, size, size)), np.empty((p, size))
+        for row, (M, block) in enumerate(places):
+            for k in range(size):
+                inner[:, row, k] = -ridge * (M * U[k, block].T).sum(axis=1)
+            for k, other in enumerate(means):
+                inner[:, row, k * N_GROUPS + row % N_GROUPS] += (M * other).sum(axis=1)
+            right[:, row] = (M * W[block].T).sum(axis=1)
+        system = ridge * inner + OWN_RIDGE * np.eye(size)
         own = np.linalg.solve(system, ridge * right[:, :, None])[:, :, 0]
         A = W + ridge * np.einsum("jri,ij->ri", U, own, optimize=True)
         coefficients = A.reshape(N_GROUPS, p, p).transpose(0, 2, 1).copy()
@@ -311,11 +305,25 @@ def fitted_autoregression(
 
 def score_of(errors: FloatArray) -> float:
     """Mean over sensors of the logarithm of the mean squared error (p, n), NaN left out."""
+    return float(_log_squares(errors).mean())
+
+
+def _log_squares(errors: FloatArray) -> FloatArray:
+    """Logarithms of the mean squared errors (p, n) of the sensors that have any."""
     there = ~np.isnan(errors)
     count = there.sum(axis=1)
     squares = np.where(there, errors, 0.0) ** 2
     mean = squares.sum(axis=1)[count > 0] / count[count > 0]
-    return float(np.log(np.maximum(mean, 1e-12)).mean())
+    return np.asarray(np.log(np.maximum(mean, 1e-12)))
+
+
+def gain_of(fit: FittedAutoregression, other: FittedAutoregression) -> tuple[float, float]:
+    """Fall of the logarithm of squared errors left out from one recursion to another.
+
+    The mean over sensors, and its standard error.
+    """
+    gains = _log_squares(fit.errors) - _log_squares(other.errors)
+    return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
 
 
 def least_beside(loss: Callable[[int], float], start: int, count: int) -> int:

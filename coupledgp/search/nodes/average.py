@@ -34,7 +34,10 @@ from coupledgp.search.nodes.quadrature import (
 )
 
 # Seconds, by forecast, and nodes of a graph, that averaging may take where it was not asked for.
-PATIENCE, MOST_NODES = 15.0, 50_000
+PATIENCE, MOST_NODES = 8.0, 50_000
+# Cost of a kernel of the grid, as a share of that of an evaluation of the evidence of the widest
+# one: there are no slopes, and most series are shorter.
+GRID_SHARE = 0.15
 # Least noise ratio for which a series of the covariance is accurate.
 LEAST_RATIO = 1e-4
 
@@ -204,9 +207,13 @@ def _route(
         if not kept.kernel and kernel.theta.size:
             kernel = kernel.with_theta(np.array([distinguishable_range(data.graph, kernel)[1]]))
         widest.append(moments_route(data, kernel, LEAST_RATIO))
-    costs = [route.forecast(count) for route in widest if route is not None]
-    if len(costs) < len(widest):
+    found = [route for route in widest if route is not None]
+    if len(found) < len(widest):
         return None
+    costs = [
+        Forecast(route.setup.seconds + GRID_SHARE * count * route.each.seconds, route.setup.bytes)
+        for route in found
+    ]
     return (
         lambda: _covariance(data, lambda columns: ChebyshevMoments(columns, data.seed)),
         max(costs),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.gp.node_costs import posterior_forecast, probes_forecast
+from coupledgp.gp.node_costs import posterior_forecast, probes_forecast, walk_forecast
 from coupledgp.gp.node_priors import ChosenPrior, NodePriorRecipe
 from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
 from coupledgp.gp.protocol import Data
@@ -302,6 +302,7 @@ class NodeFitter:
             forecast = self._posterior_forecast(found.kernel, scales.noise / scales.outputscale)
             chosen = self.recipe.make(found.kernel, scales)
             scales, error = self._scales(found, chosen)
+        forecast = forecast.plus(walk_forecast(chosen.prior, len(self.data)))
         evidence = None
         if np.isfinite(scales.log_evidence):
             value = scales.log_evidence - self.units.log_jacobian(len(self.data))

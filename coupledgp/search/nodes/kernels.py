@@ -49,13 +49,13 @@ MOST_REFUSED, WIDER = 2, 4.0
 # Seconds, by forecast, within which a search over starting points is done with all observations.
 QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
-PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
+PATIENCE, PATIENCE_PER_NODE = 12.0, 1e-4
 # Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
 # precision where no budget is given, and the share of them that this one may take.
-POSTERIOR_SECONDS, CHEAPER = 90.0, 0.2
+POSTERIOR_SECONDS, CHEAPER = 36.0, 0.2
 # Nats on the part, and standard errors of the difference, below which the second best family goes
 # on as well; how much dearer than the best that may be, or seconds that it may take.
-CLOSE, CHANCE, DEARER, MODERATE = 6.0, 2.0, 3.0, 12.0
+CLOSE, CHANCE, DEARER, MODERATE = 6.0, 2.0, 3.0, 5.0
 # Share of a budget that the search may take: the rest is for the posterior.
 SEARCH_SHARE = 0.7
 # Observations in the pieces that are enough for them to speak for the whole.

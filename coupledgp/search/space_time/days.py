@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.space_time_rows import SpaceTimeRows, units_of
+from coupledgp.graphs.directions import next_sensors_of
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.autoregression import LONGEST_LAG, neighbour_means
 from coupledgp.inference.space_time.dynamics import SensorDynamics, fitted_dynamics
@@ -51,6 +53,8 @@ class DayOptions:
         Days since 1970.
     seed : int
         Seed of pseudo-gaps.
+    directions : csr_array (n_nodes, n_nodes) or None
+        Moves from the node of a row to that of a column; None: the graph has no directions.
     """
 
     usual_day: Choice = "auto"
@@ -58,6 +62,7 @@ class DayOptions:
     spread: Choice = "auto"
     holidays: tuple[int, ...] = ()
     seed: int = 0
+    directions: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +191,10 @@ def found_dynamics(
         return FoundDynamics(None, None, f"no dynamics: {obstacle}")
     rows = process.rows
     sites = under_kernel(process.sites)
-    dynamics, errors = fitted_dynamics(
+    dynamics, errors, along = fitted_dynamics(
         rows.sensors, start, rows.observed, past, neighbours_of(sites, rows.sensors),
         kernel_correlations(sites, rows.sensors), options.spread is not False, options.seed, report,
-        kept,
+        kept, ways_of(options.directions, rows.sensors),
     )  # fmt: skip
     if kept is not None:
         return FoundDynamics(dynamics, errors, "dynamics: their ridge is kept")
@@ -198,6 +203,8 @@ def found_dynamics(
         f"log density of a value one step ahead {dynamics.density:.3f} nats, "
         f"{plain:.3f} under the separable law"
     )
+    if along:
+        words += f"; {along}"
     if options.dynamics == "auto" and not (dynamics.density > plain and dynamics.is_stable):
         more = "" if dynamics.is_stable else ", and disturbances would not die out"
         return FoundDynamics(None, None, f"no dynamics: {words}{more}")
@@ -273,6 +280,14 @@ def neighbours_of(sites: Sites, sensors: IntArray) -> FloatArray:
         ]
         weights = np.where(weights >= least, weights, 0.0)
     return neighbour_means(weights)
+
+
+def ways_of(directions: sparse.csr_array | None, sensors: IntArray) -> FloatArray | None:
+    """Weights (2, p, p) of the next sensors upstream and downstream; None without directions."""
+    if directions is None:
+        return None
+    ways = (sparse.csr_array(directions.T), directions)
+    return np.stack([neighbour_means(next_sensors_of(counts, sensors)) for counts in ways])
 
 
 def days_of(holidays: Any) -> tuple[int, ...]:

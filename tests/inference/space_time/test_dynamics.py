@@ -150,12 +150,18 @@ def ridge_problem() -> tuple[FloatArray, FloatArray]:
     return X, ar.neighbour_means(rng.random((5, 5)))
 
 
-def test_partitioned_ridge_is_a_ridge_for_each_sensor() -> None:
+@pytest.mark.parametrize("n_ways", [0, 1, 2, 3])
+def test_partitioned_ridge_is_a_ridge_for_each_sensor(n_ways: int) -> None:
     X, W = ridge_problem()
+    rng = np.random.default_rng(12)
+    several = [ar.neighbour_means(rng.random((5, 5)) > 0.5) for _ in range(n_ways)]
     H, T = ar.group_means(X), X[:, ar.LONGEST_LAG :].T
     lam = 30.0
-    model = ar.LagMoments.of(H, T).fitted(lam, W, np.zeros(5, dtype=bool))
-    around = np.concatenate([H[:, g * 5 : (g + 1) * 5] @ W.T for g in range(4)], axis=1)
+    given = np.stack(several) if several else W
+    model = ar.LagMoments.of(H, T).fitted(lam, given, np.zeros(5, dtype=bool))
+    around = np.concatenate(
+        [H[:, g * 5 : (g + 1) * 5] @ V.T for V in several or [W] for g in range(4)], axis=1
+    )
     for i in range(5):
         own = np.concatenate([H[:, i::5], around[:, i::5]], axis=1)
         # Columns over the roots of their ridges have a ridge of one.

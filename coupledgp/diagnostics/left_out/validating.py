@@ -32,6 +32,7 @@ from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.variations import Variation, left_out_variations
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
@@ -108,7 +109,7 @@ def cross_validate(
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
         _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
-        n_judged=found.n_judged, n_points=len(y),
+        variations=_variations(model, task, seed), n_judged=found.n_judged, n_points=len(y),
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
@@ -150,6 +151,14 @@ def _columns(model: Any, task: LeftOutTask, metadata: Any) -> tuple[Column, ...]
     return columns_of(
         kept_columns(columns, task.rows), subject.inputs, subject.input_names
     )  # fmt: skip
+
+
+def _variations(model: Any, task: LeftOutTask, seed: int) -> tuple[Variation, ...]:
+    """Kernels near the model's where single rows are left out."""
+    if not task.leaves_one:
+        return ()
+    names = Subject(model, task.data.points[:1], task.process).input_names
+    return left_out_variations(task.process, names, seed)
 
 
 def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:

@@ -16,7 +16,7 @@ from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import is_better
 from coupledgp.diagnostics.verdicts.closing import Closing
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, TOLD
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE, HINTED, LOST, TOLD
 from coupledgp.diagnostics.verdicts.variations import Variation
 
 
@@ -95,7 +95,9 @@ class Evidence:
     def better_variations(self) -> list[Variation]:
         """Nearby kernels that are better by evidence and at the test points."""
         return [
-            one for one in self.variations if one.evidence_gain > EVIDENCE and is_better(one, TOLD)
+            one
+            for one in self.variations
+            if one.evidence_gain > EVIDENCE and is_better(one, HINTED if one.remedy else TOLD)
         ]
 
     def findings_on(self, concerns: str) -> list[Finding]:

@@ -9,7 +9,15 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
+from coupledgp.diagnostics.verdicts.rules import (
+    EVIDENCE,
+    HINTED,
+    LOST,
+    MATTERS,
+    SERIOUS,
+    TOLD,
+    WORSE_RMSE,
+)
 from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict
 
 # Names of the baselines in sentences.
@@ -27,6 +35,7 @@ NAMES = {
 FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
 LINEAR_DOES = "A linear model does as well as it"
+NOT_THE_BEST = "Its kernel or its fit is not the best"
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
 
@@ -123,13 +132,15 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
     if not clear:
         return None
     best = max(clear, key=lambda one: one.gain)
+    fault = "Its kernel is stationary, the function is not" if best.remedy else NOT_THE_BEST
     return _beaten(
         best,
-        f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
+        f"{fault}: with {best.name} and no other change the NLPD is "
         f"smaller by {gap_text(best)} nats per point, "
         f"the log evidence of {best.n_rows} rows higher by {best.evidence_gain:.3g}.",
         f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
-        f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
+        f"{MATTERS} nats per point (red: {SERIOUS}) and {HINTED if best.remedy else TOLD} standard "
+        "errors.",
     )
 
 

@@ -10,6 +10,9 @@ LOST = 2.5
 EVIDENCE = 6.0
 # An advantage is told, and a green verdict given, above this many.
 TOLD = 2.0
+# The same for a kernel whose range or size varies: the evidence alone, from which the logarithm of
+# the number of changes is taken off, bounds what chance does.
+HINTED = 1.0
 # Nats per point from which a loss matters (amber) and is serious (red): one hundredth is a shift of
 # each prediction by .14 of its standard deviation, one tenth by .45.
 MATTERS, SERIOUS = 0.01, 0.1

@@ -301,6 +301,7 @@ CASES = {
     "the same, cross-validation": Case(bent, left_out, "stationar"),
     "size that varies": Case(wavering, compared, "stationar"),
     "heavy tails": Case(heavy, compared, "tails"),
+    "heavy tails, cross-validation": Case(heavy, left_out, "tails"),
     "counts as Gaussian": Case(counts, compared, "count"),
     "right: plain, fitted": Case(plain, compared),
     "right: plain, cross-validation": Case(plain, left_out),

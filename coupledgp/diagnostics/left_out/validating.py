@@ -19,6 +19,7 @@ from coupledgp.diagnostics.residuals.columns import (
     kept_columns,
     with_row_order,
 )
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
@@ -109,7 +110,8 @@ def cross_validate(
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
         _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
-        variations=_variations(model, task, seed), n_judged=found.n_judged, n_points=len(y),
+        variations=_variations(model, task, seed), shapes=_shapes(task, laws, y),
+        n_judged=found.n_judged, n_points=len(y),
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
@@ -159,6 +161,13 @@ def _variations(model: Any, task: LeftOutTask, seed: int) -> tuple[Variation, ..
         return ()
     names = Subject(model, task.data.points[:1], task.process).input_names
     return left_out_variations(task.process, names, seed)
+
+
+def _shapes(task: LeftOutTask, laws: PointLaws, y: FloatArray) -> Shapes | None:
+    """What another scale, added noise and heavy tails gain where single rows are left out."""
+    if not task.leaves_one or y.shape[1] > 1 or laws.own is not None:
+        return None
+    return Shapes.of((y - laws.mean)[:, 0], laws.std[:, 0])
 
 
 def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:

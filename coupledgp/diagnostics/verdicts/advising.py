@@ -64,8 +64,8 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     faults that they name would go with it.
     """
     cures = [
-        _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
-        _variations(evidence), _patterns(evidence), _rescaling(evidence),
+        _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence),
+        _flexible(evidence), _variations(evidence), _patterns(evidence), _rescaling(evidence),
     ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
@@ -166,6 +166,19 @@ def _latent(evidence: Evidence) -> list[Advice]:
         "not of observations (latent=True says so to an audit)."
     )
     return [Advice(action, found.noise.gain, None, ON_OTHER_ROWS)]
+
+
+def _beyond(evidence: Evidence) -> list[Advice]:
+    """Training rows where test rows lie beyond all of them."""
+    reach = evidence.reach
+    if reach is None or not reach.is_fault:
+        return []
+    action = (
+        f"{reach.n_beyond} of {reach.n_points} test rows lie beyond the training rows in column "
+        f"`{reach.column}`, where the RMSE is {reach.rmse_beyond:.3g} in place of "
+        f"{reach.rmse_inside:.3g}: take training rows from there, or predict within them alone."
+    )
+    return [Advice(action, reach.gain, None, "measured as what rows within have")]
 
 
 def _counts(evidence: Evidence) -> list[Advice]:

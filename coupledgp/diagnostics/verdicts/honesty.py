@@ -50,6 +50,8 @@ def honesty(
         return _of_counts(counts)
     if spreads:
         return _uneven(found, spreads[0])
+    if shapes is not None and shapes.is_tails_alone:
+        return _of_tails(found, shapes)
     if found.is_off:
         colour: Colour = "red" if is_serious(found) else "amber"
         return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
@@ -95,8 +97,9 @@ def _of_counts(counts: CountLaw) -> Verdict:
 def _of_tails(found: Calibration, shapes: Shapes) -> Verdict:
     """The verdict where Student's law is better than any normal one of this scale."""
     tails = shapes.tails
+    serious = tails.gain > SERIOUS or (found.is_off and is_serious(found))
     return _verdict(
-        "red" if tails.gain > SERIOUS else "amber",
+        "red" if serious else "amber",
         f"Its errors have heavier tails than its law: Student's law of {tails.value:.2g} degrees "
         f"of freedom gains {tails.gain:.2g} nats per point ({found.text()}).",
         tails.gain,

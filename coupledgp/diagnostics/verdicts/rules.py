@@ -5,8 +5,8 @@ A verdict that finds fault needs two things: a figure beyond chance, and a figur
 
 # A loss to a rival is beyond chance above this many standard errors: 6 in 1000 equals lose so.
 LOST = 2.5
-# Log evidence, in nats, above which a nearby kernel is better: one of eighteen has it by chance in
-# 18 exp(-6) = 4.5 % of true models at most.
+# Log evidence, in nats, above which a nearby kernel is better: one of nineteen has it by chance in
+# 19 exp(-6) = 4.7 % of true models at most.
 EVIDENCE = 6.0
 # An advantage is told, and a green verdict given, above this many.
 TOLD = 2.0

@@ -110,7 +110,7 @@ def left_out_variations(
     if base is None:
         return ()
     found, likeliest, most = [], Nearby("", "", own), EVIDENCE
-    for one in nearby(own):
+    for one in nearby(own, data.points):
         other = sample.tried(one.prior)
         if other is None:
             continue
@@ -154,7 +154,7 @@ def variations_of(
     except CoupledGPError:
         return ()
     found, likeliest, most = [], Nearby("", "", own), EVIDENCE
-    for one in nearby(own):
+    for one in nearby(own, data.points):
         try:
             losses, other = measured(one.prior)
         except CoupledGPError:

@@ -66,7 +66,7 @@ class TestVariations:
             one.name: one
             for one in variations.variations(Subject.of(model, X[TEST]), Y[TEST][:, None])
         }
-        assert len([one for one in found.values() if not one.remedy]) == 18
+        assert len([one for one in found.values() if not one.remedy]) == 19
         own, whole = model.process_, np.concatenate([Y[TRAIN], Y[TEST]])[:, None]
         changes = {
             "lengthscales twice as long": {"lengthscale": 2.0},

@@ -21,8 +21,8 @@ BASELINE_ACTIONS = {
 }
 # What to do where a flexible rival is better.
 FLEXIBLE_ACTIONS = {
-    "plain process": "An exact process fitted anew does better: take twice as many inducing points "
-    "or features, or the exact process, and fit with more steps or restarts.",
+    "plain process": "An exact process of one lengthscale, fitted anew, does better: use an exact "
+    "process (ExactGPRegressor), or fit this one with more steps or restarts.",
     "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
     "'additive(2)' by ExactGPRegressor or GPRegressor.",
     "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
@@ -99,9 +99,13 @@ def _variations(evidence: Evidence) -> list[Advice]:
 def _flexible(evidence: Evidence) -> list[Advice]:
     """What the best of the flexible rivals that win has, and the model lacks.
 
-    A plain process that does nearly as well as the best says that the kernel is not at fault.
+    A plain process that does nearly as well as the best says that the kernel is not at fault. It is
+    not advised where more inducing points do nearly as well as it.
     """
     found = better_flexible(evidence)
+    refitted = max((one.gain for one in evidence.refits), default=0.0)
+    if found and refitted > found[0].gain - NEARLY and evidence.better_alternatives:
+        return []
     plain = [one for one in found if one.name == "plain process"]
     best = plain if plain and plain[0].gain > found[0].gain - NEARLY else found[:1]
     return [Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error) for one in best]

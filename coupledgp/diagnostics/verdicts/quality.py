@@ -121,7 +121,8 @@ def _strongest_alternative(evidence: Evidence) -> Verdict | None:
     return _beaten(
         best,
         f"Another model predicts better: {best.name}, by {gap_text(best)} nats per point.",
-        f"Of {len(evidence.alternatives or ())} other models one is better beyond chance by "
+        f"Of {len(evidence.alternatives or ()) + len(evidence.refits)} other models one is better "
+        "beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
+    from coupledgp.diagnostics.influence import RowInfluence as RowInfluence
+    from coupledgp.diagnostics.influence import row_influence as row_influence
     from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
     from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
     from coupledgp.diagnostics.likelihoods.latent_kl import LatentKL as LatentKL

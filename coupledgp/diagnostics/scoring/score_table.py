@@ -108,6 +108,7 @@ RESERVED = frozenset(
         "scores_in_words", "scores_title", "beside_title", "lead", "layout", "sections", "tables",
         "pictures", "changed", "alone_title",
         "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
+        "influence",
         "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",
         "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",

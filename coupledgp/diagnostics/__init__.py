@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
     from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
+    from coupledgp.diagnostics.power_scaling import PowerSensitivity as PowerSensitivity
+    from coupledgp.diagnostics.power_scaling import power_sensitivity as power_sensitivity
     from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
     from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck

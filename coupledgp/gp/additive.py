@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,11 +25,9 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress
+from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.linalg.conjugate_gradients import solve_refined
-from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
@@ -51,19 +48,18 @@ class AdditivePrior(DensePrior):
         Tables that several priors share, see `sharing_tables`.
     box : Box or None
         Range of the standardised rows that it is given, by which its trend is bounded.
+    solver : SystemOptions or None
+        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     parts: LocalPrior
     tables: Tables | None = None
     box: Box | None = None
+    solver: SystemOptions | None = None
 
     def bounded_by(self, points: Points) -> AdditivePrior:
         """The prior whose trend is bounded by the range of rows (n, d)."""
         return replace(self, box=Box.of(self.parts.standardised(points)))
-
-    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
-        """Condition on data, whose rows (n, d) bound the trend."""
-        return DensePrior.given(self.bounded_by(data.points), data, units, normalize, warns)
 
     @property
     def _own_tables(self) -> Tables:
@@ -150,7 +146,7 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
 def _with_tables(process: Any, tables: Tables) -> Any:
     """The process with other tables, and with its own factor, which stays known to it."""
     shared = replace(process, dense_prior=replace(process.dense_prior, tables=tables))
-    vars(shared)["row_factor"] = process.row_factor
+    vars(shared)["row_inverse"] = process.row_inverse
     return shared
 
 
@@ -192,11 +188,8 @@ class AdditiveProblem:
         return AdditiveSystem(self, options)
 
 
-class AdditiveSystem(LinearSystem):
+class AdditiveSystem(CovarianceSystem):
     """`A = K + s diag(r)` with K a sum of kernels, formed anew in blocks for each product.
-
-    It is solved for as `r^-1/2 A r^-1/2`, whose noise is s alike for all rows, by conjugate
-    gradients with a randomly pivoted Nystrom preconditioner, in double precision.
 
     Parameters
     ----------
@@ -207,11 +200,9 @@ class AdditiveSystem(LinearSystem):
     """
 
     def __init__(self, problem: AdditiveProblem, options: SystemOptions) -> None:
-        self.problem, self.options = problem, options
-        self.targets, self.noise = problem.targets, problem.prior.noise
-        relative = problem.data.relative_noise
-        root = np.ones(self.n_rows) if relative is None else relative**-0.5
-        self._root = torch.as_tensor(root)[:, None]
+        double = replace(options, dtype=torch.float64)
+        super().__init__(problem.targets, problem.prior.noise, problem.data.relative_noise, double)
+        self.problem = problem
 
     @property
     def _points(self) -> Points:
@@ -223,45 +214,20 @@ class AdditiveSystem(LinearSystem):
     def cross(self, points: Points) -> FloatArray:
         return self.problem.prior.covariance(self._points, points)
 
+    def prior_variances(self) -> FloatArray:
+        return self.problem.prior.variance(self._points)
+
+    def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
+        return self.cross(self._points[pivots])
+
     def product(self, V: Tensor) -> Tensor:
-        """`r^-1/2 A r^-1/2 V` for V (n, k); blocks of rows of A exist one at a time."""
-        out, weighted = self.noise * V, self._root * V
+        out, weighted = self.noise * V, self.root * V
         step = max(BLOCK_ENTRIES // self.n_rows, 16)
         for start in range(0, self.n_rows, step):
-            rows = self._points[start : start + step]
-            block = torch.as_tensor(self.problem.prior.covariance(rows, self._points))
-            out[start : start + step] += self._root[start : start + step] * (block @ weighted)
+            own = slice(start, start + step)
+            block = torch.as_tensor(self.problem.prior.covariance(self._points[own], self._points))
+            out[own] += self.root[own] * (block @ weighted)
         return out
 
-    @cached_property
-    def preconditioner(self) -> LowRankPlusNoise:
-        """A lower bound of `r^-1/2 A r^-1/2`: a matrix of low rank plus noise."""
-        prior, points = self.problem.prior, self._points
-
-        def columns(pivots: NDArray[np.int64]) -> Tensor:
-            kernel = torch.as_tensor(prior.covariance(points, points[pivots]))
-            return self._root * kernel * self._root[pivots].T
-
-        rng = np.random.default_rng(self.options.seed)
-        diagonal = prior.variance(points) * self._root.square()[:, 0].numpy()
-        factor = partial_cholesky(diagonal, columns, self.options.rank, rng, 1e-3 * self.noise)
-        return LowRankPlusNoise(factor, self.noise)
-
-    def inverse_bound(self, R: FloatArray) -> FloatArray:
-        residuals = self._root * torch.as_tensor(R)
-        bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
-        return 0.5 * (bound + bound.T)
-
     def bytes_needed(self, n_columns: int) -> float:
-        rank = min(self.options.rank, self.n_rows)
-        blocks = 4 * 8 * max(BLOCK_ENTRIES, 16 * self.n_rows)
-        return self.n_rows * 8 * (12 * n_columns + 4 * rank) + blocks
-
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
-        report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
-        right = self._root * torch.as_tensor(B)
-        solved = solve_refined(
-            self.product, self.preconditioner.solve, right, tolerance, torch.float64, report
-        )
-        root = self._root.numpy()
-        return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)
+        return super().bytes_needed(n_columns) + 4 * 8 * max(BLOCK_ENTRIES, 16 * self.n_rows)

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm
 from coupledgp.gp.prior_draws import Loadings
-from coupledgp.gp.protocol import Data, Points, Problem
+from coupledgp.gp.protocol import Data, NormalizedProcess, Points, Problem
+from coupledgp.gp.row_factor import IteratedRows
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
 # Name of `K + s R` in errors.
 NOISY_GRAM = "K + noise I"
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
 MATRICES_AT_ONCE = 6
+# Rows up to which equations are solved by iteration: five minutes for the mean.
+MOST_ITERATED = 50_000
+# Points whose variances are solved for at once, and steps that a solve takes at most, as a rule.
+SOLVED_AT_ONCE, USUAL_STEPS = 256, 40
+# CPU seconds an entry of the kernel takes in a product (`benchmarks/performance/iterated.py`).
+SECONDS_OF_ENTRY = 3e-9
 # The same on a GPU, whose solvers have working memory beside their results.
 MATRICES_ON_DEVICE = 8
 
@@ -39,11 +51,14 @@ class DensePrior(ABC):
         Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
+    solver : SystemOptions or None
+        How equations in the covariance of rows are solved by iteration; None: by a dense factor.
     """
 
     hyperparameters: Any
     likelihood: NoiseLaw
     device: torch.device = CPU
+    solver: SystemOptions | None = None
 
     @property
     @abstractmethod
@@ -60,6 +75,26 @@ class DensePrior(ABC):
 
     def on(self, device: torch.device) -> DensePrior:
         """The prior on a device; itself where it computes on the CPU alone."""
+        return self
+
+    def solved_by(self, solver: SystemOptions) -> DensePrior:
+        """The prior whose processes are solved for by iteration.
+
+        Raises
+        ------
+        InvalidInputError
+            The prior has a dense solver only.
+        """
+        own: Any = self
+        if not is_dataclass(self) or "solver" not in {field.name for field in fields(self)}:
+            raise InvalidInputError(
+                f"solver: expected 'dense' for a {type(self).__name__}, got 'iterative'"
+            )
+        found: DensePrior = replace(own, solver=solver)
+        return found
+
+    def bounded_by(self, points: Points) -> DensePrior:
+        """The prior whose trends are bounded by the range of rows (n, ...); itself without any."""
         return self
 
     @abstractmethod
@@ -112,18 +147,33 @@ class DensePrior(ABC):
         """Noise variance, normalised units."""
         return float(self.hyperparameters.noise)
 
-    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
-        """Condition on data; return the process, of `process_class`.
+    def given(
+        self,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        warns: bool = True,
+        report: Progress = silent,
+    ) -> Any:
+        """Condition on data, whose rows bound trends; return the process, of `process_class`.
 
-        With `warns` there is a PrecisionWarning where rounding shows.
+        With `warns` there is a PrecisionWarning where rounding shows. A prior with a `solver`
+        gives a process whose evidence is estimated when it is asked for.
 
         Raises
         ------
         InvalidInputError
-            The matrices do not fit in this machine's memory.
+            The matrices do not fit in this machine's memory, or rows are too many to iterate.
         NumericalError
             The covariance is not positive definite to working precision.
         """
+        prior = self.bounded_by(data.points)
+        if prior.solver is not None:
+            return prior._iterated(prior.solver, data, units, normalize, report)
+        return prior._factored(data, units, normalize, warns)
+
+    def _factored(self, data: Data, units: Units, normalize: bool, warns: bool) -> Any:
+        """Condition on data by a Cholesky factor."""
         gram = self.noisy_gram(data)
         targets = torch.as_tensor(units.normalized(data.targets), device=self.device)
         factor = cholesky(gram, NOISY_GRAM)
@@ -138,13 +188,55 @@ class DensePrior(ABC):
             )
         quad = float((targets * alpha).sum())
         logdet = 2 * float(factor.diagonal().log().sum())
-        evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
-        n_rows: float = len(data)
-        if weights is not None:
-            evidence += targets.shape[1] * weights.log_repetition(noise)
-            n_rows = weights.n_counted
-        evidence -= units.log_jacobian(n_rows)
+        evidence = self.evidence_of(quad, logdet, data, units)
         return self.process_class(self, units, normalize, data, alpha, evidence, factor)
+
+    def evidence_of(self, quad: float, logdet: float, data: Data, units: Units) -> float:
+        """Log evidence of y, from `y' A^-1 y` of normalised targets and from `log det A`."""
+        n_outputs = units.n_outputs
+        evidence = log_evidence(quad, logdet, 1.0, len(data), n_outputs)
+        n_rows: float = len(data)
+        if data.weights is not None:
+            evidence += n_outputs * data.weights.log_repetition(self.noise)
+            n_rows = data.weights.n_counted
+        return evidence - units.log_jacobian(n_rows)
+
+    def rows_by_iteration(
+        self, data: Data, units: Units, report: Progress = silent
+    ) -> IteratedRows:
+        """Products with `(K + s R)^-1` by conjugate gradients, for a prior with a `solver`."""
+        assert self.solver is not None
+        system: Any = self.problem(data, units).system(self.solver)
+        return IteratedRows(system, self.solver.tolerance, report)
+
+    def _iterated(
+        self,
+        solver: SystemOptions,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        report: Progress,
+    ) -> Any:
+        """Condition on data by one solve for the targets."""
+        n_rows = len(data)
+        if n_rows > MOST_ITERATED:
+            raise InvalidInputError(
+                f"X: expected at most {MOST_ITERATED} rows for solver='iterative', whose time "
+                f"grows with their square (about {iteration_seconds(n_rows):.0f} CPU s for the "
+                f"mean alone), got {n_rows}; use the model itself, or a subset of rows"
+            )
+        report(f"{n_rows} rows by iteration: about {iteration_seconds(n_rows):.0f} CPU s")
+        rows = self.rows_by_iteration(data, units, report)
+        check_memory(
+            rows.system.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows"
+        )
+        solution = rows.solution(units.normalized(data.targets))
+        found = self.process_class(
+            self, units, normalize, data, torch.as_tensor(solution.values), None
+        )
+        # Solves of predictions start from the same preconditioner.
+        found.__dict__["row_inverse"] = IteratedRows(rows.system, solver.tolerance)
+        return found
 
     def noisy_gram(self, data: Data) -> Tensor:
         """Covariance `K + s R` (n, n) of observations, normalised units.
@@ -163,6 +255,32 @@ class DensePrior(ABC):
             else torch.as_tensor(noise * weights.relative_noise, device=self.device)
         )
         return gram
+
+
+def iteration_seconds(n_rows: int) -> float:
+    """Forecast of the CPU seconds of a solve by conjugate gradients for few right-hand sides."""
+    return SECONDS_OF_ENTRY * USUAL_STEPS * float(n_rows) ** 2
+
+
+class ExactByPrior(NormalizedProcess):
+    """A process whose exact counterpart is a prior with covariances, given the same data."""
+
+    normalize: bool
+
+    @property
+    @abstractmethod
+    def exact_prior(self) -> DensePrior:
+        """The prior of the exact process."""
+
+    def exact(self) -> Any:
+        return self.exact_prior.given(self.data, self.units, self.normalize)
+
+    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> Any:
+        prior = self.exact_prior.solved_by(solver)
+        return prior.given(self.data, self.units, self.normalize, report=report)
+
+    def exact_problem(self) -> Any:
+        return self.exact_prior.problem(self.data, self.units)
 
 
 def check_dense_size(n_rows: int, n_matrices: int, device: torch.device = CPU) -> None:

@@ -1,4 +1,4 @@
-"""The exact Gaussian process of a table: O(n^3) time, O(n^2) memory."""
+"""The exact Gaussian process of a table: by a Cholesky factor, or by iteration in O(n) memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
-from coupledgp.gp.dense_prior import NOISY_GRAM, DensePrior
+from coupledgp.gp.dense_prior import NOISY_GRAM, DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
 from coupledgp.gp.gradients import Gradient
-from coupledgp.gp.inverse_covariance import DenseInverse
+from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.prior_draws import (
     Loadings,
@@ -28,18 +28,18 @@ from coupledgp.gp.protocol import (
     Arrays,
     Data,
     Header,
-    NormalizedProcess,
     Points,
-    Problem,
     Want,
 )
-from coupledgp.gp.row_factor import RowFactor
+from coupledgp.gp.row_factor import IteratedRows, RowFactor
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
     data_from,
     hyperparameters_from,
     hyperparameters_state,
+    solver_from,
+    solver_state,
     text_of,
     units_from,
 )
@@ -56,12 +56,15 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.distances import scaled_distances
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
 BLOCK_ROWS = 256
+# Probes and products by which the evidence is estimated where equations are iterated.
+EVIDENCE_PROBES, EVIDENCE_STEPS = 12, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +81,15 @@ class StationaryPrior(DensePrior):
         Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
+    solver : SystemOptions or None
+        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
     likelihood: NoiseLaw = Gaussian
     device: torch.device = CPU
+    solver: SystemOptions | None = None
 
     @property
     def process_class(self) -> type[ExactGP]:
@@ -154,10 +160,11 @@ class StationaryPrior(DensePrior):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ExactGP(NormalizedProcess):
-    """A prior given data, by a Cholesky factor of `K + s R`.
+class ExactGP(ExactByPrior):
+    """A prior given data, by a Cholesky factor of `K + s R` or by conjugate gradients.
 
-    R is the diagonal matrix of the relative noise of the rows, I where they are all alike.
+    R is the diagonal matrix of the relative noise of the rows, I where they are all alike. The
+    prior's `solver` says which; by iteration the evidence is an estimate.
 
     Attributes
     ----------
@@ -171,8 +178,8 @@ class ExactGP(NormalizedProcess):
         Rows (n, d) and targets (n, k).
     alpha : Tensor (n, k)
         `(K + s R)^-1 y`, normalised targets.
-    evidence : float
-        Log evidence of y in its own units, nats.
+    evidence : float or None
+        Log evidence of y in its own units, nats; None where it is estimated at its first use.
     known_factor : Tensor (n, n) or None
         Lower Cholesky factor of `K + s R`; None where it is computed at its first use.
     """
@@ -182,13 +189,15 @@ class ExactGP(NormalizedProcess):
     normalize: bool
     rows: Data
     alpha: Tensor
-    evidence: float
+    evidence: float | None
     known_factor: Tensor | None = None
 
     @cached_property
-    def row_factor(self) -> RowFactor:
-        """Solves with the Cholesky factor of `K + s R`, of which files hold none."""
-        return RowFactor(self._made_factor)
+    def row_inverse(self) -> RowFactor | IteratedRows:
+        """Products with the inverse of `K + s R`; files hold no factor of it."""
+        if self.dense_prior.solver is None:
+            return RowFactor(self._made_factor)
+        return self.dense_prior.rows_by_iteration(self.rows, self.units)
 
     def _made_factor(self) -> Tensor:
         if self.known_factor is not None:
@@ -197,8 +206,9 @@ class ExactGP(NormalizedProcess):
 
     @property
     def factor(self) -> Tensor:
-        """Lower Cholesky factor (n, n) of `K + s R`."""
-        return self.row_factor.lower
+        """Lower Cholesky factor (n, n) of `K + s R`, for a process that is not iterated."""
+        assert isinstance(self.row_inverse, RowFactor)
+        return self.row_inverse.lower
 
     @property
     def data(self) -> Data:
@@ -211,7 +221,47 @@ class ExactGP(NormalizedProcess):
 
     @property
     def log_evidence(self) -> float:
-        return self.evidence
+        """Log evidence of y; an estimate by random probes where equations are iterated."""
+        return self._estimated[0] if self.evidence is None else self.evidence
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Standard error of the log evidence, nats; zero where it is no estimate."""
+        return self._estimated[1] if self.evidence is None else 0.0
+
+    @cached_property
+    def _estimated(self) -> tuple[float, float]:
+        assert isinstance(self.row_inverse, IteratedRows)
+        system, n_outputs = self.row_inverse.system, self.units.n_outputs
+        rng = np.random.default_rng([system.options.seed, 5])
+        logdet, error = system.log_determinant(EVIDENCE_PROBES, EVIDENCE_STEPS, rng)
+        quad = float((system.targets * self.alpha.numpy()).sum())
+        value = self.dense_prior.evidence_of(quad, logdet, self.rows, self.units)
+        return value, 0.5 * n_outputs * error
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        if isinstance(self.row_inverse, RowFactor):
+            return ()
+        return (
+            "The exact law comes from conjugate gradients: no mean is off by more than "
+            f"{self.mean_error_bound:.1g} standard deviations of y.",
+        )
+
+    @cached_property
+    def mean_error_bound(self) -> float:
+        """Bound of the errors of all means that the iteration leaves, in normalised units.
+
+        With the residual `r = y - A alpha` the error at a point of cross covariance c is
+        `c' A^-1 r`, at most `(c' A^-1 c)^1/2 (r' A^-1 r)^1/2`; the first is below the prior
+        deviation, the second below its value with the preconditioner. Zero for a factor.
+        """
+        if isinstance(self.row_inverse, RowFactor):
+            return 0.0
+        system = self.row_inverse.system
+        residuals = system.targets - system.times(self.alpha.numpy())
+        deviation = np.sqrt(self.dense_prior.variance(self.rows.points).max())
+        return float(deviation * np.sqrt(np.diagonal(system.inverse_bound(residuals)).max()))
 
     @property
     def noise(self) -> Likelihood:
@@ -223,26 +273,26 @@ class ExactGP(NormalizedProcess):
         prior = self.dense_prior
         size = BLOCK_ROWS if prior.device == CPU else max(len(points), 1)
         blocks = [slice(k, k + size) for k in range(0, max(len(points), 1), size)]
-        means, variances, whitened = [], [], []
+        means, variances, parts = [], [], []
         for block in blocks:
             cross = prior.matrix(points[block], self.rows.points)
             means.append(cross @ self.alpha)
             if want == "mean":
                 continue
-            root = self.row_factor.whitened(cross)
+            known = self.row_inverse.explained(cross)
             # A difference of two variances: at training inputs it may round below zero.
             own = torch.as_tensor(prior.variance(points[block]), device=prior.device)
-            variances.append((own - root.square().sum(1)).clamp_min_(0.0))
+            variances.append((own - known.variance).clamp_min_(0.0))
             if want == "covariance":
-                whitened.append(root)
+                parts.append(known)
         mean = torch.cat(means).cpu().numpy()
         if want == "mean":
             return mean, None
         variance = torch.cat(variances)
         if want == "variance":
             return mean, variance.cpu().numpy()
-        root = torch.cat(whitened)
-        posterior = prior.matrix(points, points) - root @ root.T
+        left, right = (torch.cat(side) for side in zip(*(p[1:] for p in parts), strict=True))
+        posterior = prior.matrix(points, points) - left @ right.T
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
@@ -275,9 +325,9 @@ class ExactGP(NormalizedProcess):
             assert found is not None
             slopes, prior = found
             means.append(np.einsum("dpn,nk->pdk", slopes, self.alpha.cpu().numpy()))
-            flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.factor.device)
+            flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.alpha.device)
             if want_variance:
-                lost = self.row_factor.whitened(flat).square().sum(1).cpu().numpy()
+                lost = self.row_inverse.explained(flat).variance.cpu().numpy()
                 variances.append(np.maximum(prior - lost.reshape(slopes.shape[:2]).T, 0.0))
         mean = np.concatenate(means) * self.units.scale
         if not want_variance:
@@ -296,9 +346,9 @@ class ExactGP(NormalizedProcess):
         innovations = rng.standard_normal((own.shape[1], size))
         drawn = own @ innovations + np.sqrt(noise) * rng.standard_normal((len(rows), size))
         targets = np.repeat(self.units.normalized(rows.targets), n_functions, axis=1)
-        weights = self.row_factor.solved(targets - drawn)
+        weights = self.row_inverse.solved(targets - drawn)
         points = between(rows.points, rng)
-        gains = self.row_factor.solved(prior.covariance(rows.points, points))
+        gains = self.row_inverse.solved(prior.covariance(rows.points, points))
         gaps = loadings(points) - gains.T @ own
         variance = np.square(gaps).sum(axis=1) + (noise * np.square(gains)).sum(axis=0)
         exact = self.latent_law(points, "variance")[1]
@@ -319,12 +369,13 @@ class ExactGP(NormalizedProcess):
     def latent_prior(self, points: Points) -> FloatArray:
         return self.dense_prior.covariance(points, points)
 
+    @property
+    def exact_prior(self) -> DensePrior:
+        return self.dense_prior
+
     def exact(self) -> ExactGP:
         """Return the process itself."""
         return self
-
-    def exact_problem(self) -> Problem:
-        return self.dense_prior.problem(self.rows, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
@@ -362,7 +413,11 @@ class ExactGP(NormalizedProcess):
         arrays["alpha"] = self.alpha
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays |= data_arrays(self.rows)
-        header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
+        solver = self.dense_prior.solver
+        if solver is None:
+            header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
+        else:
+            header["solver"] = solver_state(solver)
         header["normalize"] = self.normalize
         return header, arrays
 
@@ -373,19 +428,23 @@ class ExactGP(NormalizedProcess):
         kernel = parse_spectrum(entries.text("kernel"), "kernel")
         return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
-    def inverse_covariance(self) -> DenseInverse:
-        return DenseInverse(self.factor.cpu(), self.alpha.cpu().numpy())
+    def inverse_covariance(self) -> InverseCovariance:
+        return self.row_inverse.inverse_covariance(self.alpha.cpu().numpy())
 
     @classmethod
     def restored(cls, prior: DensePrior, entries: Entries) -> Self:
         """The process of a prior, with the weights, units and rows that a file holds."""
+        if "solver" in entries.header:
+            prior = prior.solved_by(solver_from(entries))
         return cls(
             prior,
             units_from(entries),
             entries.flag("normalize"),
             data_from(entries),
             entries.floats("alpha", "n", "k"),
-            entries.number("scalars", "log_marginal_likelihood_value_"),
+            None
+            if prior.solver is not None
+            else entries.number("scalars", "log_marginal_likelihood_value_"),
             # Files of earlier versions hold it.
             entries.factor("factor", "n") if "factor" in entries.arrays else None,
         )

@@ -12,14 +12,15 @@ residuals of all groups have the joint covariance `D C^-1 D`, D the block diagon
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.errors import NumericalError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.left_out import Groups
 from coupledgp.random import FloatArray, IntArray
 
@@ -136,6 +137,68 @@ class DenseInverse(InverseCovariance):
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
         for group in groups:
             yield self._inverse[np.ix_(group, group)]
+
+
+class SolvedInverse(InverseCovariance):
+    """The inverse of a covariance C by a solve for each observation, of which there is a limit.
+
+    Parameters
+    ----------
+    solve
+        `B -> C^-1 B` for B (n, j).
+    residuals
+        `C^-1 y` (n, k).
+    most_solves
+        Largest number of observations that are solved for.
+    advice
+        How to raise the limit or to do without solves, for an error.
+    """
+
+    # Columns that are solved for at once.
+    columns: ClassVar[int] = 256
+
+    def __init__(
+        self,
+        solve: Callable[[FloatArray], FloatArray],
+        residuals: FloatArray,
+        most_solves: int,
+        advice: str,
+    ) -> None:
+        self._solve, self.residuals, self._advice = solve, residuals, advice
+        self.most_rows = self.most_solves = most_solves
+
+    def serves(self, groups: list[IntArray]) -> bool:
+        return sum(group.size for group in groups) <= self.most_solves
+
+    def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
+        """Residuals (n, k) and variances (n,) of observations, each given the other groups.
+
+        Raises
+        ------
+        InvalidInputError
+            The groups hold more observations than are solved for.
+        """
+        if not self.serves(groups):
+            count = sum(group.size for group in groups)
+            raise InvalidInputError(
+                f"groups: {count} observations would take a solve each, of at most "
+                f"{self.most_solves}; {self._advice}"
+            )
+        return super().moments(groups)
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        parts = np.array_split(rows, max(-(-rows.size // self.columns), 1))
+        return np.concatenate([self._columns(part)[part, np.arange(part.size)] for part in parts])
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        for group in groups:
+            yield self._columns(group)[group]
+
+    def _columns(self, rows: IntArray) -> FloatArray:
+        """Columns (n, m) of `C^-1`."""
+        unit = np.zeros((len(self.residuals), rows.size))
+        unit[rows, np.arange(rows.size)] = 1.0
+        return self._solve(unit)
 
 
 class LowRankInverse(InverseCovariance):

@@ -24,6 +24,7 @@ from coupledgp.kernels.expressions import kernel_text, parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
 
@@ -67,6 +68,8 @@ class KernelPrior(DensePrior):
         Law of observations given f, made of the noise variance.
     box : Box or None
         Range of the standardised rows that it is given, by which trends are bounded.
+    solver : SystemOptions or None
+        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     kernel: Kernel
@@ -76,14 +79,11 @@ class KernelPrior(DensePrior):
     spread: FloatArray
     likelihood: NoiseLaw = Gaussian
     box: Box | None = None
+    solver: SystemOptions | None = None
 
     def bounded_by(self, points: Points) -> KernelPrior:
         """The prior whose trends are bounded by the range of rows (n, D)."""
         return replace(self, box=Box.of(self.standardised(points)))
-
-    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
-        """Condition on data, whose rows (n, D) bound trends."""
-        return DensePrior.given(self.bounded_by(data.points), data, units, normalize, warns)
 
     @cached_property
     def rows(self) -> RowCovariance:

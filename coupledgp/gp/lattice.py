@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.dense_prior import DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
-from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.lattice_inverse import LatticeInverse
 from coupledgp.gp.lattice_parts import averaged_over, dense_prior, units_of, warn_of_rounding
@@ -20,9 +19,7 @@ from coupledgp.gp.protocol import (
     Arrays,
     Data,
     Header,
-    NormalizedProcess,
     Points,
-    Problem,
     Want,
     training_data,
 )
@@ -57,7 +54,7 @@ EXACT_ROWS = 4000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LatticeGP(NormalizedProcess):
+class LatticeGP(ExactByPrior):
     """A stationary kernel of one to three columns on a lattice, with a linear trend, given data.
 
     One pass over n rows, then solves that do not depend on n; means and variances at any number of
@@ -375,7 +372,7 @@ class LatticeGP(NormalizedProcess):
         return self.units.mean(mean), self.units.spread(variance)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        return self._dense_prior().covariance(points, points)
+        return self.exact_prior.covariance(points, points)
 
     def inverse_covariance(self) -> InverseCovariance | None:
         """Inverse covariance of the observations: a transform, and a solve for each in a group.
@@ -405,16 +402,10 @@ class LatticeGP(NormalizedProcess):
         found.__dict__["system"] = self.system
         return found
 
-    def _dense_prior(self) -> DensePrior:
+    @property
+    def exact_prior(self) -> DensePrior:
         """The prior by covariances: the kernel itself, and the trend's."""
         return dense_prior(self.lattice_prior, self.trend)
-
-    def exact(self) -> ExactGP:
-        found: ExactGP = self._dense_prior().given(self.data, self.units, self.normalize)
-        return found
-
-    def exact_problem(self) -> Problem:
-        return self._dense_prior().problem(self.data, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatticeGP:
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units

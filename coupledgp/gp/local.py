@@ -13,7 +13,8 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
-from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.additive import AdditivePrior
+from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.local_functions import LocalFunctions
 from coupledgp.gp.local_inverse import LocalInverse
@@ -28,7 +29,6 @@ from coupledgp.gp.protocol import (
     Arrays,
     Data,
     Header,
-    NormalizedProcess,
     Points,
     Want,
 )
@@ -52,7 +52,7 @@ from coupledgp.spectra import GaussianSpectrum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalGP(NormalizedProcess):
+class LocalGP(ExactByPrior):
     """Features, trend and a local part given data, by whitening each row by near earlier ones.
 
     Given the weights, an observation depends on the others through its k nearest rows only
@@ -376,12 +376,10 @@ class LocalGP(NormalizedProcess):
         prior = self.local_prior.with_frequencies(drawn.frequencies.numpy())
         return LocalGP.given(prior, self.rows, self.units, self.normalize)
 
-    def exact(self) -> ExactAdditiveGP:
-        """Return the dense process with all parts in one kernel, given the same data."""
-        return AdditivePrior(self.local_prior).given(self.rows, self.units, self.normalize)
-
-    def exact_problem(self) -> AdditiveProblem:
-        return AdditivePrior(self.local_prior).problem(self.rows, self.units)
+    @property
+    def exact_prior(self) -> AdditivePrior:
+        """The prior with all parts in one kernel."""
+        return AdditivePrior(self.local_prior)
 
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of a file, always with the rows, since predictions need them."""

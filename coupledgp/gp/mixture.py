@@ -44,6 +44,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.likelihoods.base import Likelihood
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
@@ -350,6 +351,11 @@ class MixtureGP(GaussianProcess):
         exact = [member.exact() for member in members]
         if all(own is member for own, member in zip(exact, members, strict=True)):
             return self
+        return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
+
+    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> MixtureGP:
+        """Return the mixture of the members' exact processes, each solved for by iteration."""
+        exact: list[Any] = [member.exact_by(solver, report) for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
     def exact_problem(self) -> Problem:

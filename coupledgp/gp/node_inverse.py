@@ -10,8 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, RootInverse
+from coupledgp.gp.inverse_covariance import (
+    DenseInverse,
+    InverseCovariance,
+    RootInverse,
+    SolvedInverse,
+)
 from coupledgp.inference.nodes.leading import LeadingPosterior
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
 from coupledgp.random import FloatArray, IntArray
@@ -42,55 +46,6 @@ class NodeInverse(InverseCovariance):
             yield (np.eye(group.size) - covariance / noise) / noise
 
 
-class SolvedInverse(InverseCovariance):
-    """By a solve for each observation of a group, of which there is a limit.
-
-    Parameters
-    ----------
-    posterior
-        The posterior.
-    most_solves
-        Largest number of observations that are solved for.
-    """
-
-    def __init__(self, posterior: GraphPosterior, most_solves: int) -> None:
-        self.posterior, self.residuals = posterior, posterior.weights
-        self.most_rows = self.most_solves = most_solves
-
-    def serves(self, groups: list[IntArray]) -> bool:
-        return sum(group.size for group in groups) <= self.most_solves
-
-    def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
-        """Residuals (n, k) and variances (n,) of observations, each given the other groups.
-
-        Raises
-        ------
-        InvalidInputError
-            The groups hold more observations than are solved for.
-        """
-        if not self.serves(groups):
-            count = sum(group.size for group in groups)
-            raise InvalidInputError(
-                f"groups: {count} observations would take a solve each; raise exact_variances, now "
-                f"{self.most_solves}, ask for some rows only (max_rows of a report), or fit with "
-                "solver='dense'"
-            )
-        return super().moments(groups)
-
-    def diagonal(self, rows: IntArray) -> FloatArray:
-        return self._columns(rows)[rows, np.arange(rows.size)]
-
-    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        for group in groups:
-            yield self._columns(group)[group]
-
-    def _columns(self, rows: IntArray) -> FloatArray:
-        """Columns (n, m) of `C^-1`."""
-        unit = np.zeros((len(self.residuals), rows.size))
-        unit[rows, np.arange(rows.size)] = 1.0
-        return self.posterior.solve(unit)
-
-
 def node_inverse(
     posterior: GraphPosterior, errors: FloatArray, most_solves: int
 ) -> InverseCovariance:
@@ -111,4 +66,8 @@ def node_inverse(
         return DenseInverse(torch.as_tensor(posterior.factor), posterior.weights)
     if posterior.has_all_variances:
         return NodeInverse(posterior)
-    return SolvedInverse(posterior, most_solves)
+    advice = (
+        "raise exact_variances, ask for some rows only (max_rows of a report), or fit with "
+        "solver='dense'"
+    )
+    return SolvedInverse(posterior.solve, posterior.weights, most_solves, advice)

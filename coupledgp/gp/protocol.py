@@ -529,6 +529,19 @@ class GaussianProcess(ABC):
     def exact(self) -> GaussianProcess:
         """Return the exact process with the same hyperparameters, given the same data."""
 
+    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> GaussianProcess:
+        """Return the exact process, whose equations are solved by iteration: O(n) memory.
+
+        Raises
+        ------
+        InvalidInputError
+            The exact process of this one has a dense solver only, or rows are too many.
+        """
+        raise InvalidInputError(
+            f"solver: expected 'dense' for a {type(self).__name__}, whose exact counterpart is "
+            "solved for in no other way, got 'iterative'"
+        )
+
     @abstractmethod
     def exact_problem(self) -> Problem:
         """Prior and data of the exact process, which may be too large to be computed."""

@@ -1,23 +1,63 @@
-"""The Cholesky factor of the covariance of observed rows, and products with its inverse."""
+"""Products with the inverse of the covariance of observed rows, by a factor or by iteration."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.linalg import blas, lapack
 from torch import Tensor
 
+from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, SolvedInverse
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.dense.system import CovarianceSystem
+from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray
 
 # Least reciprocal condition number of a factor whose inverse keeps ten digits.
 LEAST_RECIPROCAL = 1e-5
+# Most observations left out in one call where each takes a solve by iteration.
+MOST_LEFT_OUT = 4000
 
 
-class RowFactor:
+class ExplainedPart(NamedTuple):
+    """The part of prior covariances at p points that rows explain, `C A^-1 C'` for C (p, n).
+
+    Attributes
+    ----------
+    variance : Tensor (p,)
+        Its diagonal.
+    left, right : Tensor (p, n)
+        Factors whose product `left right'` is the whole.
+    """
+
+    variance: Tensor
+    left: Tensor
+    right: Tensor
+
+
+class RowInverse(ABC):
+    """Products with the inverse of the covariance A (n, n) of rows, noise included."""
+
+    @abstractmethod
+    def solved(self, right: FloatArray) -> FloatArray:
+        """`A^-1 B` (n, j) for B (n, j)."""
+
+    @abstractmethod
+    def explained(self, cross: Tensor) -> ExplainedPart:
+        """What the rows explain at points of covariances C (p, n), which it may overwrite."""
+
+    @abstractmethod
+    def inverse_covariance(self, residuals: FloatArray) -> InverseCovariance:
+        """`A^-1` by blocks, with `A^-1 y` (n, k)."""
+
+
+class RowFactor(RowInverse):
     """Lower Cholesky factor L (n, n), computed at its first use.
 
     Parameters
@@ -57,8 +97,54 @@ class RowFactor:
         columns = np.ascontiguousarray(cross.numpy()).T
         return torch.as_tensor(blas.dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1).T)
 
+    def explained(self, cross: Tensor) -> ExplainedPart:
+        root = self.whitened(cross)
+        return ExplainedPart(root.square().sum(1), root, root)
+
+    def inverse_covariance(self, residuals: FloatArray) -> DenseInverse:
+        return DenseInverse(self.lower.cpu(), residuals)
+
     def solved(self, right: FloatArray) -> FloatArray:
-        """`(L L')^-1 B` (n, j) for B (n, j)."""
         sides = torch.as_tensor(right, device=self.lower.device)
         found: FloatArray = torch.cholesky_solve(sides, self.lower).cpu().numpy()
         return found
+
+
+class IteratedRows(RowInverse):
+    """Products with `A^-1` by conjugate gradients: O(n^2) time a column, and O(n) memory.
+
+    Parameters
+    ----------
+    system
+        The equations in A.
+    tolerance
+        Largest relative residual of the solves.
+    report
+        Called with a line of progress.
+    """
+
+    def __init__(
+        self, system: CovarianceSystem, tolerance: float, report: Progress = silent
+    ) -> None:
+        self.system, self.tolerance, self._report = system, tolerance, report
+
+    def solution(self, right: FloatArray) -> Solution:
+        """Solutions, and their true residuals."""
+        return self.system.solve(right, self.tolerance, self._report)
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        return self.solution(right).values
+
+    def explained(self, cross: Tensor) -> ExplainedPart:
+        """By `C A^-1 C' = X' (C' + R) + R' A^-1 R`, X solutions with residuals R.
+
+        The last term, quadratic in the tolerance, is left out.
+        """
+        found = self.solution(cross.T.numpy())
+        left = cross + torch.as_tensor(found.residuals).T
+        right = torch.as_tensor(found.values).T
+        return ExplainedPart((left * right).sum(1), left, right)
+
+    def inverse_covariance(self, residuals: FloatArray) -> SolvedInverse:
+        advice = "ask for some rows only (rows=, or max_rows= of a report)"
+        return SolvedInverse(self.solved, residuals, MOST_LEFT_OUT, advice)

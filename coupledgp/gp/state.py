@@ -23,6 +23,7 @@ from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.weighted_sums import WeightedSums
 from coupledgp.kernels.expressions import kernel_text
 from coupledgp.likelihoods.registry import likelihood_state
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.spectra import Spectrum, spectrum_text
 
 
@@ -68,6 +69,26 @@ def hyperparameters_state(hyperparameters: Hyperparameters) -> tuple[Header, Arr
     """Header and arrays of hyperparameters."""
     arrays = {f"hyperparameters.{k}": v for k, v in tensors(hyperparameters).items()}
     return {"hyperparameters": scalars(hyperparameters)}, arrays
+
+
+def solver_state(solver: SystemOptions) -> Header:
+    """Values of the options of a solver by iteration."""
+    return {
+        "single": solver.dtype == torch.float32,
+        "rank": solver.rank,
+        "seed": solver.seed,
+        "tolerance": solver.tolerance,
+    }
+
+
+def solver_from(entries: Entries) -> SystemOptions:
+    """Options of the solver of a file."""
+    return SystemOptions(
+        torch.float32 if entries.flag("solver", "single") else torch.float64,
+        int(entries.number("solver", "rank", low=1, high=1e6)),
+        int(entries.number("solver", "seed", low=0, high=2**63)),
+        entries.number("solver", "tolerance", above=0.0, high=1.0),
+    )
 
 
 def hyperparameters_from(entries: Entries) -> Hyperparameters:

@@ -17,15 +17,15 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
+from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
-from coupledgp.gp.exact import ExactGP, StationaryPrior
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
     Data,
     Header,
-    NormalizedProcess,
     Points,
     Want,
     training_data,
@@ -47,7 +47,6 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.spectra.posterior_draw import (
@@ -270,7 +269,7 @@ class FeaturePrior:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightSpaceGP(NormalizedProcess):
+class WeightSpaceGP(ExactByPrior):
     """A feature prior given data: O(n M^2) time and O(M^2) memory for M features.
 
     Attributes
@@ -444,11 +443,9 @@ class WeightSpaceGP(NormalizedProcess):
         stream = self.feature_prior.stream(data.points)
         return FeatureInverse(stream, self.posterior, relative, targets)
 
-    def exact(self) -> ExactGP:
-        return self.feature_prior.stationary.given(self.data, self.units, self.normalize)
-
-    def exact_problem(self) -> ExactProblem:
-        return self.feature_prior.stationary.problem(self.data, self.units)
+    @property
+    def exact_prior(self) -> StationaryPrior:
+        return self.feature_prior.stationary
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> WeightSpaceGP:
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units

@@ -20,7 +20,9 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.likelihoods.base import Likelihood
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
 
@@ -112,6 +114,9 @@ class WrappedGP(GaussianProcess):
     def exact(self) -> Self:
         exact = self.inner.exact()
         return self if exact is self.inner else self.around(exact)
+
+    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> Self:
+        return self.around(self.inner.exact_by(solver, report))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> Self:
         """Return the same law, about the inner process given other data."""

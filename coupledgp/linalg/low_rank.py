@@ -99,3 +99,14 @@ class LowRankPlusNoise:
         basis = self._copies[B.dtype]
         shrink = (1 / (self.values + self.noise) - 1 / self.noise).to(B.dtype)
         return torch.addmm(B / self.noise, basis, shrink[:, None] * (basis.T @ B))
+
+    def inverse_root(self, B: Tensor) -> Tensor:
+        """`L^-1/2 B` for B (n, k), in float64."""
+        least = self.noise**-0.5
+        shrink = (self.values + self.noise).rsqrt() - least
+        return torch.addmm(B * least, self.basis, shrink[:, None] * (self.basis.T @ B))
+
+    def log_determinant(self, n_rows: int) -> float:
+        """`log det L` for L (n, n)."""
+        shared = (n_rows - self.rank) * np.log(self.noise)
+        return float((self.values + self.noise).log().sum() + shared)

@@ -30,11 +30,14 @@ class SystemOptions:
         Number of columns of the preconditioner's low-rank part.
     seed : int
         Seed for the choice of its pivots.
+    tolerance : float
+        Largest relative residual of the solves of a process that is solved for by iteration.
     """
 
     dtype: torch.dtype = torch.float32
     rank: int = 1500
     seed: int = 0
+    tolerance: float = 1e-6
 
 
 class Solution(NamedTuple):

@@ -1,29 +1,40 @@
-"""Exact GP regression, the reference of every approximation: O(n^3) time, O(n^2) memory."""
+"""Exact GP regression, the reference of every approximation: dense, or solved by iteration."""
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
+import torch
 from numpy.typing import ArrayLike
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.columns import spread_lengthscale
+from coupledgp.gp.columns import HYPERPARAMETERS, spread_lengthscale
 from coupledgp.gp.dense_prior import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import parse_device
+from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.expression import AskedExpression, results_of
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
-from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
+from coupledgp.models.rows import known_noise
+from coupledgp.models.stationary import (
+    StationaryRegressor,
+    averaged_results,
+    column_lengthscales,
+    search_results,
+)
+from coupledgp.models.tables import SOLVERS
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.spectra import Spectrum, SpectrumLike
 
@@ -32,8 +43,8 @@ from coupledgp.spectra import Spectrum, SpectrumLike
 class ExactGPRegressor(StationaryRegressor):
     """Gaussian process regression without approximation.
 
-    `y = f(x) + e`, `f ~ GP(0, v kappa(|x - x'| / l))`, `e ~ N(0, s)`, by Cholesky. Same interface
-    and conventions as `SparseSpectrumGPRegressor`, whose `exact_twin` it is.
+    `y = f(x) + e`, `f ~ GP(0, v kappa(|x - x'| / l))`, `e ~ N(0, s)`. Same interface and
+    conventions as `SparseSpectrumGPRegressor`, whose `exact_twin` it is.
 
     Parameters
     ----------
@@ -46,6 +57,15 @@ class ExactGPRegressor(StationaryRegressor):
         Where matrices of the rows are (docs/models.md, "On a GPU"): None or `"cpu"`, `"cuda"`,
         `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Kernels besides the
         Gaussian one and those of Matern of orders 1/2, 3/2 and 5/2 are computed on the CPU.
+    solver
+        `"dense"`: a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: conjugate
+        gradients in O(n) memory, for at most 50 000 rows and hyperparameters that are given
+        (`lengthscale`, `outputscale`, `noise`), since a search would take days. Those of a fitted
+        model are carried over by its `exact_twin(solver="iterative")`. Every 256 standard
+        deviations, and every observation left out, take further solves; the evidence is estimated
+        when it is asked for. A bound of the errors of means is in reports (docs/kriging.md).
+    tolerance
+        Largest relative residual of these solves.
     """
 
     kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]
@@ -56,9 +76,13 @@ class ExactGPRegressor(StationaryRegressor):
     normalize_y: bool = True
     optimizer: str | None = "lbfgs"
     random_state: Any = None
+    _: KW_ONLY
+    solver: str = "dense"
+    tolerance: float = 1e-6
 
-    def exact_twin(self) -> ExactGPRegressor:
-        """Return this model: it is its own exact counterpart."""
+    def exact_twin(self, solver: str = "dense") -> ExactGPRegressor:
+        """Return this model: it is its own exact counterpart, whatever solves its equations."""
+        check_choice(solver, SOLVERS, "solver")
         return self
 
     def around(self, process: GaussianProcess, record: FittedModel) -> ExactGPRegressor:
@@ -69,9 +93,13 @@ class ExactGPRegressor(StationaryRegressor):
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         where = parse_device(self.device)
-        check_dense_size(len(data), MATRICES_AT_ONCE, where)
+        check_choice(self.solver, SOLVERS, "solver")
+        check_positive(self.tolerance, "tolerance")
         self._check_averaging()
         kernel = parse_kernel(self.kernel)
+        if self.solver == "iterative":
+            return self._iterated(kernel, where, data, columns), {"converged_": True}
+        check_dense_size(len(data), MATRICES_AT_ONCE, where)
         if not isinstance(kernel, Spectrum):
             asked = AskedExpression.of(self, kernel, data, columns)
             with reporter("fit", self.progress) as report:
@@ -105,3 +133,31 @@ class ExactGPRegressor(StationaryRegressor):
         members = [given(hyperparameters) for hyperparameters in average.hyperparameters]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found, average)
+
+    def _iterated(
+        self, kernel: Spectrum | Kernel, where: torch.device, data: Data, columns: Columns
+    ) -> ExactGP:
+        """The process at given hyperparameters, by conjugate gradients."""
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        given = {name: getattr(self, name) for name in HYPERPARAMETERS}
+        given["noise"] = known_noise(data, units, self.noise) or self.noise
+        missing = [name for name, value in given.items() if value is None]
+        if not isinstance(kernel, Spectrum) or missing or where != CPU:
+            got = f"no {' and no '.join(missing)}" if missing else f"kernel={self.kernel!r}"
+            raise InvalidInputError(
+                "solver: expected 'dense', or a stationary kernel with lengthscale, outputscale "
+                f"and noise given, on the CPU, got 'iterative' with {got}; the exact_twin(solver="
+                "'iterative') of a fitted model carries its kernel and hyperparameters over"
+            )
+        lengthscale = column_lengthscales(
+            given["lengthscale"], data.points.shape[1], columns.groups
+        )
+        hyper = Hyperparameters(
+            lengthscale,
+            check_positive(given["outputscale"], "outputscale"),
+            check_positive(given["noise"], "noise"),
+        )
+        options = SystemOptions(tolerance=self.tolerance)
+        prior = StationaryPrior(kernel, hyper, solver=options)
+        with reporter("fit", self.progress) as report:
+            return prior.given(data, units, self.normalize_y, report=report)

@@ -244,21 +244,28 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         """Number of frequencies in use."""
         return self.features_.n_frequencies
 
-    def exact_twin(self) -> ExactGPRegressor:
+    def exact_twin(self, solver: str = "dense") -> ExactGPRegressor:
         """Return the exact GP at this model's hyperparameters, fitted to the same data.
 
         Its hyperparameters are the teacher's if frequencies were fitted to a posterior, and those
         of the sampled spectrum if they were fitted to the evidence, since fitted spectra define
         kernels of their own.
+
+        Parameters
+        ----------
+        solver
+            `"dense"`: by a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: by
+            conjugate gradients, O(n^2) time and O(n) memory, for at most 50 000 rows
+            (docs/kriging.md).
         """
-        record, groups = self.fitted_, self._columns.groups
+        exact, record, groups = self.solved_exactly(solver), self.fitted_, self._columns.groups
         if isinstance(untransformed(record.process), KernelFeatureGP):
             twin = ExactGPRegressor(
                 self.kernel, noise=self.noise, normalize_y=self.normalize_y, optimizer=None,
                 fixed=self.fixed, random_state=self.random_state, progress=self.progress,
                 missing=self.missing, target_transform=self.target_transform,
             )  # fmt: skip
-            return twin.around(record.process.exact(), record)
+            return twin.around(exact, record)
         hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
@@ -274,8 +281,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             progress=self.progress,
             missing=self.missing,
             target_transform=self.target_transform,
+            solver=solver,
         )
-        return twin.around(record.process.exact(), record)
+        return twin.around(exact, record)
 
     def fit_data(
         self, data: Data, columns: Columns, queries: Any = None, **further: Any

@@ -20,7 +20,10 @@ from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.units import LEAST_CONSTANT, are_constant
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.estimator import ProcessRegressor, interval_ends
 from coupledgp.models.explained import Explained
 from coupledgp.models.likelihood_option import law_of
@@ -35,6 +38,8 @@ from coupledgp.spectra import SpectrumLike
 if TYPE_CHECKING:
     import pandas as pd
 
+# How equations in the exact covariance of the rows are solved.
+SOLVERS = ("dense", "iterative")
 # Columns of a predictive law in a data frame.
 LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
@@ -193,6 +198,13 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         )  # fmt: skip
         frame.columns = _law_columns(parts.shape[1:-1])
         return frame
+
+    def solved_exactly(self, solver: str) -> GaussianProcess:
+        """The exact counterpart of the fitted process, by the solver of `exact_twin`."""
+        if check_choice(solver, SOLVERS, "solver") == "dense":
+            return self.process_.exact()
+        with reporter("exact twin", self.progress) as report:
+            return self.process_.exact_by(SystemOptions(), report)
 
     def _check_common(self) -> None:
         parse_device(self.device)

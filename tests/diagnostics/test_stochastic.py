@@ -100,8 +100,9 @@ def test_products_in_blocks(
     system = system_of(200, rng)
     V = rng.normal(size=(200, 3))
     expected = dense_of(system) @ V
-    for entries in (1, 200 * 77, 2**25):
-        monkeypatch.setattr("coupledgp.inference.dense.system.BLOCK_ENTRIES", entries)
+    for rows, columns in ((1, 1), (77, 30), (30, 77), (256, 1024)):
+        monkeypatch.setattr("coupledgp.inference.dense.system.TILE_ROWS", rows)
+        monkeypatch.setattr("coupledgp.inference.dense.system.TILE_COLUMNS", columns)
         product = system.product(torch.as_tensor(V, dtype=dtype)).double().numpy()
         error = np.abs(product - expected).max() / np.abs(expected).max()
         assert error < (1e-13 if dtype == torch.float64 else 1e-5)

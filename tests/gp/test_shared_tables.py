@@ -59,8 +59,8 @@ def test_factors_stay_known_to_members(wide):
     for member, shared in zip(
         process.members, mixture.sharing_tables(process.members), strict=True
     ):
-        assert shared.row_factor is member.row_factor
-        assert "lower" in vars(member.row_factor)
+        assert shared.row_inverse is member.row_inverse
+        assert "lower" in vars(member.row_inverse)
 
 
 def test_narrow_tables_are_not_kept():

@@ -74,7 +74,7 @@ def test_laws_in_blocks_are_those_of_one_solve(monkeypatch):
         fresh = process.conditioned(process.data)
         mean, found = fresh.latent_law(Z, "variance")
         np.testing.assert_allclose(found, variance, rtol=0, atol=1e-8 * prior.variance(Z)[0])
-        assert (fresh.row_factor.inverse is None) == (least > 1)
+        assert (fresh.row_inverse.inverse is None) == (least > 1)
         np.testing.assert_allclose(mean, fresh.latent_law(Z, "mean")[0], rtol=0, atol=1e-10)
         _, joint = fresh.latent_law(Z, "covariance")
         np.testing.assert_array_equal(joint.diagonal(), found)

@@ -74,7 +74,8 @@ def test_files_keep_it(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_iterative_products_are_dense_ones(dtype, monkeypatch):
-    monkeypatch.setattr("coupledgp.inference.dense.system.BLOCK_ENTRIES", 90 * 64)
+    for name, size in (("TILE_ROWS", 32), ("TILE_COLUMNS", 20)):
+        monkeypatch.setattr(f"coupledgp.inference.dense.system.{name}", size)
     system = StationarySystem(fixed().fit(X, Y).exact_problem(), SystemOptions(dtype=dtype))
     V = RNG.normal(size=(90, 2))
     found = system.product(torch.as_tensor(V, dtype=dtype)).double().numpy()

@@ -5,7 +5,7 @@ Solving for one column takes O(n) memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,14 +21,16 @@ from coupledgp.inference.evidence.stationary import (
 )
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.distances import scaled_distances
+from coupledgp.linalg.lanczos import lanczos_quadrature
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
-# Entries of the kernel that are formed at once: 256 MiB in double precision.
-BLOCK_ENTRIES = 2**25
+# Rows and columns of a tile of the kernel, whose entries stay in the cache until they are used.
+TILE_ROWS, TILE_COLUMNS = 256, 1024
 
 
 def kernel_of_exponents(spectrum: Spectrum, exponents: Tensor) -> Tensor:
@@ -82,13 +84,120 @@ class ExactProblem:
         return StationarySystem(self, options)
 
 
-class StationarySystem(LinearSystem):
-    """`A = v kappa + s diag(r)` of the rows of a table, by blocked products.
+class CovarianceSystem(LinearSystem):
+    """`A = K + s diag(r)` of n rows, solved by conjugate gradients.
 
-    They are solved by conjugate gradients, preconditioned by a randomly pivoted Nystrom
-    approximation. In float32 the steps are made in single precision and the residuals in double,
-    until these are small enough. Rows of relative noise r are solved for as `r^-1/2 A r^-1/2`,
-    whose noise is s alike for all rows.
+    Rows of relative noise r are solved for as `r^-1/2 A r^-1/2`, whose noise is s alike for all
+    rows. The preconditioner is a randomly pivoted Nystrom approximation of K. Steps in float32 are
+    followed by residuals in float64, until these are small enough.
+
+    Parameters
+    ----------
+    targets
+        Normalised targets (n, k).
+    noise
+        Noise variance s, normalised.
+    relative_noise
+        The diagonal r (n,); None for ones.
+    options
+        Precision and preconditioner.
+    """
+
+    def __init__(
+        self,
+        targets: FloatArray,
+        noise: float,
+        relative_noise: FloatArray | None,
+        options: SystemOptions,
+    ) -> None:
+        self.targets, self.noise, self.options = targets, noise, options
+        root = np.ones(len(targets)) if relative_noise is None else relative_noise**-0.5
+        self.root = torch.as_tensor(root)[:, None]
+
+    @abstractmethod
+    def product(self, V: Tensor) -> Tensor:
+        """`r^-1/2 A r^-1/2 V` for V (n, k), in the dtype of V."""
+
+    def times(self, X: FloatArray) -> FloatArray:
+        """`A X` for X (n, k), in float64."""
+        root = self.root
+        found: FloatArray = (self.product(torch.as_tensor(X) / root) / root).numpy()
+        return found
+
+    @abstractmethod
+    def prior_variances(self) -> FloatArray:
+        """Prior variances (n,) of f at the rows."""
+
+    @abstractmethod
+    def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
+        """Prior covariances (n, b) between all rows and the rows of some numbers (b,)."""
+
+    @cached_property
+    def preconditioner(self) -> LowRankPlusNoise:
+        """A lower bound of `r^-1/2 A r^-1/2`: a matrix of low rank plus noise."""
+
+        def columns(pivots: NDArray[np.int64]) -> Tensor:
+            return self.root * torch.as_tensor(self.prior_columns(pivots)) * self.root[pivots].T
+
+        rng = np.random.default_rng(self.options.seed)
+        diagonal = self.prior_variances() * self.root.square()[:, 0].numpy()
+        factor = partial_cholesky(diagonal, columns, self.options.rank, rng, 1e-3 * self.noise)
+        return LowRankPlusNoise(factor, self.noise)
+
+    def inverse_bound(self, R: FloatArray) -> FloatArray:
+        residuals = self.root * torch.as_tensor(R)
+        bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
+        return 0.5 * (bound + bound.T)
+
+    def bytes_needed(self, n_columns: int) -> float:
+        single = 4 if self.options.dtype == torch.float32 else 8
+        rank = min(self.options.rank, self.n_rows)
+        columns = n_columns * (6 * 8 + 6 * single)
+        blocks = 4 * 8 * TILE_ROWS * max(TILE_COLUMNS, self.n_rows)
+        return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
+
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
+        report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
+        solved = solve_refined(
+            self.product, self.preconditioner.solve, self.root * torch.as_tensor(B), tolerance,
+            self.options.dtype, report,
+        )  # fmt: skip
+        root = self.root.numpy()
+        return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)
+
+    def log_determinant(
+        self, n_probes: int, n_steps: int, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """`log det A` and its standard error over random probes.
+
+        With the preconditioner L it is `log det L + tr log(L^-1/2 A L^-1/2)`; the trace comes from
+        Lanczos quadratures of probes with entries of 1 and -1 (Ubaru, Chen and Saad, 2017).
+
+        Parameters
+        ----------
+        n_probes
+            Number of probes, at least two.
+        n_steps
+            Number of products with A.
+        rng
+            Source of the probes.
+        """
+        lower = self.preconditioner
+        probes = rng.choice([-1.0, 1.0], (self.n_rows, n_probes))
+
+        def product(V: FloatArray) -> FloatArray:
+            found = lower.inverse_root(self.product(lower.inverse_root(torch.as_tensor(V))))
+            return np.asarray(found.numpy())
+
+        rules = lanczos_quadrature(product, probes, n_steps)
+        # L is a lower bound of A: no value lies below one but by rounding.
+        each = (rules.weights * np.log(np.maximum(rules.values, 1.0))).sum(axis=1) * self.n_rows
+        known = lower.log_determinant(self.n_rows) - 2 * float(self.root.log().sum())
+        return known + float(each.mean()), float(widened_error(each))
+
+
+class StationarySystem(CovarianceSystem):
+    """`A = v kappa + s diag(r)` of the rows of a table, by tiles that fit the cache.
 
     Parameters
     ----------
@@ -99,17 +208,11 @@ class StationarySystem(LinearSystem):
     """
 
     def __init__(self, problem: ExactProblem, options: SystemOptions) -> None:
-        self.problem, self.options = problem, options
-        self.targets, self.noise = problem.targets, problem.noise
+        super().__init__(problem.targets, problem.noise, problem.relative_noise, options)
+        self.problem = problem
         # Centred: squared distances are formed from products, whose rounding grows with |x|^2.
         self._center = problem.X.mean(axis=0)
         self._rows = torch.as_tensor(self._scaled(problem.X))
-        relative = problem.relative_noise
-        self._root = None if relative is None else torch.as_tensor(relative**-0.5)[:, None]
-
-    def _weighted(self, V: Tensor) -> Tensor:
-        """Columns V (n, k) with the factors `r^-1/2` of the rows, in the dtype of V."""
-        return V if self._root is None else V * self._root.to(V.dtype)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return (X - self._center) / self.problem.lengthscale
@@ -121,6 +224,13 @@ class StationarySystem(LinearSystem):
     def cross(self, points: FloatArray) -> FloatArray:
         return self._kernel(self._distances(self._rows.numpy(), self._scaled(points)))
 
+    def prior_variances(self) -> FloatArray:
+        return np.full(self.n_rows, self.problem.outputscale)
+
+    def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
+        rows = self._rows.numpy()
+        return self._kernel(self._distances(rows, rows[pivots]))
+
     def _distances(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return scaled_distances(a, b, self.problem.spectrum.metric)
 
@@ -128,71 +238,32 @@ class StationarySystem(LinearSystem):
         return self.problem.outputscale * self.problem.spectrum.kernel(distances)
 
     def product(self, V: Tensor) -> Tensor:
-        """`r^-1/2 A r^-1/2 V` for V (n, k), in the dtype of V, a block of rows at a time."""
-        weighted = self._weighted(V)
-        out = torch.empty_like(V)
-        start = 0
-        for kernel in self._blocks(self._rows.to(V.dtype)):
-            torch.mm(kernel, weighted, out=out[start : start + len(kernel)])
-            start += len(kernel)
-        out = self._weighted(out)
-        return out.mul_(self.problem.outputscale).add_(V, alpha=self.noise)
+        root = self.root.to(V.dtype)
+        weighted, rows = V * root, self._rows.to(V.dtype)
+        half = rows.square().sum(1).mul_(0.5)
+        out = torch.zeros_like(V)
+        for start in range(0, len(rows), TILE_ROWS):
+            own = out[start : start + TILE_ROWS]
+            for other in range(0, len(rows), TILE_COLUMNS):
+                kernel = self._tile(rows, half, start, other)
+                own.addmm_(kernel, weighted[other : other + TILE_COLUMNS])
+        return out.mul_(root).mul_(self.problem.outputscale).add_(V, alpha=self.noise)
 
-    def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
-        """Kernel values of blocks of rows (n, d) with all rows, each until the next is formed.
+    def _tile(self, rows: Tensor, half: Tensor, start: int, other: int) -> Tensor:
+        """Kernel values of rows from one place on with rows from another place on.
 
         Euclidean distances come from products of matrices, which take a fraction of the time.
+        `half` holds half of the squared lengths of the rows.
         """
-        spectrum, step = self.problem.spectrum, max(BLOCK_ENTRIES // len(rows), 64)
-        half = rows.square().sum(1).mul_(0.5)
-        buffer = rows.new_empty(min(step, len(rows)), len(rows))
-        for start in range(0, len(rows), step):
-            block = rows[start : start + step]
-            if spectrum.metric != Metric.L2:
-                yield kernel_of(spectrum, distances_between(block, rows, spectrum.metric))
-                continue
-            exponents = torch.addmm(-half, block, rows.T, out=buffer[: len(block)])
-            exponents.sub_(half[start : start + step, None])
-            # The distance of a row from itself is zero, not the rounding of a product.
-            exponents.diagonal(start).zero_()
-            yield kernel_of_exponents(spectrum, exponents)
-
-    @cached_property
-    def preconditioner(self) -> LowRankPlusNoise:
-        """A lower bound of `r^-1/2 A r^-1/2`: a matrix of low rank plus noise."""
-        n, v = self.n_rows, self.problem.outputscale
-        rows = self._rows.numpy()
-
-        def columns(pivots: NDArray[np.int64]) -> Tensor:
-            kernel = torch.as_tensor(self._kernel(self._distances(rows, rows[pivots])))
-            return kernel if self._root is None else self._weighted(kernel) * self._root[pivots].T
-
-        rng = np.random.default_rng(self.options.seed)
-        relative = self.problem.relative_noise
-        diagonal = np.full(n, v) if relative is None else v / relative
-        factor = partial_cholesky(diagonal, columns, self.options.rank, rng, 1e-3 * self.noise)
-        return LowRankPlusNoise(factor, self.noise)
-
-    def inverse_bound(self, R: FloatArray) -> FloatArray:
-        residuals = self._weighted(torch.as_tensor(R))
-        bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
-        return 0.5 * (bound + bound.T)
-
-    def bytes_needed(self, n_columns: int) -> float:
-        single = 4 if self.options.dtype == torch.float32 else 8
-        rank = min(self.options.rank, self.n_rows)
-        columns = n_columns * (6 * 8 + 6 * single)
-        blocks = 3 * 8 * max(BLOCK_ENTRIES, 64 * self.n_rows)
-        return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
-
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
-        report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
-        precondition = self.preconditioner.solve
-        right = self._weighted(torch.as_tensor(B))
-        solved = solve_refined(
-            self.product, precondition, right, tolerance, self.options.dtype, report
-        )
-        if self._root is None:
-            return solved
-        root = self._root.numpy()
-        return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)
+        spectrum = self.problem.spectrum
+        mine, others = slice(start, start + TILE_ROWS), slice(other, other + TILE_COLUMNS)
+        if spectrum.metric != Metric.L2:
+            gaps = distances_between(rows[mine], rows[others], spectrum.metric)
+            return kernel_of(spectrum, gaps)
+        exponents = torch.addmm(-half[others], rows[mine], rows[others].T)
+        exponents.sub_(half[mine, None])
+        # The distance of a row from itself is zero, not the rounding of a product.
+        offset = start - other
+        if -exponents.shape[0] < offset < exponents.shape[1]:
+            exponents.diagonal(offset).zero_()
+        return kernel_of_exponents(spectrum, exponents)

@@ -102,7 +102,8 @@ MixtureParts = Callable[[FloatArray, OwnLaws], FloatArray]
 RESERVED = frozenset(
     {"effects", "places",
         "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
-        "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
+        "badges", "warnings",
+        "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
         "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
         "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
         "scores_in_words", "scores_title", "beside_title", "lead", "layout", "sections", "tables",

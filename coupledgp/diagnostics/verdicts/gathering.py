@@ -232,7 +232,8 @@ def gather(
     residuals = np.divide(y - law.mean, law.std, out=np.zeros_like(y), where=law.std > 0)
     if mixture is not None:
         residuals = normal_scores(mixture.transforms(y))
-    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(law.mean, law.std)]
+    sorted_by = _grouped_by(y, law, mixture, np.arange(p))
+    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(*sorted_by)]
 
     # Correlations of few draws are no more than those of chance.
     is_joint = is_joint and not isinstance(mixture, DrawnLaws)

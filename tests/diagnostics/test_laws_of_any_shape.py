@@ -293,7 +293,7 @@ class TestReports:
         drawn = cgp.audit(laws["draws"], *given)
         assert drawn.nlpd is None
         assert "Energy score" in drawn.to_html()
-        assert "of the CRPS" in drawn.verdicts[0].sentence
+        assert "of the CRPS" in drawn.verdicts[0].detail
         named = cgp.audit(laws["quantiles"], *given)
         assert named.rmse is None
         assert set(named.coverage) == {0.5, 0.9}

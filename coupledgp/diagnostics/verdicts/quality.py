@@ -158,7 +158,8 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
 def _beaten(best: Any, sentence: str, reason: str, more: str = "") -> Verdict:
     """The verdict where something with a `gain` and its `standard_error` is better."""
     colour: Colour = "red" if best.gain > SERIOUS else "amber"
-    detail = f"The NLPD is smaller by {gap_text(best)} nats per point.{more}"
+    unit = getattr(best, "unit", "nats per point")  # laws without density have a CRPS
+    detail = f"It gains {gap_text(best)} {unit}.{more}"
     return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error, detail=detail)
 
 

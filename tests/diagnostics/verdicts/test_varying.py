@@ -139,7 +139,7 @@ def test_stationary_functions_are_left_alone() -> None:
         found = varied(prior_of([1.0, 1.0], 0.01), sample, seed)
         assert found is not None
         gains.append(found.evidence_gain)
-    # The logarithm of 54 changes is taken off, so that none is likely to be above zero by 2 nats.
+    # The logarithm of 80 changes is taken off, so that none is likely to be above zero by 2 nats.
     assert max(gains) < 2.0
 
 

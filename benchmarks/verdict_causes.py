@@ -163,6 +163,13 @@ def bent(rng: np.random.Generator) -> Drawn:
     return drawn(rng, X, gaussian(np.exp(1.2 * X)), 0.01)
 
 
+def wavering(rng: np.random.Generator) -> Drawn:
+    """A function that is twenty times larger at one end of a column, at few rows for its range."""
+    X = rows(rng, 2)
+    size = np.exp(0.75 * X[:, 0])
+    return drawn(rng, X, gaussian(X, 0.5) * size[:, None] * size, 0.01)
+
+
 def heavy(rng: np.random.Generator) -> Drawn:
     """Noise of three degrees of freedom."""
     case = drawn(rng, X := rows(rng, 2), gaussian(X), 1e-8)
@@ -291,7 +298,10 @@ CASES = {
     "6 frequencies, fitted": Case(plain, few_features, "features|n_frequencies|exact"),
     "period missed": Case(repeating, compared, "period|hour"),
     "roughness that varies": Case(bent, compared, "stationar"),
+    "the same, cross-validation": Case(bent, left_out, "stationar"),
+    "size that varies": Case(wavering, compared, "stationar"),
     "heavy tails": Case(heavy, compared, "tails"),
+    "heavy tails, cross-validation": Case(heavy, left_out, "tails"),
     "counts as Gaussian": Case(counts, compared, "count"),
     "right: plain, fitted": Case(plain, compared),
     "right: plain, cross-validation": Case(plain, left_out),
@@ -306,6 +316,7 @@ CASES = {
     "right: unseen noise, stated": Case(unseen_noise, stated),
     "right: period, stated": Case(repeating, stated),
     "right: roughness that varies, stated": Case(bent, stated),
+    "right: size that varies, stated": Case(wavering, stated),
     "right: SVGP of 64 points": Case(plain, lambda case: variational(case, 64)),
 }  # fmt: skip
 

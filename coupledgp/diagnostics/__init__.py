@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
+    from coupledgp.diagnostics.influence import RowInfluence as RowInfluence
+    from coupledgp.diagnostics.influence import row_influence as row_influence
     from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
     from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
     from coupledgp.diagnostics.likelihoods.latent_kl import LatentKL as LatentKL
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
     from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
+    from coupledgp.diagnostics.power_scaling import PowerSensitivity as PowerSensitivity
+    from coupledgp.diagnostics.power_scaling import power_sensitivity as power_sensitivity
     from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
     from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck

@@ -57,7 +57,7 @@ def evidence_of(
         "mixture": law.own, "n_train": len(train.y) if fitted else None, "metadata": metadata,
         "inputs": test.X, "names": test.names,
     }  # fmt: skip
-    reach = Reach.of(train.X, test.X, y - own.mean, test.names)
+    reach = Reach.of(train.X, test.X, y - own.mean, test.names, own.std)
     if joint is None:
         return replace(gather(y, own, baselines, is_joint=False, **given), reach=reach)
     shared = correlations(joint.cov)

@@ -12,8 +12,14 @@ from coupledgp.diagnostics.audit_classes import audit_classifier, model_name
 from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.classes import is_classifier
+from coupledgp.diagnostics.foreign.inducing import refits
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
-from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
+from coupledgp.diagnostics.foreign.recognised import (
+    inducing_points_of,
+    is_model,
+    kernel_of_model,
+    law_at_rows,
+)
 from coupledgp.diagnostics.foreign.table import ForeignTable, tables
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
@@ -155,6 +161,10 @@ def audit(
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
     assert found.evidence is not None
     evidence = replace(found.evidence, is_own=process_of(predict) is not None)
+    inducing = inducing_points_of(predict)
+    if inducing is not None and stated is not None:
+        losses = -found.predictions.log_density[:, 0]
+        evidence = replace(evidence, refits=refits(inducing, stated, train, points, losses))
     found = replace(found, model=_name(predict), remarks=tuple(remarks), evidence=evidence)
     audited = AuditReport(
         **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.studies.pairs import holm
 from coupledgp.diagnostics.studies.tables import frame_of
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ class RankCheck:
         Mean of all ranks as shares, .5 if the posterior is unbiased, and its standard error.
     histogram : tuple of float
         Shares of the ranks in bins of equal width, of one value in each simulation.
+    ecdf : EcdfEnvelope
+        Distribution of the ranks of one value in each simulation, with the envelope that holds that
+        of uniform ranks at all places with a chance of 95 %.
     """
 
     name: str
@@ -55,6 +60,7 @@ class RankCheck:
     mean_rank: float
     mean_rank_error: float
     histogram: tuple[float, ...]
+    ecdf: EcdfEnvelope
 
     @classmethod
     def of(cls, name: str, ranks: FloatArray, rng: np.random.Generator) -> RankCheck:
@@ -70,6 +76,7 @@ class RankCheck:
             {level: float(share.mean()) for level, share in inside.items()},
             {level: _share_error(share, level, q) for level, share in inside.items()},
             float(ranks.mean()), float(stats.sem(ranks.mean(axis=1))), tuple((counts / n).tolist()),
+            EcdfEnvelope.of(one),
         )  # fmt: skip
 
     def worst(self) -> str:
@@ -155,15 +162,31 @@ class SimulatedCalibration:
         """Return all figures and the verdict as plain Python values."""
         return asdict(self) | {"verdict": self.verdict(), "p_values": self.p_values}
 
-    def figure(self) -> Figure:
-        """Draw the histogram of the ranks of each quantity, with what chance allows."""
-        from coupledgp.diagnostics.pages.rank_figure import rank_figure  # matplotlib is slow
+    def figure(self, kind: str = "histogram") -> Figure:
+        """Draw the ranks of each quantity, with what chance allows.
 
+        Parameters
+        ----------
+        kind
+            `"histogram"`, whose bars each have a band, or `"ecdf"`: the distribution of the ranks
+            less the uniform one, with an envelope for all places at once (ArviZ's
+            `plot_ecdf_pit`).
+
+        Raises
+        ------
+        InvalidInputError
+            The kind is unknown.
+        """
+        from coupledgp.diagnostics.pages.rank_figure import ecdf_figure, rank_figure  # slow import
+
+        check_choice(kind, ["histogram", "ecdf"], "kind")
+        if kind == "ecdf":
+            return ecdf_figure({check.name: check.ecdf for check in self.checks})
         histograms = {check.name: check.histogram for check in self.checks}
         return rank_figure(histograms, self.n_simulations)
 
-    def save_figure(self, path: str | Path) -> None:
-        """Write `figure()` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
+    def save_figure(self, path: str | Path, kind: str = "histogram") -> None:
+        """Write `figure(kind)` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
         from coupledgp.diagnostics.pages.print_figure import save_figure
 
-        save_figure(self.figure(), path)
+        save_figure(self.figure(kind), path)

@@ -32,12 +32,15 @@ class Card:
         `"green"`, `"amber"`, `"red"` or `"grey"`.
     badge : str
         Sign and word of the colour, so that nobody has to tell colours apart.
+    folded : str
+        Figures and the rule behind the answer, folded away; may be empty.
     """
 
     question: str
     sentence: str
     colour: str
     badge: str
+    folded: str = ""
 
     def html(self) -> str:
         """The card as HTML with the styles in it."""
@@ -47,7 +50,15 @@ class Card:
             f'border-radius:4px;padding:6px 10px;margin:6px 0;max-width:60em">'
             f"<strong>{_text(self.question)}</strong> "
             f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 8px;'
-            f'font-size:85%">{_text(self.badge)}</span><br>{_text(self.sentence)}</div>'
+            f'font-size:85%">{_text(self.badge)}</span><br>{_text(self.sentence)}{self._fold()}</div>'
+        )
+
+    def _fold(self) -> str:
+        if not self.folded:
+            return ""
+        return (
+            '<details style="font-size:85%;margin-top:4px"><summary>Figures and rule</summary>'
+            f"{_text(self.folded)}</details>"
         )
 
 

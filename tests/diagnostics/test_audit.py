@@ -406,7 +406,8 @@ def test_page_and_json_have_the_three_verdicts() -> None:
     worth, honest, close = report.verdicts
     assert worth.sentence.startswith("The nearest observation predicts better")
     assert honest.sentence.startswith("Its intervals are too narrow: ")
-    assert close.sentence.startswith("The posterior is far from the reference: ")
+    assert close.sentence.startswith("The posterior is far from the reference, as if ")
+    assert close.detail.startswith("KL ")
     assert [one.colour for one in report.verdicts] == ["red"] * 3
     page = report.to_html()
     for text in ("Rival", "What else could be used", "Are its intervals honest?", "the mean"):

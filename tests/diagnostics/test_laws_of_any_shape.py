@@ -293,7 +293,7 @@ class TestReports:
         drawn = cgp.audit(laws["draws"], *given)
         assert drawn.nlpd is None
         assert "Energy score" in drawn.to_html()
-        assert "of the CRPS" in drawn.verdicts[0].sentence
+        assert "of the CRPS" in drawn.verdicts[0].detail
         named = cgp.audit(laws["quantiles"], *given)
         assert named.rmse is None
         assert set(named.coverage) == {0.5, 0.9}
@@ -355,3 +355,21 @@ def test_a_law_of_draws_knows_its_points_jointly() -> None:
     assert isinstance(law, Law)
     assert law.cov[0, 1, 0] > 0.5 * law.cov[0, 0, 0]
     assert ForeignLaw.of(np.zeros(5), np.ones(5), 5).joint is None
+
+
+@pytest.mark.parametrize("seed", [15, 51, 86, 103, 197])
+def test_few_draws_that_happen_to_be_near_each_other_are_no_pattern(seed: int) -> None:
+    """Points are put in order by draws and target together, which a right law exchanges."""
+    rng = np.random.default_rng([seed, 47])
+    X = rng.uniform(-2, 2, (350, int(rng.choice([1, 2, 4]))))
+    length, noise = float(rng.choice([0.5, 1.0, 2.0])), float(rng.choice([0.02, 0.1, 0.5]))
+    squares = np.square(X[:, None] - X).sum(axis=2)
+    cov = np.exp(-0.5 * squares / length**2) + noise * np.eye(len(X))
+    y = np.linalg.cholesky(cov) @ rng.normal(size=len(X))
+    a, b = slice(None, 150), slice(150, None)
+    gain = np.linalg.solve(cov[a, a], cov[a, b]).T
+    root = np.linalg.cholesky(cov[b, b] - gain @ cov[a, b])
+    drawn = gain @ y[a] + np.random.default_rng([seed, 48]).normal(size=(10, 200)) @ root.T
+    report = cgp.audit(drawn, X[a], y[a], X[b], y[b], progress=False)
+    columns = {one.column for one in report.evidence.findings.found}
+    assert not {"prediction", "stated standard deviation"} & columns

@@ -124,8 +124,9 @@ class TestVerdicts:
         page = self.PAGE.to_html()
         order = ["614 of 768", QUALITY, "do not use as it is", "It loses &lt;to&gt; the mean.",
                  "Rule one.", HONESTY, "look at it", ADEQUACY, "not judged", "What to do next",
-                 "Fit a trend.", "0.25 ± 0.01 nats per point, measured", "Wait.",
-                 "0.125 nats per point, estimated", "Scores"]  # fmt: skip
+                 "Fit a trend.", "worth as much as intervals 22 % narrower, measured",
+                 "0.25 ± 0.01 nats per point", "Wait.",
+                 "worth as much as intervals 12 % narrower, estimated", "Scores"]  # fmt: skip
         places = [page.index(text, page.index("<body>")) for text in order]
         assert places == sorted(places)
 

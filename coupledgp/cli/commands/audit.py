@@ -101,6 +101,7 @@ def audit(options: AuditOptions) -> None:
             rows.y,
             new.X,
             new.y,
+            metadata=new.beside or None,
             latent=options.latent,
             alternatives=options.others,
             budget=options.budget,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +77,22 @@ def tables(
 ) -> tuple[Rows, Rows]:
     """Training and test rows; inputs are the training columns without another meaning.
 
-    They are in the order of the model whose kernel is taken, if it has names.
+    They are in the order of the model whose kernel is taken, if it has names. All other columns of
+    the test rows but the prediction are beside them.
     """
     known = read_table(train).column_names
     left = [name for name in (columns.id, *drop) if name is not None]
     if columns.id not in known and columns.id is not None:
         left.remove(columns.id)
     rows, new = load(train, columns.target, test, 0.0, left, 0, {}, {})
+    stated = (columns.mean, columns.std)
+    beside = {name: values for name, values in new.beside.items() if name not in stated}
     names = getattr(kernel, "feature_names_in_", None)
     if names is None:
-        return rows, new
+        return rows, replace(new, beside=beside)
     check_columns(rows.X, list(names), str(train))
-    return tuple(Rows(part.X.select(list(names)), part.y) for part in (rows, new))  # type: ignore[return-value]
+    names = list(names)
+    return Rows(rows.X.select(names), rows.y), Rows(new.X.select(names), new.y, beside=beside)
 
 
 def prediction(test: Path, predictions: Path | None, columns: AuditColumns) -> Any:

@@ -254,6 +254,7 @@ def study_report(study: Study) -> Report:
     model = f"One model is shown: {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP."
     return Report(
         verdicts=one.verdicts,
+        badges=one.badges,
         advice=one.advice,
         remarks=one.remarks,
         title="Couplings of random features compared",

@@ -89,7 +89,7 @@ def report(options: ReportOptions) -> None:
     )
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
-    from coupledgp.cli.shared.evaluate import announce
+    from coupledgp.cli.shared.evaluate import announce, seen_by
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
@@ -142,7 +142,7 @@ def report(options: ReportOptions) -> None:
         page = stack.enter_context(written_whole(options.output))
         with reporter("read"):
             fitted = read_model(options.model)
-            where, y, geometry = test_data(
+            where, y, geometry, beside = test_data(
                 fitted,
                 options.data,
                 options.target,
@@ -156,6 +156,8 @@ def report(options: ReportOptions) -> None:
         overlap, rows = overlap_of(fitted, where, y)
         if options.leave_out_overlap:
             overlap, where, y = without_overlap(overlap, rows, where, y)
+            if overlap.left_out:
+                beside = {name: values[~rows] for name, values in beside.items()}
         kept = chosen(len(y), max_rows, options.seed)
         if solved and hasattr(fitted, "X_train_"):
             announce(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
@@ -173,6 +175,7 @@ def report(options: ReportOptions) -> None:
             method=options.how,
             alternatives=options.others,
             budget=options.budget,
+            metadata=seen_by(fitted, {name: values[kept] for name, values in beside.items()}),
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)

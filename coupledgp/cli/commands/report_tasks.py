@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.cli.readers.beside import Beside, columns_beside
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
     model_inputs,
@@ -40,24 +41,25 @@ def described(data: Path, n_kept: int, n_rows: int) -> str:
 def test_data(
     model: Any, data: Path, target: str | None, node_column: str, mesh: Path | None,
     positions: Path | None,
-) -> tuple[Any, FloatArray, Any]:  # fmt: skip
+) -> tuple[Any, FloatArray, Any, Beside]:  # fmt: skip
     """Read the test points, their targets (p,), and the mesh or positions of the nodes.
 
-    Test points are inputs (p, d), or labels of p nodes. Without a mesh or positions the last value
-    is None.
+    Test points are inputs (p, d), or labels of p nodes. Without a mesh or positions the third value
+    is None. The last are columns of a table that the model does not see.
     """
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
         nodes, values, _ = read_values(data, network, node_column, target)
         labels = label_array(model.graph.label_all(nodes))
         if mesh is not None:
-            return labels, values, _mesh(mesh, model.graph.n_nodes)
+            return labels, values, _mesh(mesh, model.graph.n_nodes), {}
         places = None if positions is None else read_positions(positions, network, node_column)
-        return labels, values, places
+        return labels, values, places, {}
     for name, path in (("--mesh", mesh), ("--positions", positions)):
         if path is not None:
             raise InvalidInputError(f"{name}: expected a model of a graph, this one has none")
-    return (*_rows(model, data, target), None)
+    X, y, beside = _rows(model, data, target)
+    return X, y, None, beside
 
 
 def _mesh(path: Path, n_nodes: int) -> Any:
@@ -73,8 +75,8 @@ def _mesh(path: Path, n_nodes: int) -> Any:
     )
 
 
-def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
-    """Inputs (p, d) in the order of the model's columns, and targets (p,)."""
+def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray, Beside]:
+    """Inputs (p, d) in the order of the model's columns, targets (p,), and other columns."""
     table, source = read_inputs(data, kinds_of_model(model)), str(data)
     names = getattr(model, "feature_names_in_", None)
     inputs = None if names is None else list(names)
@@ -98,4 +100,5 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
         )
     y = numeric(table, [target], source).column(0).to_numpy()
     X = model_inputs(model, table, inputs, source)
-    return (without_names(X) if names is None else X), y
+    unseen = [name for name in table.column_names if name not in {*inputs, target}]
+    return (without_names(X) if names is None else X), y, columns_beside(table, unseen)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
+from coupledgp.cli.readers.beside import columns_beside
 from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
 from coupledgp.cli.readers.tables import check_columns, is_number, numeric
 from coupledgp.cli.shared.domain import heading
@@ -42,7 +43,8 @@ def load(
 
     Columns have the kinds of `forced` by name, or those of their values in the training file.
     `weights` are the columns that hold arguments of a fit: `sample_weight`, `sample_noise` and
-    `exposure`. The target may be labels of classes, see `labels_or_numbers`.
+    `exposure`. The target may be labels of classes, see `labels_or_numbers`. Columns of `drop`,
+    and those that the training file lacks, are beside the rows.
     """
     given = {argument: name for argument, name in weights.items() if name is not None}
     if target in given.values():
@@ -71,14 +73,19 @@ def load(
             raise InvalidInputError(f"{data}: expected rows below the header, got none")
         read = labels_or_numbers if labels else _numbers
         rows = _rows(table, names, target, str(data), forced, read)
-        rows = replace(rows, weights={k: _numbers(table, v, str(data)) for k, v in given.items()})
+        rows = replace(
+            rows, weights={k: _numbers(table, v, str(data)) for k, v in given.items()},
+            beside=columns_beside(table, drop),
+        )  # fmt: skip
         if test is None:
             return split(rows, share, seed)
         kinds = {name: kind_of(rows.X.column(name), name) for name in names}
         other = read_inputs(test, kinds)
         exposed = [name for argument, name in given.items() if argument == "exposure"]
         check_columns(other, [*names, target, *exposed], str(test))
+        unseen = [name for name in other.column_names if name not in {*names, target}]
         more = _rows(other, names, target, str(test), kinds, read)
+        more = replace(more, beside=columns_beside(other, unseen))
         if rows.is_labelled != more.is_labelled:
             raise InvalidInputError(f"{test}: expected a column {target!r} of the kind of {data}")
         if exposed:

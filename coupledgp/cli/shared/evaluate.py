@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.readers.beside import Beside
 from coupledgp.cli.shared.options import (
     COMPARISONS,
     MAX_SOLVED_ROWS,
@@ -21,6 +22,7 @@ from coupledgp.cli.shared.options import (
     WHOLE_ROWS,
 )
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, nlpd, rmse
+from coupledgp.diagnostics.likelihoods.reporting import is_observed
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.errors import ExtrapolationWarning
@@ -53,11 +55,14 @@ class Rows:
         Targets, or texts of classes.
     weights : Mapping of str to FloatArray (n,)
         Weights or noise variances of the rows, if any, by the name of the argument of a fit.
+    beside : Mapping of str to NDArray (n,)
+        Columns that are no inputs, along which residuals are looked at.
     """
 
     X: pa.Table
     y: FloatArray
     weights: Mapping[str, FloatArray] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -70,7 +75,8 @@ class Rows:
     def take(self, indices: FloatArray) -> Rows:
         """The rows at indices (m,)."""
         weights = {name: values[indices] for name, values in self.weights.items()}
-        return Rows(self.X.take(pa.array(indices)), self.y[indices], weights)
+        beside = {name: values[indices] for name, values in self.beside.items()}
+        return Rows(self.X.take(pa.array(indices)), self.y[indices], weights, beside)
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """At most n rows, drawn without replacement, in their order."""
@@ -334,6 +340,11 @@ def _scored(process: GaussianProcess, points: Points, y: FloatArray) -> tuple[Fl
     return mean[:, 0], np.sqrt(variance[:, 0]), densities, *np.hsplit(ends, 2)
 
 
+def seen_by(model: Any, beside: Beside) -> Beside | None:
+    """Columns along which a report on a model looks at residuals: none under a likelihood."""
+    return None if is_observed(model) else beside or None
+
+
 def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> ExactComparison:
     """Compare a model with the exact GP at its hyperparameters.
 
@@ -347,5 +358,5 @@ def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> 
     if plan.method == "stochastic":
         announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")
     y = points.y if len(test) else None
-    report = compare(local, points.X, y, method=plan.method)
+    report = compare(local, points.X, y, method=plan.method, metadata=seen_by(local, points.beside))
     return ExactComparison(report, len(kept), len(points), not len(test))

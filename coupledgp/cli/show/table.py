@@ -43,7 +43,7 @@ def beside(shell: Report, comparison: ExactComparison | None) -> Report:
     opens = [one for one in own if one.key == "map"]
     return Report(
         title=shell.title, lead=shell.lead, closing=shell.closing,
-        verdicts=made.verdicts, advice=made.advice, remarks=made.remarks,
+        verdicts=made.verdicts, badges=made.badges, advice=made.advice, remarks=made.remarks,
         statements=made.statements, warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
         sections=[*opens, *first, *(one for one in own if one.key != "map"), *rest],
     )  # fmt: skip

@@ -86,6 +86,17 @@ def latent_kernel(network: Any, n_columns: int, noise: float = 1.0) -> StatedKer
     )  # fmt: skip
 
 
+def inducing_points(model: Any) -> FloatArray | None:
+    """Inducing points (m, d) of a sparse variational model as its kernel takes them, or None."""
+    network = model[0] if isinstance(model, tuple) else model
+    network = getattr(network, "model", network)  # BoTorch's have the variational one inside
+    points = getattr(getattr(network, "variational_strategy", None), "inducing_points", None)
+    if points is None or points.dim() != 2:
+        return None
+    found: FloatArray = points.detach().double().cpu().numpy()
+    return found
+
+
 @contextmanager
 def evaluating(module: Any) -> Iterator[None]:
     """Have a module in evaluation mode, and leave it in the mode that it was in."""

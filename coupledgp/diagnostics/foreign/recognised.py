@@ -56,6 +56,11 @@ def kernel_of_model(model: Any, n_columns: int) -> StatedKernel:
     return _adapter(model).kernel(model, n_columns)
 
 
+def inducing_points_of(model: Any) -> FloatArray | None:
+    """Inducing points (m, d) of a sparse variational model; None of any other."""
+    return gpytorch.inducing_points(model) if gpytorch.is_one(model) else None
+
+
 def _adapter(model: Any) -> Adapter:
     return next(one for one in ADAPTERS if one.is_one(model))
 

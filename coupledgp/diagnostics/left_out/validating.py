@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.influence import MOST_ROWS, RowInfluence, influence_of
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
@@ -19,6 +20,7 @@ from coupledgp.diagnostics.residuals.columns import (
     kept_columns,
     with_row_order,
 )
+from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
@@ -32,6 +34,8 @@ from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.variations import Variation, left_out_variations
+from coupledgp.errors import CoupledGPError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
@@ -108,6 +112,7 @@ def cross_validate(
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
         _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
+        variations=_variations(model, task, seed), shapes=_shapes(task, laws, y),
         n_judged=found.n_judged, n_points=len(y),
     )  # fmt: skip
     process = process_of(model)
@@ -129,6 +134,7 @@ def cross_validate(
         losses=losses,
         is_joint=found.is_joint,
         optimism=flattery,
+        influence=_influence(task, seed),
         provenance={
             "data": data or "not stated",
             "training rows": len(task.data),
@@ -150,6 +156,31 @@ def _columns(model: Any, task: LeftOutTask, metadata: Any) -> tuple[Column, ...]
     return columns_of(
         kept_columns(columns, task.rows), subject.inputs, subject.input_names
     )  # fmt: skip
+
+
+def _variations(model: Any, task: LeftOutTask, seed: int) -> tuple[Variation, ...]:
+    """Kernels near the model's where single rows are left out."""
+    if not task.leaves_one:
+        return ()
+    names = Subject(model, task.data.points[:1], task.process).input_names
+    return left_out_variations(task.process, names, seed)
+
+
+def _influence(task: LeftOutTask, seed: int) -> RowInfluence | None:
+    """Influence of rows that are left out one by one; None where it has no closed form."""
+    if not task.leaves_one or len(task.data) > MOST_ROWS:
+        return None
+    try:
+        return influence_of(task.process, None, seed=seed)
+    except CoupledGPError:
+        return None
+
+
+def _shapes(task: LeftOutTask, laws: PointLaws, y: FloatArray) -> Shapes | None:
+    """What another scale, added noise and heavy tails gain where single rows are left out."""
+    if not task.leaves_one or y.shape[1] > 1 or laws.own is not None:
+        return None
+    return Shapes.of((y - laws.mean)[:, 0], laws.std[:, 0])
 
 
 def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:

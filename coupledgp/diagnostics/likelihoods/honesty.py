@@ -10,10 +10,11 @@ from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 # Calibration error beyond chance from which chances are seriously off.
 SERIOUS_ERROR = 0.1
 RULE = (
-    "The calibration error, a recalibration of the logits and the share of each class are each "
+    "The calibration error, a recalibration of the logits, a factor on them alone and the share of "
+    "each class are each "
     f"beside 2000 draws of labels from the model, and off where {SURE_OF_DETAIL:.2%} of them or "
-    f"fewer are as far (recalibration: {SURE:.1%}). Red where the error is {SERIOUS_ERROR} "
-    "beyond chance, or recalibration "
+    f"fewer are as far (recalibration and factor: {SURE:.1%}). Red where the error is "
+    f"{SERIOUS_ERROR} beyond chance, or recalibration "
     f"gains {SERIOUS} nats per point."
 )
 

@@ -117,6 +117,9 @@ class Reliability:
         Share of draws where the worst class is as far off.
     n_points, n_draws : int
         Points, and draws of their labels.
+    slope_p_value : float
+        Share of the draws whose score statistic of the slope alone, whatever the shift, is as
+        large.
     """
 
     event: str
@@ -136,6 +139,7 @@ class Reliability:
     class_p_value: float
     n_points: int
     n_draws: int
+    slope_p_value: float = 1.0
 
     @classmethod
     def of(cls, laws: ClassLaws, codes: IntArray, draws: IntArray) -> Reliability:
@@ -157,6 +161,7 @@ class Reliability:
             _binned_error(chance, one, order, ends) for one in (happened[None], drawn)
         )
         own_score, scores = _recalibration(chance, happened[None], drawn)
+        own_slope, slopes = _slope_scores(chance, happened[None], drawn)
         shift, slope, gain = recalibrated(chance, happened)
         worst, far, furthest = _classes(laws, codes, draws)
         k = len(laws.classes)
@@ -178,6 +183,7 @@ class Reliability:
             class_p_value=_share(far, furthest),
             n_points=len(codes),
             n_draws=len(draws),
+            slope_p_value=_share(own_slope[0], slopes),
         )
 
     @property
@@ -189,7 +195,7 @@ class Reliability:
     @property
     def is_scale_off(self) -> bool:
         """Whether another shift or slope of the logits fits better than for honest chances."""
-        return self.recalibration_p_value <= SURE
+        return min(self.recalibration_p_value, self.slope_p_value) <= SURE
 
     @property
     def excess(self) -> float:
@@ -249,6 +255,18 @@ def _recalibration(
     steps = [(events - p) @ design.T @ inverse for events in (happened, drawn)]
     statistics = [np.einsum("mi,ij,mj->m", one, information, one) for one in steps]
     return statistics[0], statistics[1]
+
+
+def _slope_scores(
+    chance: FloatArray, happened: FloatArray, drawn: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Score statistics of a slope about the best shift, of events (1, p) and (m, p)."""
+    p = np.clip(chance, EDGE, 1 - EDGE)
+    weight = p * (1 - p)
+    away = logit(p) - weight @ logit(p) / weight.sum()
+    scale = max(float(weight @ np.square(away)), 1e-300)
+    own, others = (np.square((events - p) @ away) / scale for events in (happened, drawn))
+    return own, others
 
 
 def _classes(laws: ClassLaws, codes: IntArray, draws: IntArray) -> tuple[int, float, FloatArray]:

@@ -8,6 +8,7 @@ from scipy.special import ndtri
 
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import STYLE, Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.random import FloatArray
@@ -120,6 +121,31 @@ def pit(report: ComparisonResult) -> Picture:
     legend(figure, axes)
     caption = "Probability integral transforms of the targets: flat if calibrated"
     return Picture("pit", caption, figure)
+
+
+def ecdf(found: EcdfEnvelope) -> Picture:
+    """Draw the distribution of the transforms less the uniform one, with its envelope."""
+    figure, axes = axes_of(*SIZE)
+    places = np.array(found.places)
+    axes.fill_between(
+        places, found.low - places, found.high - places, color=GUIDE, alpha=0.2, linewidth=0,
+        label=f"{100 * found.level:.0f} % envelope of a right law",
+    )  # fmt: skip
+    gaps = found.shares - places
+    axes.step(places, gaps, where="mid", color=MODEL, label="model")
+    outside = (np.array(found.shares) < found.low) | (np.array(found.shares) > found.high)
+    if outside.any():
+        axes.plot(places[outside], gaps[outside], ".", color=ALERT, label="outside")
+    axes.axhline(0, color=GUIDE, linewidth=1)
+    axes.set_xlabel("predictive probability below the target")
+    axes.set_ylabel("share of targets below, less that")
+    _plain(axes)
+    legend(figure, axes, 2)
+    caption = (
+        "Distribution of the probability integral transforms less the uniform one; a right law "
+        "stays within the envelope at all places at once"
+    )
+    return Picture("ecdf", caption, figure)
 
 
 def kernel_map(errors: KernelErrors) -> Picture:

@@ -57,11 +57,11 @@ def print_report(report: Layout, console: Console | None = None, *, written: obj
         _print_section(console, section)
     console.print()
     _print_lines(console, [*([report.headline] if report.headline else []), *report.statements])
-    for one in report.verdicts:
+    for one in [*report.verdicts, *report.badges]:
         line = Text.assemble(
             (f"{one.question} ", "bold"), (f"[{one.colour}] ", f"bold {STYLES[one.colour]}")
         )
-        console.print(line + Text(one.sentence), soft_wrap=True)
+        console.print(line + Text(one.text()), soft_wrap=True)
     for number, thing in enumerate(report.advice, start=1):
         _print_lines(console, [f"{'To do next: ' if number == 1 else 'Or: '}{thing.text()}"])
     _print_lines(console, [*report.remarks, *report.closing])

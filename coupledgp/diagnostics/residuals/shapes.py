@@ -13,7 +13,7 @@ density is measured. With errors e of standard deviations s and residuals r they
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
@@ -21,9 +21,10 @@ from scipy.special import gammaln
 from coupledgp.diagnostics.scoring.scores import paired_difference
 from coupledgp.random import FloatArray
 
-# Folds of points, and nats of all points, and standard errors, by which heavy tails are better than
-# another scale. A law that is learned elsewhere leads by e nats with a chance of `exp(-e)`.
-FOLDS, EVIDENCE, CLEAR = 5, 6.0, 1.6
+# Folds of points, and nats of all points by which heavy tails are better than another scale. A law
+# that is learned elsewhere leads by e nats with a chance of `exp(-e)`. Heavy tails make standard
+# errors of their own gain so large that these tell nothing.
+FOLDS, EVIDENCE = 5, 6.0
 # Nats per point that matter and that are serious, and fewest points.
 MATTERS, SERIOUS, FEWEST = 0.01, 0.1, 30
 # Added variances over the mean squared error, degrees of freedom, and factors on the scale.
@@ -79,9 +80,19 @@ class Shapes:
     @property
     def is_heavy(self) -> bool:
         """Whether Student's law is better than a normal one of any scale."""
-        tails, error = self.tails, self.tails.lead_error or 0.0
-        least = max(MATTERS, EVIDENCE / self.n_points, CLEAR * error)
-        return min(tails.lead, 2 * tails.gain) > least and not self.is_latent
+        least = max(MATTERS, EVIDENCE / self.n_points)
+        return min(self.tails.lead, 2 * self.tails.gain) > least and not self.is_latent
+
+    @property
+    def is_tails_alone(self) -> bool:
+        """Whether tails are heavy, and more of the fault than the scale is."""
+        return self.is_heavy and self.tails.lead >= self.scale.gain
+
+    def joined_by(self, other: Shapes | None) -> Shapes:
+        """These cures, with the tails of more points where they tell heavy ones."""
+        if self.is_heavy or other is None or not other.is_heavy:
+            return self
+        return replace(self, tails=other.tails, n_points=other.n_points)
 
     @classmethod
     def of(cls, errors: FloatArray, std: FloatArray) -> Shapes | None:

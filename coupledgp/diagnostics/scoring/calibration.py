@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.whitened import (
     WhitenedResiduals,
@@ -25,6 +26,8 @@ SURE, SURE_OF_DETAIL = 0.003, 0.001
 SHIFTED = 0.3
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
 N_DRAWS = 2000
+# Draws from which the envelope of transforms is made.
+N_ECDF = 1000
 # Fewest points of a group.
 MIN_GROUP = 8
 # Transforms nearer to 0 or 1 than this are beyond eight standard deviations.
@@ -124,6 +127,9 @@ class Calibration:
         independent points whose scale is known is by the chi-square law of n degrees of freedom.
     whitened : WhitenedResiduals or None
         What residuals say that are whitened by the stated covariance, if there is one.
+    ecdf : EcdfEnvelope or None
+        Distribution of the transforms, with an envelope at all places at once: of draws of the
+        joint law, or of independent points where none is known.
     """
 
     coverage: dict[float, float]
@@ -141,6 +147,7 @@ class Calibration:
     shift_p_value: float = 1.0
     spread_p_value: float = 1.0
     whitened: WhitenedResiduals | None = None
+    ecdf: EcdfEnvelope | None = None
 
     @classmethod
     def of(
@@ -216,6 +223,8 @@ class Calibration:
         distances = distances_from_uniform(ndtr(draws))
         distance = float(distances_from_uniform(ndtr(z.reshape(1, -1)))[0])
         square = float(np.mean(np.square(z)))
+        known = correlation is not None or n_train is not None
+        beside = ndtr(draws[:N_ECDF]) if known else None
         return cls(
             dict(zip(levels, own_shares.tolist(), strict=True)),
             {level: float(np.sqrt(level * (1 - level) / z.size)) for level in levels},
@@ -230,7 +239,8 @@ class Calibration:
             z.size,
             float(z.mean()),
             _share_beyond(float(_one_sided(z.reshape(1, -1))[0]), _one_sided(draws)),
-            _spread_p_value(z, None if correlation is None and n_train is None else draws),
+            _spread_p_value(z, draws if known else None),
+            ecdf=EcdfEnvelope.of(ndtr(z.ravel()), beside),
         )
 
     def off(self, level: float) -> float:

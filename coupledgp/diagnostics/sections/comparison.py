@@ -101,6 +101,14 @@ def calibration(report: ComparisonResult) -> Section | None:
 
     if found is None:
         return Section("calibration", pictures=[shares, transforms])
+
+    def distribution() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import ecdf
+
+        assert found is not None
+        assert found.ecdf is not None
+        return ecdf(found.ecdf)
+
     rows = [
         [
             f"targets in {100 * level:.0f} % intervals",
@@ -111,11 +119,20 @@ def calibration(report: ComparisonResult) -> Section | None:
     ]
     distance, p = found.pit_distance, found.pit_p_value
     rows.append(["PIT, distance from uniform", f"{distance:.3f}", f"p = {p:.2g}"])
+    if found.ecdf is not None:
+        where = "inside" if found.ecdf.is_inside else "outside"
+        rows.append([f"PIT, {100 * found.ecdf.level:.0f} % envelope at all places", where, ""])
     columns = ("", "share ± chance", "standard errors off")
     tables = [ReportTable("Are its intervals honest?", columns, rows, "calibration")]
     if report.evidence is not None and report.evidence.conformal:
         tables.append(_conformal(report.evidence.conformal, report.figures))
-    return Section("calibration", "", "", asdict(found), tables, [shares, transforms])
+    figures = asdict(found)
+    envelope = figures.pop("ecdf")  # of which the picture is made
+    pictures = [shares, transforms]
+    if found.ecdf is not None:
+        figures["ecdf"] = {"is_inside": found.ecdf.is_inside, "level": envelope["level"]}
+        pictures.append(distribution)
+    return Section("calibration", "", "", figures, tables, pictures)
 
 
 def _conformal(found: dict[float, tuple[float, float]], figures: Figures) -> ReportTable:

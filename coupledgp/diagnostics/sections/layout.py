@@ -37,6 +37,8 @@ class Layout:
         Sentences that come before everything else.
     verdicts : sequence of Verdict
         Answers to the three questions.
+    badges : sequence of Verdict
+        Short answers to further questions, below the verdicts.
     statements : sequence of str
         Main figures in words, where there are no verdicts.
     remarks : sequence of str
@@ -54,6 +56,7 @@ class Layout:
     headline: str = ""
     warnings: Sequence[str] = ()
     verdicts: Sequence[Verdict] = ()
+    badges: Sequence[Verdict] = ()
     statements: Sequence[str] = ()
     remarks: Sequence[str] = ()
     advice: Sequence[Advice] = ()
@@ -94,8 +97,14 @@ class Layout:
             for shown in (table.shown() for table in one.shown_tables() if not table.folded)
         ]
         cards = [
-            Card(one.question, one.sentence, one.colour, " ".join(SIGNS[one.colour]))
-            for one in self.verdicts
+            Card(
+                one.question,
+                one.sentence,
+                one.colour,
+                " ".join(SIGNS[one.colour]),
+                f"{one.detail} {one.reason}".strip() if one.is_given else "",
+            )
+            for one in [*self.verdicts, *self.badges]
         ]
         first = [self.headline] if self.headline else []
         return Notebook(
@@ -120,6 +129,7 @@ class Layout:
             "lead": list(self.lead),
             "warnings": list(self.warnings),
             "verdicts": [one.to_dict() for one in self.verdicts],
+            "badges": [one.to_dict() for one in self.badges],
             "statements": list(self.statements),
             "advice": [one.to_dict() for one in self.advice],
             "remarks": list(self.remarks),

@@ -68,13 +68,34 @@ def gain_of(own: KindScore, other: KindScore) -> float:
     return 1 - own.rmse / other.rmse if other.rmse > 0 else 0.0
 
 
+def gain_error(own: KindScore, other: KindScore) -> float:
+    """Standard error of that share; zero where it is not known."""
+    return (other.ratio_error or 0.0) * (1 - gain_of(own, other))
+
+
+def is_even(own: KindScore, other: KindScore) -> bool:
+    """Whether a difference is too small to matter, or within two of its standard errors."""
+    even = abs(gain_of(own, other)) < EVEN
+    return even or abs(_log_ratio(own, other)) < SURE * (other.ratio_error or 0.0)
+
+
+def _log_ratio(own: KindScore, other: KindScore) -> float:
+    """Logarithm of the rival's RMSE over the model's, whose errors are alike on both sides."""
+    return float(np.log(max(other.rmse, 1e-300) / max(own.rmse, 1e-300)))
+
+
 def gain_words(own: KindScore, other: KindScore) -> str:
-    """The gain over a rival: `28 % below linear interpolation (9.09)`."""
-    gain, name = gain_of(own, other), rival_words(other.model)
-    if abs(gain) < EVEN:
-        return f"no better than {name} ({cell(other.rmse)})"
-    side = "below" if gain > 0 else "above"
-    return f"{share_words(abs(gain))} {side} {name} ({cell(other.rmse)})"
+    """The gain over a rival: `28 % (± 4) below linear interpolation (9.09)`, two errors."""
+    gain, name, error = gain_of(own, other), rival_words(other.model), gain_error(own, other)
+    chance = f" (± {100 * SURE * error:.2g})" if error else ""
+    if is_even(own, other):
+        away = f", {share_words(abs(gain))}{chance} {_side(gain)} it" if abs(gain) >= EVEN else ""
+        return f"no better than {name} ({cell(other.rmse)}){away}"
+    return f"{share_words(abs(gain))}{chance} {_side(gain)} {name} ({cell(other.rmse)})"
+
+
+def _side(gain: float) -> str:
+    return "below" if gain > 0 else "above"
 
 
 def rival_words(name: str) -> str:
@@ -180,26 +201,31 @@ def _card(
     report: SpaceTimePage, question: str, kinds: Sequence[tuple[str, int | None]]
 ) -> Verdict | None:
     """The answer for one or several kinds, coloured by their mean gain over the best rival."""
-    gains, texts = [], []
+    gains, logs, errors, texts = [], [], [], []
     for kind, ahead in kinds:
         scores = report.scores_of(kind, ahead)
         own, other = scores.get(MODEL_NAME), best_simple(scores)
         if own is not None and other is not None:
             gains.append(gain_of(own, other))
+            logs.append(_log_ratio(own, other))
+            errors.append(other.ratio_error or 0.0)
             texts.append(
                 f"{kind_words(own, report.axis)} {with_unit(own.rmse, report.unit)}, "
                 f"{gain_words(own, other)}"
             )
     if not gains:
         return None
-    gain = float(np.mean(gains))
-    colour: Colour = "green" if gain >= EVEN else "amber" if gain > -EVEN else "red"
+    # Steps ahead go together: their mean has the mean of their errors.
+    gain, error = float(np.mean(gains)), float(np.mean(errors))
+    sure = abs(gain) >= EVEN and abs(float(np.mean(logs))) >= SURE * error
+    colour: Colour = "amber" if not sure else "green" if gain > 0 else "red"
     chosen = texts if len(texts) < 3 else [texts[0], texts[-1]]
     return Verdict(
         question, colour, f"RMSE {'; '.join(chosen)}.",
-        f"Green from a gain of {100 * EVEN:.0f} % over the best of the other ways, red where it "
-        f"is as much worse; RMSE at values that were hidden from the model.",
-        gain, None, "share",
+        f"Green from a gain of {100 * EVEN:.0f} % and two standard errors over the best of the "
+        "other ways, red where it is as much worse. RMSE is that at values that were hidden from "
+        "the model; errors are those of values that go together at a sensor or a time.",
+        gain, error * (1 - gain) or None, "share",
     )  # fmt: skip
 
 
@@ -254,16 +280,30 @@ def _sensors(report: SpaceTimePage) -> Verdict | None:
     order = [k for k in report.left_out.order().tolist() if doubtful[k]]
     names = [plain(report.sensor_names[k]) for k in order[:NAMED]]
     more = "" if len(order) <= NAMED else f" and {len(order) - NAMED} more"
+    found = report.left_out
     if order:
+        worst, steady = order[0], found.is_steady()
+        side = "low" if found.bias[worst] > 0 else "high"
+        rest = (
+            "without that level it is as good as others: calibrate it, or let it have its level"
+            if steady[worst]
+            else "without that level its errors stay large: look at the sensor"
+        )
         sentence = (
             f"{len(order)} of {doubtful.size} deviate all the time from what the others say: "
-            f"{', '.join(names)}{more}."
+            f"{', '.join(names)}{more}. {names[0]} reads "
+            f"{with_unit(abs(float(found.bias[worst])), report.unit)} too {side}, where levels of "
+            f"sensors differ by {cell(found.level_spread())}; {rest}."
         )
     else:
-        sentence = f"None of {doubtful.size} deviates all the time from what the others say."
+        sentence = (
+            f"None of {doubtful.size} deviates all the time by more than levels of sensors differ, "
+            f"{with_unit(found.level_spread(), report.unit)}."
+        )
     return Verdict(
         "Are all sensors sound?", "amber" if order else "green", sentence,
         "A sensor is doubtful if half of its squared error is bias, its RMSE is 1.5 times the "
-        "median sensor's, and fewer than 85 % of its values are inside their 95 % interval.",
+        "median sensor's, fewer than 85 % of its values are inside their 95 % interval, and its "
+        "bias is beyond what levels of sensors differ by.",
         float(len(order)), None, "sensors",
     )  # fmt: skip

@@ -50,7 +50,7 @@ def _kind_score(row: dict[str, Any], name: str, ahead: int | None) -> KindScore:
     return KindScore(
         row["kind"], name or row["model"], row["n"], row["rmse"], row["mae"], row["crps"],
         row["nlpd"], {LEVEL: row["coverage_95"]}, ahead, row["gain"], row["gain_error"],
-        row["coverage_error"],
+        row["coverage_error"], row["ratio_error"],
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from coupledgp.diagnostics.space_time.sensor_table import deviates
 from coupledgp.errors import InvalidInputError
@@ -17,6 +18,8 @@ from coupledgp.series.axis import TimeAxis
 # Codes of cells (sensor, time).
 OBSERVED, GAP, FORECAST, REJECTED = range(4)
 CELL_KINDS = ("observed", "gap", "forecast", "rejected")
+# Chance that any sensor of normal levels is called unusual.
+UNUSUAL = 0.01
 # Kinds of cells that are hidden from a model to score it; those ahead carry their steps.
 GAPS, SCATTERED, HIDDEN, AHEAD = "gap", "scattered", "hidden sensor", "forecast"
 # Name of the model among its rivals.
@@ -47,6 +50,8 @@ class KindScore:
         Steps between the last observed time and the cell, for a forecast.
     gain, gain_error : float or None
         Mean paired decrease of the NLPD from the model's, nats per cell, and its standard error.
+    ratio_error : float or None
+        Standard error of the logarithm of the RMSE over the model's; None where it is not known.
     """
 
     kind: str
@@ -61,6 +66,7 @@ class KindScore:
     gain: float | None = None
     gain_error: float | None = None
     coverage_error: float = 0.0
+    ratio_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -153,8 +159,35 @@ class SensorErrors:
         return float(np.nanmedian(self.rmse))
 
     def is_doubtful(self) -> NDArray[np.bool_]:
-        """Sensors (p,) that deviate all the time, see `deviates`."""
-        return deviates(self.rmse, self.bias, self.coverage_95)
+        """Sensors (p,) that deviate all the time, see `deviates`, by more than sensors differ.
+
+        Sensors have levels of their own, as of their places: the bias is also further from the
+        median sensor's than any is in 99 of 100 sets of normal levels.
+        """
+        return deviates(self.rmse, self.bias, self.coverage_95) & self.is_level_unusual()
+
+    def is_level_unusual(self) -> NDArray[np.bool_]:
+        """Sensors (p,) whose bias is beyond what levels of sensors differ by.
+
+        The spread is 1.48 times the median distance from the median; the limit is the quantile of
+        Student's law of p - 1 degrees of freedom at `1 - .01 / (2 p)`.
+        """
+        known = np.isfinite(self.bias)
+        p = int(known.sum())
+        if p < 3:
+            return np.zeros(self.bias.shape, dtype=np.bool_)
+        limit = float(stdtrit(p - 1, 1 - 0.5 * UNUSUAL / p))
+        away = np.abs(self.bias - np.nanmedian(self.bias))
+        return np.asarray(known & (away > limit * self.level_spread()))
+
+    def level_spread(self) -> float:
+        """How much the biases of sensors differ: 1.48 times their median absolute deviation."""
+        return float(1.4826 * np.nanmedian(np.abs(self.bias - np.nanmedian(self.bias))))
+
+    def is_steady(self) -> NDArray[np.bool_]:
+        """Sensors (p,) that are as good as the median one once their own level is taken off."""
+        rest = np.sqrt(np.maximum(self.rmse**2 - self.bias**2, 0.0))
+        return np.asarray(rest < 1.5 * self.typical())
 
     def order(self) -> IntArray:
         """Numbers of the sensors (p,): doubtful ones first, then by their RMSE, largest first."""

@@ -73,7 +73,8 @@ class SpaceTimeEvaluation:
         list of dict
             `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores,
             `coverage_error` as of `ScoreRow`, `rmse_error`: standard error of the RMSE over splits,
-            NaN for one split, and `gain` with `gain_error` as of `ScoreRow`, None without a model.
+            NaN for one split, and `gain`, `gain_error` and `ratio_error` as of `ScoreRow`, None
+            without a model.
         """
         return [
             _mean_of(rows) for key, rows in _grouped(self.rows) if group is None or key[2] == group
@@ -166,4 +167,6 @@ def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
     shares = float(np.linalg.norm([row.coverage_error for row in rows])) / len(rows)
     found = first | {"n": sum(row.n for row in rows)} | means
     found |= {"coverage_error": shares, "rmse_error": spread}
-    return found | {"gain": gain, "gain_error": error}
+    ratios = [row.ratio_error for row in rows if row.ratio_error is not None]
+    ratio = float(np.linalg.norm(ratios)) / len(rows) if len(ratios) == len(rows) else None
+    return found | {"gain": gain, "gain_error": error, "ratio_error": ratio}

@@ -95,6 +95,9 @@ class ScoreRow:
         Mean paired decrease of the NLPD from the evaluated model to this one, nats per reading, and
         its standard error over sensors. None without an evaluated model; the error is None for a
         single sensor.
+    ratio_error : float or None
+        Standard error of the logarithm of the RMSE over that of the evaluated model; see
+        `ratio_error`. None without an evaluated model, or without two readings.
     """
 
     split: int
@@ -112,6 +115,7 @@ class ScoreRow:
     coverage_error: float = 0.0
     gain: float | None = None
     gain_error: float | None = None
+    ratio_error: float | None = None
 
 
 def score_values(y: FloatArray, laws: PointLaws) -> dict[str, Any]:
@@ -128,7 +132,27 @@ def gain_over(
     targets = readings.values[cells, None]
     before, after = (one.at(cells).losses(NLPD, targets) for one in (own, law))
     found = paired_difference(before, after, np.nonzero(cells)[0])
-    return {"gain": found.mean, "gain_error": found.standard_error}
+    ratio = ratio_error(own, law, readings, cells)
+    return {"gain": found.mean, "gain_error": found.standard_error, "ratio_error": ratio}
+
+
+def ratio_error(
+    own: SpaceTimeLaw, law: SpaceTimeLaw, readings: SensorReadings, cells: BoolArray
+) -> float | None:
+    """Standard error of `log(RMSE of one law / RMSE of another)` at cells (p, n).
+
+    With squared errors e and f it is half that of the mean of `e / mean(e) - f / mean(f)`, the
+    greatest of three: of independent readings, and of those that go together at a sensor and at a
+    time. None for one reading, or predictions without error.
+    """
+    y = readings.values[cells]
+    e, f = (np.square(one.mean[cells] - y) for one in (own, law))
+    if y.size < 2 or not min(e.mean(), f.mean()) > 0:
+        return None
+    gap = e / e.mean() - f / f.mean()
+    found = [float(gap.std(ddof=1) / np.sqrt(y.size))]
+    found += [error_over_groups(gap, groups) or 0.0 for groups in np.nonzero(cells)]
+    return 0.5 * max(found)
 
 
 def coverage_error(law: SpaceTimeLaw, readings: SensorReadings, cells: BoolArray) -> float:

@@ -59,12 +59,13 @@ def adequacy(
     if beside_a_member:
         least, most = 0.0, 0.0
     distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
-    amount = f"{kl:.3g} nats per point {text}".strip()
-    sentence = f"The posterior is {distance} the reference: {amount}{shift(kl)}"
+    detail = f"KL {kl:.3g} nats per point {text}".strip() + closer
+    sentence = f"The posterior is {distance} the reference{shift(kl)}"
     if kl + above < SAME:
-        sentence = f"The posterior is that of the reference: {amount}"
+        sentence = "The posterior is that of the reference"
     elif cost is not None:
         sentence += f"; {cost.text()}"
+        detail += f"; {cost.amount}" if cost.amount else ""
     if beside_a_member:
         sentence = sentence.replace("the reference", f"the reference, {MEMBER},", 1)
     loss = 0.0 if cost is None else cost.loss
@@ -73,7 +74,7 @@ def adequacy(
         colour = "amber"
     if loss > SERIOUS or (least > SERIOUS and not (cost is not None and cost.is_gain)):
         colour = "red"
-    return Verdict(ADEQUACY, colour, f"{sentence}{closer}.", RULE, kl, spread or None)
+    return Verdict(ADEQUACY, colour, f"{sentence}.", RULE, kl, spread or None, detail=f"{detail}.")
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,19 @@ class Cost:
         mean, error = self.nlpd["mean"], self.nlpd["standard_error"]
         if error is None:
             return "one point does not say which of them predicts better"
-        amount = f"{abs(mean):.2g} (standard error {error:.1g}) nats per point"
         if abs(mean) <= max(TOLD * error, NOTHING):
-            return f"the reference would not predict better, {amount} between them"
-        found = f"the reference predicts {'better' if mean > 0 else 'worse'}, by {amount}"
-        little = ", which is little" if abs(mean) < MATTERS else ""
-        return found + self._rmse_text() + little
+            return "the reference would not predict better"
+        found = f"the reference predicts {'better' if mean > 0 else 'worse'}"
+        little = ", by little" if abs(mean) < MATTERS else ""
+        return found + little + self._rmse_text()
+
+    @property
+    def amount(self) -> str:
+        """The difference of the NLPD with its error; empty for a single point."""
+        mean, error = self.nlpd["mean"], self.nlpd["standard_error"]
+        if error is None:
+            return ""
+        return f"NLPD {mean:+.2g} (standard error {error:.1g}) nats per point above the reference"
 
     def _rmse_text(self) -> str:
         """The difference of the RMSE, where it is beyond chance."""

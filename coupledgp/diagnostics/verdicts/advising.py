@@ -21,8 +21,8 @@ BASELINE_ACTIONS = {
 }
 # What to do where a flexible rival is better.
 FLEXIBLE_ACTIONS = {
-    "plain process": "An exact process fitted anew does better: take twice as many inducing points "
-    "or features, or the exact process, and fit with more steps or restarts.",
+    "plain process": "An exact process of one lengthscale, fitted anew, does better: use an exact "
+    "process (ExactGPRegressor), or fit this one with more steps or restarts.",
     "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
     "'additive(2)' by ExactGPRegressor or GPRegressor.",
     "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
@@ -64,8 +64,8 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     faults that they name would go with it.
     """
     cures = [
-        _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence), _flexible(evidence),
-        _variations(evidence), _patterns(evidence), _rescaling(evidence),
+        _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence),
+        _flexible(evidence), _variations(evidence), _patterns(evidence), _rescaling(evidence),
     ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
@@ -99,9 +99,13 @@ def _variations(evidence: Evidence) -> list[Advice]:
 def _flexible(evidence: Evidence) -> list[Advice]:
     """What the best of the flexible rivals that win has, and the model lacks.
 
-    A plain process that does nearly as well as the best says that the kernel is not at fault.
+    A plain process that does nearly as well as the best says that the kernel is not at fault. It is
+    not advised where more inducing points do nearly as well as it.
     """
     found = better_flexible(evidence)
+    refitted = max((one.gain for one in evidence.refits), default=0.0)
+    if found and refitted > found[0].gain - NEARLY and evidence.better_alternatives:
+        return []
     plain = [one for one in found if one.name == "plain process"]
     best = plain if plain and plain[0].gain > found[0].gain - NEARLY else found[:1]
     return [Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error) for one in best]
@@ -166,6 +170,19 @@ def _latent(evidence: Evidence) -> list[Advice]:
         "not of observations (latent=True says so to an audit)."
     )
     return [Advice(action, found.noise.gain, None, ON_OTHER_ROWS)]
+
+
+def _beyond(evidence: Evidence) -> list[Advice]:
+    """Training rows where test rows lie beyond all of them."""
+    reach = evidence.reach
+    if reach is None or not reach.is_fault:
+        return []
+    action = (
+        f"{reach.n_beyond} of {reach.n_points} test rows lie beyond the training rows in column "
+        f"`{reach.column}`, where the RMSE is {reach.rmse_beyond:.3g} in place of "
+        f"{reach.rmse_inside:.3g}: take training rows from there, or predict within them alone."
+    )
+    return [Advice(action, reach.gain, None, "measured as what rows within have")]
 
 
 def _counts(evidence: Evidence) -> list[Advice]:

@@ -16,7 +16,7 @@ from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import is_better
 from coupledgp.diagnostics.verdicts.closing import Closing
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, TOLD
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE, HINTED, LOST, TOLD
 from coupledgp.diagnostics.verdicts.variations import Variation
 
 
@@ -39,6 +39,8 @@ class Evidence:
         Nearby hyperparameters and kernels on the same rows.
     alternatives : Alternatives or None
         Other models, fitted to the same rows; None where none were asked for.
+    refits : tuple of Alternative
+        The model itself, fitted anew with more inducing points.
     closings : tuple of Closing
         Other draws of the same approximation, with their distance from the reference.
     conformal : dict of float to (float, float)
@@ -73,6 +75,7 @@ class Evidence:
     cost: Cost | None = None
     variations: tuple[Variation, ...] = ()
     alternatives: Alternatives | None = None
+    refits: tuple[Alternative, ...] = ()
     closings: tuple[Closing, ...] = ()
     conformal: dict[float, tuple[float, float]] = field(default_factory=dict)
     n_judged: int = 0
@@ -89,13 +92,16 @@ class Evidence:
     @property
     def better_alternatives(self) -> list[Alternative]:
         """Other models that are better beyond chance, by an amount that matters."""
-        return [one for one in self.alternatives or () if is_better(one, LOST)]
+        tried = (*(self.alternatives or ()), *self.refits)
+        return [one for one in tried if is_better(one, LOST)]
 
     @property
     def better_variations(self) -> list[Variation]:
         """Nearby kernels that are better by evidence and at the test points."""
         return [
-            one for one in self.variations if one.evidence_gain > EVIDENCE and is_better(one, TOLD)
+            one
+            for one in self.variations
+            if one.evidence_gain > EVIDENCE and is_better(one, HINTED if one.remedy else TOLD)
         ]
 
     def findings_on(self, concerns: str) -> list[Finding]:

@@ -46,6 +46,8 @@ CERTAIN = 1e-8
 MIN_NEIGHBOURS = 10
 # Most training rows from which conformal intervals are made for a page.
 MOST_CONFORMAL = 1000
+# Most training rows that are left out one by one, to know the tails of errors.
+MOST_LEFT_OUT = 1000
 # Parts of the points, by standard deviation and by mean, among which the worst group is sought.
 N_PARTS = 3
 # Most inputs by which groups are made.
@@ -64,10 +66,35 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
         names=subject.input_names,
         whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
-    reach = _reach(subject, y - law.mean)
+    reach = _reach(subject, y - law.mean, law.std)
+    shapes = found.shapes
+    if shapes is not None:
+        shapes = shapes.joined_by(
+            _shapes_with_left_out(subject, (y - law.mean)[:, 0], law.std[:, 0])
+        )
     return replace(
-        found, variations=variations(subject, y), reach=reach, conformal=conformal_of(subject, y)
-    )
+        found, variations=variations(subject, y), reach=reach, conformal=conformal_of(subject, y),
+        shapes=shapes,
+    )  # fmt: skip
+
+
+def _shapes_with_left_out(subject: Subject, errors: FloatArray, std: FloatArray) -> Shapes | None:
+    """Cures of laws with errors (p,) at test points, and at training rows that are left out.
+
+    Tails take many points to be known. None of more than `MOST_LEFT_OUT` training rows.
+    """
+    n_rows, process = _rows(subject), subject.process
+    if process is None or n_rows is None or not 2 <= n_rows <= MOST_LEFT_OUT:
+        return None
+    try:
+        law = process.left_out(np.arange(n_rows))
+        y = process.data.targets[:, 0]
+    except CoupledGPError:
+        return None
+    if len(law.shares) > 1:
+        return None
+    beside, spread = y - law.mean[:, 0], np.sqrt(law.variance[:, 0])
+    return Shapes.of(np.concatenate([errors, beside]), np.concatenate([std, spread]))
 
 
 def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, float]]:
@@ -91,15 +118,15 @@ def conformal_of(subject: Subject, y: FloatArray) -> dict[float, tuple[float, fl
     return {level: (share, width) for level, share, width in found if np.isfinite(width)}
 
 
-def _reach(subject: Subject, errors: FloatArray) -> Reach | None:
-    """Test rows of a table beyond those of the model, with errors (p, k)."""
+def _reach(subject: Subject, errors: FloatArray, std: FloatArray) -> Reach | None:
+    """Test rows of a table beyond those of the model, with errors and deviations (p, k)."""
     if subject.process is None or subject.inputs is None:
         return None
     try:
         known = subject.process.data.points
     except CoupledGPError:
         return None
-    return Reach.of(known, subject.inputs, errors, subject.input_names)
+    return Reach.of(known, subject.inputs, errors, subject.input_names, std)
 
 
 def _rows(subject: Subject) -> int | None:
@@ -205,7 +232,8 @@ def gather(
     residuals = np.divide(y - law.mean, law.std, out=np.zeros_like(y), where=law.std > 0)
     if mixture is not None:
         residuals = normal_scores(mixture.transforms(y))
-    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(law.mean, law.std)]
+    sorted_by = _grouped_by(y, law, mixture, np.arange(p))
+    columns = [*columns_of(metadata or {}, inputs, names), *predicted_columns(*sorted_by)]
 
     # Correlations of few draws are no more than those of chance.
     is_joint = is_joint and not isinstance(mixture, DrawnLaws)

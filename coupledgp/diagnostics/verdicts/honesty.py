@@ -9,7 +9,7 @@ from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.verdicts.rules import MATTERS, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
-from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
+from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict, narrower
 
 RULE = (
     "Coverage, the worst group, the shape (PIT) and the mean squared residual are each beside 2000 "
@@ -50,6 +50,8 @@ def honesty(
         return _of_counts(counts)
     if spreads:
         return _uneven(found, spreads[0])
+    if shapes is not None and shapes.is_tails_alone:
+        return _of_tails(found, shapes)
     if found.is_off:
         colour: Colour = "red" if is_serious(found) else "amber"
         return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
@@ -86,22 +88,24 @@ def _of_counts(counts: CountLaw) -> Verdict:
     law = "Poisson's law" if counts.excess == 0.0 else "a negative binomial law"
     return _verdict(
         "red" if counts.gain > SERIOUS else "amber",
-        f"Its law is one of real numbers, but the targets are counts: {law} of its means gains "
-        f"{counts.gain:.2g} nats per point.",
-        counts.gain, counts.lead_error, "nats per point",
+        f"Its law is one of real numbers, but the targets are counts: {law} of its means is worth "
+        f"{narrower(counts.gain)}.",
+        counts.gain, counts.lead_error, "nats per point", _nats(counts.gain),
     )  # fmt: skip
 
 
 def _of_tails(found: Calibration, shapes: Shapes) -> Verdict:
     """The verdict where Student's law is better than any normal one of this scale."""
     tails = shapes.tails
+    serious = tails.gain > SERIOUS or (found.is_off and is_serious(found))
     return _verdict(
-        "red" if tails.gain > SERIOUS else "amber",
+        "red" if serious else "amber",
         f"Its errors have heavier tails than its law: Student's law of {tails.value:.2g} degrees "
-        f"of freedom gains {tails.gain:.2g} nats per point ({found.text()}).",
+        f"of freedom is worth {narrower(tails.gain)} ({found.text()}).",
         tails.gain,
         tails.lead_error,
         "nats per point",
+        _nats(tails.gain),
     )
 
 
@@ -111,11 +115,12 @@ def _uneven(found: Calibration, best: Finding) -> Verdict:
     whole = f"not honest ({found.text()})" if off else "honest on the whole but not everywhere"
     return _verdict(
         "red" if best.gain > SERIOUS or (off and is_serious(found)) else "amber",
-        f"Its intervals are {whole}: {best.text[:1].lower()}{best.text[1:]}; knowing it gains "
-        f"{best.gain:.2g} nats per point.",
+        f"Its intervals are {whole}: {best.text[:1].lower()}{best.text[1:]}; knowing it is worth "
+        f"{narrower(best.gain)}.",
         best.gain,
         best.standard_error,
         "nats per point",
+        _nats(best.gain),
     )
 
 
@@ -124,11 +129,11 @@ def _of_spread(found: Calibration) -> Verdict:
     size = "small" if found.rescaling > 1 else "large"
     sentence = (
         f"Its standard deviations are too {size}: residuals have a root mean square of "
-        f"{found.rescaling:.3g} of them (p = {found.spread_p_value:.1g}), which costs "
-        f"{found.rescaling_gain:.2g} nats per point."
+        f"{found.rescaling:.3g} of them (p = {found.spread_p_value:.1g})."
     )
     colour: Colour = "red" if is_serious(found) else "amber"
-    return _verdict(colour, sentence, found.rescaling, None, "standard deviations")
+    detail = _nats(found.rescaling_gain)
+    return _verdict(colour, sentence, found.rescaling, None, "standard deviations", detail)
 
 
 def _of_joint(found: Calibration, fault: str) -> Verdict:
@@ -160,7 +165,17 @@ def is_serious(found: Calibration) -> bool:
     return lacking > SERIOUS_SHARE or short or found.rescaling_gain > SERIOUS
 
 
+def _nats(gain: float) -> str:
+    """What curing it gains, for the fold of a page."""
+    return f"It costs {gain:.2g} nats per point."
+
+
 def _verdict(
-    colour: Colour, sentence: str, figure: float, error: float | None, unit: str = "share"
+    colour: Colour,
+    sentence: str,
+    figure: float,
+    error: float | None,
+    unit: str = "share",
+    detail: str = "",
 ) -> Verdict:
-    return Verdict(HONESTY, colour, sentence, RULE, figure, error, unit)
+    return Verdict(HONESTY, colour, sentence, RULE, figure, error, unit, detail)

@@ -39,11 +39,16 @@ class Nearby(NamedTuple):
     prior: DensePrior
 
 
-def nearby(prior: DensePrior) -> Iterator[Nearby]:
-    """Priors near that of a stationary kernel or of an expression; none for others."""
+def nearby(prior: DensePrior, rows: FloatArray | None = None) -> Iterator[Nearby]:
+    """Priors near that of a stationary kernel or of an expression; none for others.
+
+    A trend is over columns that are standardised by rows (n, d); None: there is none.
+    """
     if isinstance(prior, StationaryPrior):
         yield from _of_stationary(prior)
         yield from _additive(prior)
+        if rows is not None and np.ptp(rows, axis=0).all():
+            yield _with_trend(prior, rows)
     elif isinstance(prior, KernelPrior):
         yield from _of_expression(prior)
 
@@ -89,6 +94,19 @@ def _additive(prior: StationaryPrior) -> Iterator[Nearby]:
                 kernel, vector, RowColumns.plain(dim), np.zeros(dim), np.ones(dim)
             )  # fmt: skip
             yield Nearby(f"{kernel}, lengthscales times {factor:.2g}{text}", str(kernel), other)
+
+
+def _with_trend(prior: StationaryPrior, rows: FloatArray) -> Nearby:
+    """A stationary kernel and a linear trend, of the variance at the mean of its prior."""
+    hyper, dim = prior.hyperparameters, rows.shape[1]
+    center, spread = rows.mean(axis=0), rows.std(axis=0)
+    kernel = Sum((prior.spectrum, Linear()))
+    lengths = np.log(np.broadcast_to(hyper.lengthscale, dim) / spread)
+    vector = np.concatenate(
+        [np.log([hyper.noise, hyper.outputscale]), lengths, [Linear.variance_mean]]
+    )
+    other = KernelPrior(kernel, vector, RowColumns.plain(dim), center, spread)
+    return Nearby("a linear trend", str(kernel), other)
 
 
 def _of_expression(prior: KernelPrior) -> Iterator[Nearby]:

@@ -9,8 +9,16 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
-from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict
+from coupledgp.diagnostics.verdicts.rules import (
+    EVIDENCE,
+    HINTED,
+    LOST,
+    MATTERS,
+    SERIOUS,
+    TOLD,
+    WORSE_RMSE,
+)
+from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict, narrower
 
 # Names of the baselines in sentences.
 NAMES = {
@@ -26,7 +34,9 @@ NAMES = {
 # Rivals that are fitted as a model is: a loss to one is judged by its size.
 FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
+LINEAR = "Better than a linear model?"
 LINEAR_DOES = "A linear model does as well as it"
+NOT_THE_BEST = "Its kernel or its fit is not the best"
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
 
@@ -41,11 +51,11 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     if lost:
         return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
     flexible = better_flexible(evidence)
-    best = _strongest_alternative(evidence)
+    best = _strongest_alternative(evidence, rmse)
     if best is not None:
         return best
     if flexible:
-        return _beaten_by_flexible(flexible[0])
+        return _beaten_by_flexible(flexible[0], rmse, evidence.rmse_is)
     nearby = _better_variation(evidence)
     if nearby is not None:
         return nearby
@@ -76,34 +86,44 @@ def better_flexible(evidence: Evidence) -> list[BesideBaseline]:
     return sorted(found, key=lambda one: -one.gain)
 
 
-def _beaten_by_flexible(best: BesideBaseline) -> Verdict:
+def _beaten_by_flexible(best: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     return _beaten(
         best,
-        f"Another kind of model, fitted to the same rows, predicts better: {name_of(best)}, by "
-        f"{gap_text(best)} nats per point.",
+        "Another kind of model, fitted to the same rows, predicts better: "
+        f"{name_of(best)}{_typical(best.rmse, rmse, rmse_is)}.",
         f"A plain or additive process or boosted trees are better by more than {LOST} standard "
         "errors and "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 
 
+def _typical(other: float, rmse: float | None, rmse_is: str) -> str:
+    """How far off a better rival and the model are, in units of y."""
+    if rmse is None:
+        return ""
+    what = "typically off by" if other < rmse else "by the width of its intervals, off by"
+    return f", {what} {other:.3g} in place of {rmse:.3g} ({rmse_is})"
+
+
 def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     by_density = is_better(one, LOST)
-    amount = f"{gap_text(one)} {one.unit}" if by_density else f"{rmse_is} {rmse:.3g}"
-    against = "" if by_density else f" against {one.rmse:.3g}"
+    amount = ""
+    if rmse is not None:
+        amount = f": {rmse_is} {rmse:.3g} against {one.rmse:.3g}"
     return Verdict(
         QUALITY,
         "red",
-        f"{name_of(one).capitalize()} predicts better than this model: {amount}{against}.",
+        f"{name_of(one).capitalize()} predicts better than this model{amount}.",
         f"A baseline is better by more than {LOST} standard errors, and by {MATTERS} nats per "
         f"point or one per cent of the RMSE.",
         one.gain if by_density else rmse,
         one.standard_error if by_density else None,
         one.unit if by_density else "units of y",
+        f"It gains {gap_text(one)} {one.unit}." if by_density else "",
     )
 
 
-def _strongest_alternative(evidence: Evidence) -> Verdict | None:
+def _strongest_alternative(evidence: Evidence, rmse: float | None) -> Verdict | None:
     """The verdict where another model is better."""
     clear = evidence.better_alternatives
     if not clear:
@@ -111,8 +131,9 @@ def _strongest_alternative(evidence: Evidence) -> Verdict | None:
     best = max(clear, key=lambda one: one.gain)
     return _beaten(
         best,
-        f"Another model predicts better: {best.name}, by {gap_text(best)} nats per point.",
-        f"Of {len(evidence.alternatives or ())} other models one is better beyond chance by "
+        f"Another model predicts better: {best.name}{_typical(best.rmse, rmse, evidence.rmse_is)}.",
+        f"Of {len(evidence.alternatives or ()) + len(evidence.refits)} other models one is better "
+        "beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 
@@ -123,20 +144,23 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
     if not clear:
         return None
     best = max(clear, key=lambda one: one.gain)
+    fault = "Its kernel is stationary, the function is not" if best.remedy else NOT_THE_BEST
     return _beaten(
         best,
-        f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
-        f"smaller by {gap_text(best)} nats per point, "
-        f"the log evidence of {best.n_rows} rows higher by {best.evidence_gain:.3g}.",
+        f"{fault}: {best.name} and no other change is worth {narrower(best.gain)}.",
         f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
-        f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
+        f"{MATTERS} nats per point (red: {SERIOUS}) and {HINTED if best.remedy else TOLD} standard "
+        "errors.",
+        f" The log evidence of {best.n_rows} rows is higher by {best.evidence_gain:.3g}.",
     )
 
 
-def _beaten(best: Any, sentence: str, reason: str) -> Verdict:
+def _beaten(best: Any, sentence: str, reason: str, more: str = "") -> Verdict:
     """The verdict where something with a `gain` and its `standard_error` is better."""
     colour: Colour = "red" if best.gain > SERIOUS else "amber"
-    return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error)
+    unit = getattr(best, "unit", "nats per point")  # laws without density have a CRPS
+    detail = f"It gains {gap_text(best)} {unit}.{more}"
+    return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error, detail=detail)
 
 
 def _patterned(found: list[Finding], n_looks: int) -> Verdict:
@@ -145,8 +169,8 @@ def _patterned(found: list[Finding], n_looks: int) -> Verdict:
     more = f" {found[1].text}." if len(found) > 1 else ""
     return _beaten(
         best,
-        f"It misses what its residuals still show. {best.text}; correcting for it gains "
-        f"{gap_text(best)} nats per point.{more}",
+        f"It misses what its residuals still show. {best.text}; correcting for it is worth "
+        f"{narrower(best.gain)}.{more}",
         f"Of {n_looks} looks at residuals along columns one is beyond 995 of 1000 draws of the "
         f"model's own law, and gains {MATTERS} nats per point (red: {SERIOUS}) on rows put aside.",
     )
@@ -180,32 +204,34 @@ def _beside_the_baselines(
     if not _gains(mean):
         return _no_better(mean)
     least = max(baselines, key=lambda one: one.gain)
-    typical = ""
-    if rmse is not None:
-        typical = (
-            f"It is typically off by {rmse:.3g} ({rmse_is}), {name_of(least)} by {least.rmse:.3g}. "
-        )
+    gains = f"It gains {gap_text(least)} {least.unit} over {name_of(least)}."
     if _gains(least):
         sentence = (
-            f"It predicts better than every simple baseline; than the best of them, "
-            f"{name_of(least)}, by {gap_text(least)} {least.unit}."
+            f"It predicts better than every simple baseline, the best of them {name_of(least)}."
         )
     else:
         sentence = (
-            f"It predicts better than {name_of(mean)}, by {gap_text(mean)} {mean.unit}, and "
-            f"{name_of(least)} does as well as it: {gap_text(least)} {least.unit} between them."
+            f"It predicts better than {name_of(mean)}, and {name_of(least)} does as well as it."
+        )
+        gains = f"{gap_text(least)} {least.unit} are between them, over {name_of(mean)} it gains "
+        gains = f"{gains[:1].upper()}{gains[1:]}{gap_text(mean)}."
+    if rmse is not None:
+        sentence += (
+            f" It is typically off by {rmse:.3g} ({rmse_is}), {name_of(least)} by {least.rmse:.3g}."
         )
     linear = next((one for one in baselines if one.name == "linear"), None)
     if linear is not None and linear is not least and not _gains(linear):
-        sentence += f" {LINEAR_DOES}: {gap_text(linear)} {linear.unit} between them."
+        sentence += f" {LINEAR_DOES}."
+        gains += f" {gap_text(linear)} {linear.unit} are between it and a linear model."
     return Verdict(
         QUALITY,
         "green",
-        typical + sentence,
+        sentence,
         f"No baseline is better, and it is better than the mean by more than {TOLD} standard "
         f"errors. {NO_SIGN}",
         -least.gain,
         least.standard_error,
+        detail=gains,
     )
 
 
@@ -215,16 +241,41 @@ def _no_better(mean: BesideBaseline) -> Verdict:
     return Verdict(
         QUALITY,
         "amber" if sure else "grey",
-        (
-            f"It predicts no better than {name_of(mean)}: "
-            if sure
-            else f"The test points do not tell whether it predicts better than {name_of(mean)}: "
-        )
-        + f"{gap_text(mean)} {mean.unit} between them.",
+        f"It predicts no better than {name_of(mean)}."
+        if sure
+        else f"The test points do not tell whether it predicts better than {name_of(mean)}.",
         f"Its advantage over the mean is below {2 * MATTERS} nats per point with its error "
         "(amber), or not known to be above zero (grey).",
         -mean.gain,
         mean.standard_error,
+        detail=f"{gap_text(mean)} {mean.unit} are between them.",
+    )
+
+
+def linear_badge(evidence: Evidence, rmse: float | None) -> Verdict | None:
+    """Whether the model is better than a linear one; None where there is none."""
+    one = next((one for one in evidence.baselines if one.name == "linear"), None)
+    if one is None or one.standard_error is None:
+        return None
+    off = ""
+    if rmse is not None:
+        off = f": {evidence.rmse_is} {rmse:.3g}, the linear one's {one.rmse:.3g}"
+    colour: Colour = "amber"
+    answer = "No, a linear model does as well"
+    if loses(one, rmse):
+        colour, answer = "red", "No, a linear model is better"
+    elif _gains(one):
+        colour, answer = "green", "Yes"
+    return Verdict(
+        LINEAR,
+        colour,
+        f"{answer}{off}.",
+        f"Yes: it is better by more than {TOLD} standard errors. Red: a linear model is, by "
+        f"{LOST} of them and {MATTERS} nats per point, or by one per cent of the RMSE.",
+        -one.gain,
+        one.standard_error,
+        detail=f"Its NLPD is {-one.gain:+.3g} (standard error {one.standard_error:.1g}) "
+        f"{one.unit} below that of a linear model.",
     )
 
 

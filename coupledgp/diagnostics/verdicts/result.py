@@ -15,6 +15,7 @@ from coupledgp.diagnostics.scoring.overlap import Overlap
 from coupledgp.diagnostics.verdicts.adequacy import SAME
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged
+from coupledgp.diagnostics.verdicts.quality import linear_badge
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Advice, Verdict
 
 
@@ -144,6 +145,14 @@ class ComparisonResult:
         return Verdict(one.question, "grey", sentence, reason)
 
     @property
+    def badges(self) -> tuple[Verdict, ...]:
+        """Whether it is better than a linear model, where there is one at rows that are new."""
+        if self.evidence is None or self._is_known:
+            return ()
+        found = linear_badge(self.evidence, self.figures.rmse)
+        return () if found is None else (found,)
+
+    @property
     def advice(self) -> tuple[Advice, ...]:
         """What to do next, the greatest gain first; nothing where gains are those at known rows."""
         return () if self._is_known else advised(self.figures, self.evidence)
@@ -178,5 +187,5 @@ class ComparisonResult:
 
     def conclusions(self) -> list[str]:
         """Return the verdicts that could be given and what to do next, a sentence each."""
-        sentences = [one.sentence for one in self.verdicts if one.is_given]
+        sentences = [one.text() for one in self.verdicts if one.is_given]
         return sentences + [f"To do next: {one.text()}" for one in self.advice[:1]]

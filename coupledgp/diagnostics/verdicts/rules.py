@@ -5,11 +5,14 @@ A verdict that finds fault needs two things: a figure beyond chance, and a figur
 
 # A loss to a rival is beyond chance above this many standard errors: 6 in 1000 equals lose so.
 LOST = 2.5
-# Log evidence, in nats, above which a nearby kernel is better: one of eighteen has it by chance in
-# 18 exp(-6) = 4.5 % of true models at most.
+# Log evidence, in nats, above which a nearby kernel is better: one of nineteen has it by chance in
+# 19 exp(-6) = 4.7 % of true models at most.
 EVIDENCE = 6.0
 # An advantage is told, and a green verdict given, above this many.
 TOLD = 2.0
+# The same for a kernel whose range or size varies: the evidence alone, from which the logarithm of
+# the number of changes is taken off, bounds what chance does.
+HINTED = 1.0
 # Nats per point from which a loss matters (amber) and is serious (red): one hundredth is a shift of
 # each prediction by .14 of its standard deviation, one tenth by .45.
 MATTERS, SERIOUS = 0.01, 0.1

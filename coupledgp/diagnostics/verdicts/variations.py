@@ -2,7 +2,8 @@
 
 A stationary kernel is varied one thing at a time, without a fit: lengthscales twice and half as
 long, a quarter to 25 times the noise, rougher and smoother kernels, the product Laplace kernel and
-additive kernels, of lengthscales to match. An expression has a term more or less.
+additive kernels, of lengthscales to match. An expression has a term more or less. About the most
+likely of these, ranges and sizes vary along a column (`varying`).
 Each variation and the kernel itself are given the same training rows, at most `MOST_ROWS` of them;
 the evidence is that of these and of at most `MOST_TESTS` test rows.
 
@@ -13,19 +14,22 @@ that a limit on e limits false alarms whatever the data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
-from coupledgp.diagnostics.verdicts.nearby import nearby
+from coupledgp.diagnostics.verdicts.nearby import Nearby, nearby
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE
+from coupledgp.diagnostics.verdicts.varying import Sample, Varied, varied
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -55,6 +59,8 @@ class Variation:
         Number of these rows.
     gain, standard_error : float, float or None
         Decrease of the NLPD at the test points beside the model's kernel, nats per point.
+    remedy : str
+        What to do where the function is not stationary, as a sentence; else empty.
     """
 
     name: str
@@ -63,10 +69,13 @@ class Variation:
     n_rows: int
     gain: float
     standard_error: float | None
+    remedy: str = ""
 
     @property
     def action(self) -> str:
         """What to do, as a sentence."""
+        if self.remedy:
+            return self.remedy
         if self.kernel:
             other = _EXPRESSION if OPERATORS & set(self.kernel) else ""
             where = _WHERE.get(self.kernel, other)
@@ -79,22 +88,60 @@ def variations(subject: Subject, y: FloatArray, seed: int = 0) -> tuple[Variatio
 
     Empty for processes that are no stationary kernel, and no expression of kernels, of a table.
     """
-    process = subject.process
-    if process is None or not process.is_gaussian:
+    problem = _problem(subject.process)
+    if problem is None:
         return ()
+    return variations_of(problem, subject.points, y, subject.input_names, seed)
+
+
+def left_out_variations(
+    process: GaussianProcess, names: tuple[str, ...] = (), seed: int = 0
+) -> tuple[Variation, ...]:
+    """Vary the kernel of a process at its own observations, each predicted from the others.
+
+    Those of `variations`, with the evidence of the observations alone; at most `MOST_ROWS` of them.
+    """
+    problem = _problem(process)
+    if problem is None:
+        return ()
+    own, data, units = _stated(problem, seed)
+    sample = _sample(data, units)
+    base = sample.tried(own)
+    if base is None:
+        return ()
+    found, likeliest, most = [], Nearby("", "", own), EVIDENCE
+    for one in nearby(own, data.points):
+        other = sample.tried(one.prior)
+        if other is None:
+            continue
+        gap, gain = paired_difference(base.losses, other.losses), other.evidence - base.evidence
+        found.append(Variation(one.name, one.kernel, gain, len(data), gap.mean, gap.standard_error))
+        if gain > most:
+            likeliest, most = one, gain
+    return *found, *_varying(likeliest, sample, names, seed)
+
+
+def _problem(process: GaussianProcess | None) -> ExactProblem | AdditiveProblem | None:
+    """The exact problem of a process of a table, if it has one whose targets vary."""
+    if process is None or not process.is_gaussian:
+        return None
     try:
         problem = process.exact_problem()
     except CoupledGPError:
-        return ()
+        return None
     if not isinstance(problem, ExactProblem | AdditiveProblem) or not np.ptp(problem.targets):
-        return ()
-    return variations_of(problem, subject.points, y, seed)
+        return None
+    return problem
 
 
 def variations_of(
-    problem: ExactProblem | AdditiveProblem, points: FloatArray, y: FloatArray, seed: int = 0
+    problem: ExactProblem | AdditiveProblem,
+    points: FloatArray,
+    y: FloatArray,
+    names: tuple[str, ...] = (),
+    seed: int = 0,
 ) -> tuple[Variation, ...]:
-    """Vary the kernel of a problem at test rows (p, d) with targets (p, k)."""
+    """Vary the kernel of a problem at test rows (p, d) with targets (p, k) and named columns."""
     own, data, units = _stated(problem, seed)
     everything = _with_tests(data, points, y, seed)
 
@@ -106,16 +153,53 @@ def variations_of(
         base, evidence = measured(own)
     except CoupledGPError:
         return ()
-    found = []
-    for name, kernel, prior in nearby(own):
+    found, likeliest, most = [], Nearby("", "", own), EVIDENCE
+    for one in nearby(own, data.points):
         try:
-            losses, other = measured(prior)
+            losses, other = measured(one.prior)
         except CoupledGPError:
             continue
         gap = paired_difference(base, losses)
         gain = other - evidence
-        found.append(Variation(name, kernel, gain, len(everything), gap.mean, gap.standard_error))
-    return tuple(found)
+        found.append(
+            Variation(one.name, one.kernel, gain, len(everything), gap.mean, gap.standard_error)
+        )
+        if gain > most:
+            likeliest, most = one, gain
+    return *found, *_varying(likeliest, _sample(data, units, points, y), names, seed)
+
+
+def _sample(
+    data: Data, units: Units, points: FloatArray | None = None, y: FloatArray | None = None
+) -> Sample:
+    """Observations, and tests if there are any, in normalised units."""
+    noise = np.ones(len(data)) if data.relative_noise is None else data.relative_noise
+    rows, targets = data.points, units.normalized(data.targets)
+    if points is not None and y is not None:
+        rows = np.vstack([rows, points])
+        targets = np.vstack([targets, units.normalized(y)])
+        noise = np.concatenate([noise, np.ones(len(points))])
+    return Sample(rows, targets, noise, len(data))
+
+
+def _varying(
+    base: Nearby, sample: Sample, names: tuple[str, ...], seed: int
+) -> Iterator[Variation]:
+    """The most likely range or size that varies, about a kernel near the model's; or none."""
+    found = varied(base.prior, sample, seed)
+    if found is not None:
+        yield variation_of(found, names, base.name)
+
+
+def variation_of(found: Varied, names: tuple[str, ...], base: str = "") -> Variation:
+    """A range or size that varies, about a kernel with another change or with none."""
+    column = found.change.column
+    name = names[column] if column < len(names) else f"input {column + 1}"
+    text = f"{base}, and {found.change.text(name)}" if base else found.change.text(name)
+    return Variation(
+        text, "", found.evidence_gain, found.n_rows, found.gain, found.standard_error,
+        found.change.remedy(name),
+    )  # fmt: skip
 
 
 def _with_tests(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -35,13 +36,15 @@ class Verdict:
         `"green"`: nothing to do. `"amber"`: look at it. `"red"`: do not use it as it is. `"grey"`:
         not judged, as without targets.
     sentence : str
-        The answer with its figure and the figure's error.
+        The answer in the unit of the reader: of y, of standard deviations, or a share.
     reason : str
         The rule that decided, with its threshold.
     figure, error : float or None
         The figure of the sentence and its standard error.
     unit : str
         Unit of both.
+    detail : str
+        The figures behind the sentence in nats, which a page folds away; may be empty.
     """
 
     question: str
@@ -51,6 +54,11 @@ class Verdict:
     figure: float | None = None
     error: float | None = None
     unit: str = "nats per point"
+    detail: str = ""
+
+    def text(self) -> str:
+        """The answer with the figures behind it."""
+        return f"{self.sentence} {self.detail}".strip()
 
     @property
     def is_given(self) -> bool:
@@ -83,6 +91,17 @@ class Advice:
     error: float | None = None
     basis: str = "measured"
 
+    @property
+    def worth(self) -> str:
+        """The gain in the unit of intervals, and how it is known."""
+        return f"worth {narrower(self.gain)}, {self.basis}"
+
+    @property
+    def figures(self) -> str:
+        """The gain in nats with its error."""
+        error = "" if self.error is None else f" ± {self.error:.1g}"
+        return f"{self.gain:.2g}{error} nats per point"
+
     def text(self) -> str:
         """The action and its gain in words."""
         error = "" if self.error is None else f" ± {self.error:.1g}"
@@ -92,6 +111,12 @@ class Advice:
     def to_dict(self) -> dict[str, Any]:
         """Return all parts by name."""
         return asdict(self)
+
+
+def narrower(gain: float) -> str:
+    """A gain of g nats as intervals of the same honesty that are shorter: by `1 - exp(-g)`."""
+    share = 100 * -math.expm1(-max(gain, 0.0))
+    return f"as much as intervals {share:.2g} % narrower"
 
 
 def worst(verdicts: tuple[Verdict, ...]) -> Colour:

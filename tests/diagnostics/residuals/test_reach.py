@@ -35,6 +35,19 @@ def test_it_names_the_column_and_the_errors_of_both():
     assert all_beyond.text().endswith("and the RMSE is 3.")
 
 
+def test_what_rows_beyond_cost_is_the_mean_loss_above_that_of_rows_within():
+    points = np.array([[0.5, 20.0], [0.5, 30.0], [0.9, 5.0], [0.5, 5.0]])
+    errors = np.array([[3.0], [4.0], [0.5], [2.0]])
+    std = np.array([[2.0], [1.0], [1.0], [0.5]])
+    found = Reach.of(KNOWN, points, errors, (), std)
+    losses = 0.5 * (errors / std) ** 2 + np.log(std)
+    assert found.gain == pytest.approx(losses.mean() - losses[2:].mean())
+    assert found.is_fault
+    assert Reach.of(KNOWN, points, errors).gain == 0.0
+    assert Reach.of(KNOWN, points[:2], errors[:2], (), std[:2]).gain == 0.0
+    assert not Reach.of(KNOWN, points, np.ones((4, 1)), (), std).is_fault
+
+
 def test_no_model_is_green_where_many_rows_are_beyond():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-2, 2, (300, 2)), columns=["east", "north"])
@@ -53,6 +66,8 @@ def test_no_model_is_green_where_many_rows_are_beyond():
         assert report.verdicts[0].colour != "green"
         assert "30 of 150 test rows lie beyond the training rows" in report.verdicts[0].sentence
         assert "column `east`" in report.verdicts[0].sentence
+        assert "take training rows from there" in report.advice[0].action
+        assert report.advice[0].gain == pytest.approx(report.evidence.reach.gain)
     few = X[150:].copy()
     few.iloc[:7, 0] += 5.0
     assert not compare(model, few, y[150:]).evidence.reach.is_far

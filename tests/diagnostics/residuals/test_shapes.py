@@ -83,6 +83,30 @@ def test_an_audit_of_a_law_of_the_function_says_which_noise_to_add():
     )
 
 
+def test_rows_that_are_left_out_tell_tails_that_few_test_rows_do_not():
+    X, y = smooth(lambda rng, n: 0.25 * rng.standard_t(3, n))
+    model = cgp.ExactGPRegressor(random_state=0).fit(X[:300], y[:300])
+    few = compare(model, X[300:340], y[300:340]).evidence.shapes
+    mean, std = model.predict(X[300:340], return_std=True)
+    assert not Shapes.of(y[300:340] - mean, std).is_heavy
+    assert few.is_heavy
+    assert few.n_points == 340
+    assert few.scale == Shapes.of(y[300:340] - mean, std).scale
+    left_out = cgp.diagnostics.cross_validate(model)
+    assert left_out.evidence.shapes.is_heavy
+    assert "heavier tails" in left_out.verdicts[1].sentence
+
+
+def test_tails_are_told_before_a_scale_that_they_explain():
+    rng = np.random.default_rng(4)
+    e = 0.5 * rng.standard_t(3, 400)
+    wide = Shapes.of(e, np.full(400, np.sqrt(0.75)))
+    assert wide.is_tails_alone
+    narrow = Shapes.of(e, np.full(400, 0.2))
+    assert narrow.is_heavy
+    assert not narrow.is_tails_alone
+
+
 def test_a_report_names_heavy_tails():
     X, y = smooth(lambda rng, n: 0.3 * rng.standard_t(2.5, n))
     model = cgp.ExactGPRegressor(random_state=0).fit(X[:200], y[:200])

@@ -45,6 +45,22 @@ def test_an_additive_kernel_has_the_variance_of_the_stationary_one() -> None:
         assert "ExactGPRegressor" in one.action
 
 
+def test_a_trend_is_added_to_a_stationary_kernel() -> None:
+    lengths, v = np.array([0.7, 1.0, 2.0]), 1.7
+    model = cgp.ExactGPRegressor(
+        "matern-3/2", lengthscale=lengths, outputscale=v, noise=0.1, optimizer=None,
+        normalize_y=False,
+    ).fit(X[:40], Y[:40])  # fmt: skip
+    prior = model.process_.dense_prior
+    found = next(one for one in nearby(prior, X) if one.name == "a linear trend")
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = prior.covariance(X, X) + np.exp(-1.0) * z @ z.T
+    np.testing.assert_allclose(found.prior.covariance(X, X), expected, rtol=1e-9, atol=1e-9)
+    assert found.prior.noise == pytest.approx(0.1)
+    assert found.kernel == "matern-3/2 + linear"
+    assert "a linear trend" not in [one.name for one in nearby(prior)]
+
+
 def test_an_expression_has_a_term_more_or_less() -> None:
     kernel = parse_kernel("matern-3/2[0] + additive(1) + constant")
     model = cgp.ExactGPRegressor(kernel, n_restarts=0, max_iter=3).fit(X[:40], Y[:40])

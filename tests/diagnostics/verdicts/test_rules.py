@@ -20,7 +20,7 @@ from coupledgp.diagnostics.verdicts.gathering import gather
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
-from coupledgp.diagnostics.verdicts.quality import quality
+from coupledgp.diagnostics.verdicts.quality import linear_badge, quality
 from coupledgp.diagnostics.verdicts.variations import Variation
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict, worst
 
@@ -43,6 +43,7 @@ class Other:
     gain: float
     standard_error: float
     action: str = "Do it."
+    rmse: float = 0.4
 
 
 MEAN = beside("mean", -1.0)
@@ -57,7 +58,7 @@ class TestQuality:
             ([MEAN, beside("linear", 0.02)], "green", "a linear model does as well as it"),
             ([MEAN, beside("linear", 0.03)], "red", "A linear model predicts better than this"),
             ([MEAN, beside("linear", 0.009, 1e-4)], "green", "a linear model does as well"),
-            ([MEAN, beside("boosted trees", 0.09)], "amber", "boosted trees, by 0.09"),
+            ([MEAN, beside("boosted trees", 0.09)], "amber", "predicts better: boosted trees"),
             ([MEAN, beside("additive kernel", 0.11)], "red", "Another kind of model"),
             ([MEAN, beside("boosted trees", 0.2, 0.09)], "green", "boosted trees does as well"),
             ([beside("mean", -0.001, 0.005)], "amber", "no better than the mean"),
@@ -71,6 +72,36 @@ class TestQuality:
     ) -> None:
         found = quality(Evidence(tuple(baselines)), 0.5)
         assert (found.colour, said in found.sentence) == (colour, True), found
+
+    @pytest.mark.parametrize(
+        ("linear", "colour", "said"),
+        [
+            (beside("linear", -0.5), "green", "Yes: RMSE 0.4, the linear one's "),
+            (beside("linear", -0.005), "amber", "No, a linear model does as well"),
+            (beside("linear", 0.2), "red", "No, a linear model is better"),
+        ],
+    )
+    def test_the_badge_of_a_linear_model(
+        self, linear: BesideBaseline, colour: str, said: str
+    ) -> None:
+        found = linear_badge(Evidence((MEAN, linear)), 0.4)
+        assert found is not None
+        assert (found.colour, found.question) == (colour, "Better than a linear model?")
+        assert found.sentence.startswith(said)
+        assert "nats" not in found.sentence
+        assert f"{-linear.gain:+.3g}" in found.detail
+        assert linear_badge(Evidence((MEAN,)), 0.4) is None
+
+    def test_sentences_are_in_the_unit_of_the_reader(self) -> None:
+        """Nats stand in the detail, which pages fold."""
+        for one in (
+            (MEAN, beside("linear", -0.5)), (MEAN, beside("linear", 0.03)),
+            (MEAN, beside("boosted trees", 0.2)), (beside("mean", -0.001, 0.005),),
+        ):  # fmt: skip
+            found = quality(Evidence(one), 0.5)
+            assert "nats" not in found.sentence
+            assert "nats per point" in found.detail
+            assert found.text() == f"{found.sentence} {found.detail}"
 
     def test_a_larger_rmse_than_a_baseline_is_red_whatever_the_density(self) -> None:
         nearest = beside("nearest", -0.5, 0.1, rmse=0.4, squared=0.3)
@@ -211,7 +242,8 @@ class TestAdequacy:
         cost = Cost(gap, 0.0, 1.02, {"mean": 0.1, "standard_error": 0.03})
         found = adequacy(0.005, (0.0, 0.0, 0.0), "", cost)
         assert found.colour == "green"
-        assert "the reference predicts better, by 0.004 (standard error 0.001)" in found.sentence
+        assert "the reference predicts better, by little" in found.sentence
+        assert "NLPD +0.004 (standard error 0.001) nats per point" in found.detail
         assert "RMSE is 2 % larger" in found.sentence
 
     def test_a_member_of_a_mixture_says_little(self) -> None:
@@ -315,6 +347,9 @@ def test_a_linear_model_that_does_as_well_is_told_even_if_another_rival_is_neare
               beside("additive kernel", 0.001, 0.05))  # fmt: skip
     told = quality(Evidence(rivals, None, None), 0.5)
     assert told.colour == "green"
-    assert "A linear model does as well as it: 0.03" in told.sentence
+    assert "A linear model does as well as it." in told.sentence
+    assert "0.03 (standard error 0.05) nats per point are between it and a linear model" in (
+        told.detail
+    )
     clear = (rivals[0], beside("linear", -0.5, 0.05), rivals[2])
     assert "linear model" not in quality(Evidence(clear, None, None), 0.5).sentence

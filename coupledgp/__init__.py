@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
+    from coupledgp.models import CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models import FieldGPClassifier as FieldGPClassifier
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
+    from coupledgp.models import QuantitiesGPRegressor as QuantitiesGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import alternatives as alternatives

@@ -14,6 +14,7 @@ from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.lattice_inverse import LatticeInverse
 from coupledgp.gp.lattice_parts import averaged_over, dense_prior, units_of, warn_of_rounding
+from coupledgp.gp.lattice_sites import LatticeSites
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
     Arrays,
@@ -129,14 +130,10 @@ class LatticeGP(ExactByPrior):
         NumericalError
             The equations of the weights are not solved to working precision.
         """
-        points = data.points[:, trend.places]
-        box = PlaceBox.of(points)
+        box = PlaceBox.of(data.points[:, trend.places])
         offset = units.offset
         counted = len(data) if data.weights is None else data.weights.n_counted
-        signal = hyperparameters.outputscale / hyperparameters.noise
-        lattice = Lattice.for_kernel(
-            spectrum, hyperparameters.lengthscale, signal, box, float(counted)
-        )
+        lattice = _lattice_of(spectrum, hyperparameters, trend, data.points, counted)
         sums = trend.sums(lattice, data, offset)
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
         return cls.of(
@@ -402,6 +399,11 @@ class LatticeGP(ExactByPrior):
         found.__dict__["system"] = self.system
         return found
 
+    def site_prior(self, points: Points) -> LatticeSites:
+        own = self.lattice_prior
+        lattice = _lattice_of(own.spectrum, own.hyperparameters, self.trend, points, len(points))
+        return LatticeSites(replace(own, lattice=lattice), self.trend, points, self.seed)
+
     @property
     def exact_prior(self) -> DensePrior:
         """The prior by covariances: the kernel itself, and the trend's."""
@@ -461,6 +463,19 @@ class LatticeGP(ExactByPrior):
     def from_state(cls, header: Header, arrays: Arrays) -> LatticeGP:
         """Put the process of `state` together again."""
         return cls(**lattice_from_state(header, arrays))
+
+
+def _lattice_of(
+    spectrum: Spectrum,
+    hyperparameters: Hyperparameters,
+    trend: TrendColumns,
+    points: Points,
+    counted: float,
+) -> Lattice:
+    """The lattice for rows at points, whose waves stand out of the noise of so many rows."""
+    signal = hyperparameters.outputscale / hyperparameters.noise
+    box = PlaceBox.of(points[:, trend.places])
+    return Lattice.for_kernel(spectrum, hyperparameters.lengthscale, signal, box, float(counted))
 
 
 def _system(

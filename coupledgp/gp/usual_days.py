@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.effects_state import effects_from
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_prior import sites_of_points
+from coupledgp.gp.known_mean import KnownMean
 from coupledgp.gp.left_out import Groups, LeftOut
 from coupledgp.gp.mixture import as_member
 from coupledgp.gp.protocol import (
@@ -40,6 +41,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.day_field import DayField
 from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
+from coupledgp.inference.space_time.effects import SensorEffects
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.usual_day import UsualDay
@@ -53,8 +55,8 @@ ON_GRID = 1e-6
 
 @as_member
 @dataclass(frozen=True, eq=False, repr=False)
-class UsualDayGP(WrappedGP):
-    """The law of `y = m + z`: m the usual day of each site, z a space-time process about it.
+class UsualDayGP(KnownMean, WrappedGP):
+    """The law of `y = m + z`: m the usual day and effects of covariates, z a process about them.
 
     With dynamics the law of an observation that sensors lack, in a gap of the grid or at a later
     step of it, is that of a vector autoregression of z. All other laws are those of z: of sites
@@ -66,9 +68,9 @@ class UsualDayGP(WrappedGP):
     inner : GaussianProcess
         Process of z: a `GraphTimeGP`, or its exact twin.
     usual : UsualDay or None
-        Usual day of the sensors; None: m is zero.
+        Usual day of the sensors; None: it is zero.
     past : FloatArray (s, n)
-        m at the sensors of the usual day and the times of the grid, which later days do not change.
+        The usual day at its sensors and the times of the grid, which later days do not change.
     field : DayField or None
         Regression of the usual day on that of the sensors.
     dynamics : SensorDynamics or None
@@ -77,6 +79,8 @@ class UsualDayGP(WrappedGP):
         Its law given the observations.
     reason : str
         Why there are dynamics, or none.
+    effects : SensorEffects or None
+        Effects of covariates; None: there are none.
     """
 
     observed: ClassVar[str] = "y_of_days"
@@ -87,6 +91,7 @@ class UsualDayGP(WrappedGP):
     dynamics: SensorDynamics | None
     moving: MovingPosterior | None
     reason: str = ""
+    effects: SensorEffects | None = None
 
     @classmethod
     def of(
@@ -98,6 +103,7 @@ class UsualDayGP(WrappedGP):
         dynamics: SensorDynamics | None = None,
         errors: FloatArray | None = None,
         reason: str = "",
+        effects: SensorEffects | None = None,
     ) -> Self:
         """The process of observations y, of which the inner process has those about m.
 
@@ -106,7 +112,7 @@ class UsualDayGP(WrappedGP):
         field = None
         if usual is not None:
             field = DayField.of(under_kernel(inner.sites), inner.rows.sensors, past)
-        found = cls(inner, rows, usual, past, field, dynamics, None, reason)
+        found = cls(inner, rows, usual, past, field, dynamics, None, reason, effects)
         return replace(found, moving=found._conditioned_moving(errors))
 
     def _conditioned_moving(self, errors: FloatArray | None = None) -> MovingPosterior | None:
@@ -130,73 +136,7 @@ class UsualDayGP(WrappedGP):
         there = grid.rows.sensors[places] == self.dynamics.sensors
         observed = grid.rows.observed[places] & there[:, None]
         values = np.where(observed, grid.rows.values[places], self.dynamics.level[:, None])
-        return values, observed, self.usual_at(self.dynamics.sensors, grid.rows.times)[0]
-
-    @property
-    def grid(self) -> GraphTimeGP:
-        """The inner process on its grid of sensors and times."""
-        assert isinstance(self.inner, GraphTimeGP)
-        return self.inner
-
-    @cached_property
-    def _times(self) -> tuple[FloatArray, float]:
-        """Times of the grid, and its step."""
-        times = self.grid.rows.times
-        return times, float(np.median(np.diff(times))) if times.size > 1 else 1.0
-
-    def usual_at(self, sites: IntArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """M and its variance (a, b) at sites and times, units of y.
-
-        The variance is that of sites without a sensor: what the usual day of sensors leaves open is
-        in the variance of z, which is about means without the day itself.
-        """
-        shape = sites.size, times.size
-        if self.usual is None or self.field is None:
-            return np.zeros(shape), np.zeros(shape)
-        of_sensors = self._of_sensors(times)
-        sensors = self.field.sensors
-        rows = np.minimum(np.searchsorted(sensors, sites), sensors.size - 1)
-        there = sensors[rows] == sites
-        mean, variance = np.empty(shape), np.zeros(shape)
-        mean[there] = of_sensors[rows[there]]
-        if not there.all():
-            mean[~there], variance[~there] = self.field.at(sites[~there], of_sensors)
-        return mean, variance
-
-    def others_usual(self) -> tuple[FloatArray, FloatArray]:
-        """M and its variance (p, n) of each sensor from the usual days of the other sensors."""
-        assert self.field is not None
-        rows, sensors = self.grid.rows, self.field.sensors
-        mean, variance = self.usual_at(rows.sensors, rows.times)
-        places = np.minimum(np.searchsorted(sensors, rows.sensors), sensors.size - 1)
-        there = sensors[places] == rows.sensors
-        found = self.field.others(self._of_sensors(rows.times))
-        mean[there], variance[there] = (part[places[there]] for part in found)
-        return mean, variance
-
-    def _of_sensors(self, times: FloatArray) -> FloatArray:
-        """M (p, b) of the sensors of the usual day at times: the past, or by the usual day."""
-        assert self.usual is not None
-        grid = self.grid.rows.times
-        places = np.minimum(np.searchsorted(grid, times), grid.size - 1)
-        past = grid[places] == times
-        out = np.empty((len(self.past), times.size))
-        out[:, past] = self.past[:, places[past]]
-        if not past.all():
-            found = self.usual.means(times[~past]) - self.usual.levels[:, None]
-            out[:, ~past] = found
-        return out
-
-    def _usual_of(self, points: Points) -> tuple[FloatArray, FloatArray]:
-        """M and its variance (n,) at points (n, 2)."""
-        sites, rows = np.unique(sites_of_points(points), return_inverse=True)
-        times, columns = np.unique(points[:, 1], return_inverse=True)
-        mean, variance = self.usual_at(sites, times)
-        return mean[rows, columns], variance[rows, columns]
-
-    def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
-        """Observations z about the usual day."""
-        return targets - self._usual_of(points)[0][:, None]
+        return values, observed, self.known_at(self.dynamics.sensors, grid.rows.times)[0]
 
     def unknown_cells(self, points: Points) -> tuple[IntArray, IntArray, IntArray, int]:
         """Points (u,) whose law is that of the dynamics, their rows and steps, and steps ahead.
@@ -219,28 +159,38 @@ class UsualDayGP(WrappedGP):
         h = int(max(steps[at].max(initial=-1) + 1 - times.size, 0))
         return at, rows[at], steps[at], h
 
-    def _ahead(self, h: int) -> FloatArray:
-        """M (p, h) of the sensors of the dynamics at the next steps."""
+    def _ahead(self, h: int, rows: IntArray, steps: IntArray, known: FloatArray) -> FloatArray:
+        """M (p, h) of the sensors of the dynamics at the next steps, zero where it is not asked.
+
+        It is `known` at unknown cells, their rows and steps. Others have no part in their law.
+        """
         assert self.dynamics is not None
-        times, step = self._times
-        return self.usual_at(self.dynamics.sensors, times[-1] + step * np.arange(1, h + 1))[0]
+        n = self._times[0].size
+        later = steps >= n
+        found = np.zeros((self.dynamics.sensors.size, h))
+        found[rows[later], steps[later] - n] = known[later]
+        return found
 
     def _moved(
-        self, points: Points, mean: FloatArray, variance: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Means and variances (n,) of observations z, of the dynamics where these state them."""
+        self, points: Points, mean: FloatArray, variance: FloatArray | None, known: FloatArray,
+        of_known: FloatArray,
+    ) -> tuple[FloatArray, FloatArray | None]:  # fmt: skip
+        """Means of z and variances of y (n,), of the dynamics where these state them.
+
+        `known` and `of_known` are m and its variance (n,).
+        """
         at, rows, steps, h = self.unknown_cells(points)
         if not at.size:
             return mean, variance
         assert self.moving is not None
         assert self.dynamics is not None
-        means, variances = self.moving.law_with(self._ahead(h))
+        means, variances = self.moving.law_with(self._ahead(h, rows, steps, known[at]))
         scale = self.dynamics.scale[rows]
         mean = mean.copy()
         mean[at] = self.dynamics.level[rows] + scale * means[rows, steps]
         if variance is not None:
             variance = variance.copy()
-            variance[at] = scale**2 * variances[rows, steps]
+            variance[at] = scale**2 * variances[rows, steps] + of_known[at]
         return mean, variance
 
     def grid_law(
@@ -256,29 +206,30 @@ class UsualDayGP(WrappedGP):
         Where `wanted` (a, b) is given, other cells may be NaN. The law of z is computed at sites
         with a wanted cell that the dynamics do not know, as in no forecast of a live feed.
         """
-        usual, of_usual = self.usual_at(cells.sites, cells.times)
+        known, of_known = self.known_at(cells.sites, cells.times)
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
-        plain = np.ones(usual.size, dtype=bool) if wanted is None else wanted.ravel().copy()
+        plain = np.ones(known.size, dtype=bool) if wanted is None else wanted.ravel().copy()
         if not latent:
             plain[self.unknown_cells(points)[0]] = False
-        sites = np.flatnonzero(plain.reshape(usual.shape).any(axis=1))
-        mean = np.full(usual.shape, np.nan)
-        variance = np.full(usual.shape, np.nan) if with_variance else None
+        sites = np.flatnonzero(plain.reshape(known.shape).any(axis=1))
+        mean = np.full(known.shape, np.nan)
+        variance = np.full(known.shape, np.nan) if with_variance else None
         if sites.size:
             asked = Cells(cells.sites[sites], cells.times)
-            of_z = plain.reshape(usual.shape)[sites]
+            of_z = plain.reshape(known.shape)[sites]
             mean[sites], found = self.grid.grid_law(
                 asked, with_variance, latent=latent, wanted=of_z
             )
             if variance is not None and found is not None:
-                variance[sites] = found + of_usual[sites]
+                variance[sites] = found + of_known[sites]
+        flat = of_known.ravel()
         if latent or self.moving is None:
-            return mean + usual, variance
-        flat = None if variance is None else variance.ravel()
-        moved, spread = self._moved(points, mean.ravel(), flat)
-        return moved.reshape(mean.shape) + usual, None if spread is None else spread.reshape(
+            return mean + known, variance
+        own = None if variance is None else variance.ravel()
+        moved, spread = self._moved(points, mean.ravel(), own, known.ravel(), flat)
+        return moved.reshape(mean.shape) + known, None if spread is None else spread.reshape(
             mean.shape
         )
 
@@ -286,45 +237,46 @@ class UsualDayGP(WrappedGP):
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
         mean, spread = self.inner.law(points, want, latent=latent, report=report)
-        usual, of_usual = self._usual_of(points)
+        known, of_known = self._known_of(points)
         flat, shared = mean[:, 0], None if spread is None else spread[..., 0]
+        of_points = of_known if want == "variance" else np.zeros((1, 1))
+        if shared is not None and want == "covariance":
+            of_points = self._known_covariance(points)
         if shared is not None:
-            shared = shared + (
-                of_usual if want == "variance" else self._usual_covariance(points, of_usual)
-            )
+            shared = shared + of_points
         if not latent and self.moving is not None:
-            flat, diagonal = self._moved(points, flat, shared if want == "variance" else None)
+            own = shared if want == "variance" else None
+            flat, diagonal = self._moved(points, flat, own, known, of_known)
             if want == "variance":
                 shared = diagonal
             elif shared is not None:
-                shared = self._moved_covariance(points, shared)
-        mean = finite_answer((flat + usual)[:, None], "predictive mean")
+                shared = self._moved_covariance(points, shared, known, of_points)
+        mean = finite_answer((flat + known)[:, None], "predictive mean")
         if shared is None or want == "mean":
             return PredictiveLaw(mean, None)
         return PredictiveLaw(mean, finite_answer(shared[..., None], f"predictive {want}"))
 
-    def _usual_covariance(self, points: Points, variance: FloatArray) -> FloatArray:
-        """Covariance (n, n) of what is not known of m: one deviation for all times of a site."""
-        roots, sites = np.sqrt(variance), sites_of_points(points)
-        return np.outer(roots, roots) * (sites[:, None] == sites)
-
-    def _moved_covariance(self, points: Points, covariance: FloatArray) -> FloatArray:
+    def _moved_covariance(
+        self, points: Points, covariance: FloatArray, known: FloatArray, of_known: FloatArray
+    ) -> FloatArray:
         """Covariance (n, n) of observations with that of the cells of the dynamics in its place.
 
-        These cells are taken as independent of all others, given the observations.
+        These cells are taken as independent of all others, given the observations and m, which is
+        given with its covariance (n, n).
         """
         at, rows, steps, h = self.unknown_cells(points)
         if not at.size:
             return covariance
         assert self.moving is not None
         assert self.dynamics is not None
-        found = covariance.copy()
+        found = covariance - of_known
         found[at] = 0.0
         found[:, at] = 0.0
         scale = self.dynamics.scale[rows]
-        own = self.moving.covariance(rows, steps, self._ahead(h))
+        ahead = self._ahead(h, rows, steps, known[at])
+        own = self.moving.covariance(rows, steps, ahead)
         found[np.ix_(at, at)] = own * np.outer(scale, scale)
-        return found
+        return found + of_known
 
     def sample(
         self,
@@ -336,24 +288,15 @@ class UsualDayGP(WrappedGP):
         report: Progress = silent,
     ) -> FloatArray:
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)[:, 0]
-        usual, variance = self._usual_of(points)
-        drawn = drawn + self._drawn_usual(points, variance, n_samples, rng)
+        known, errors = self._drawn_known(points, n_samples, rng)
         at, rows, steps, h = self.unknown_cells(points)
         if at.size and not latent:
             assert self.moving is not None
             assert self.dynamics is not None
-            moved = self.moving.draws(n_samples, rng, self._ahead(h))[:, rows, steps].T
+            ahead = self._ahead(h, rows, steps, known[at])
+            moved = self.moving.draws(n_samples, rng, ahead)[:, rows, steps].T
             drawn[at] = self.dynamics.level[rows, None] + self.dynamics.scale[rows, None] * moved
-        return finite_answer((drawn + usual[:, None])[:, None], "sample")
-
-    def _drawn_usual(
-        self, points: Points, variance: FloatArray, m: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Draws (n, m) of what is not known of m at points."""
-        if not variance.any():
-            return np.zeros((len(points), m))
-        sites, rows = np.unique(sites_of_points(points), return_inverse=True)
-        return np.sqrt(variance)[:, None] * rng.standard_normal((sites.size, m))[rows]
+        return finite_answer((drawn + known[:, None] + errors)[:, None], "sample")
 
     @property
     def log_evidence(self) -> float:
@@ -368,8 +311,11 @@ class UsualDayGP(WrappedGP):
         wanted = Groups.of(groups, len(self.data), rows)
         if self.moving is None:
             found = self.inner.left_out(groups, rows)
-            usual = self._usual_of(self.data.points[wanted.rows])[0][:, None]
-            return replace(found, means=found.means + usual)
+            known, spread = self._known_of(self.data.points[wanted.rows])
+            return replace(
+                found, means=found.means + known[:, None],
+                variances=found.variances + spread[:, None],
+            )  # fmt: skip
         if all(group.size == 1 for group in wanted.members):
             return self._single_left_out(wanted)
         return self._left_out_anew(wanted, wanted.members)
@@ -384,9 +330,10 @@ class UsualDayGP(WrappedGP):
         rows = np.searchsorted(self.dynamics.sensors, sites_of_points(points))
         steps = np.rint((points[:, 1] - times[0]) / step).astype(np.int64)
         scale = self.dynamics.scale[rows]
-        usual = self._usual_of(points)[0]
-        found = usual + self.dynamics.level[rows] + scale * mean[rows, steps]
-        return LeftOut.single(found[:, None], (scale**2 * variance[rows, steps])[:, None])
+        known, spread = self._known_of(points)
+        found = known + self.dynamics.level[rows] + scale * mean[rows, steps]
+        spread = spread + scale**2 * variance[rows, steps]
+        return LeftOut.single(found[:, None], spread[:, None])
 
     def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
         found = np.full((2, groups.n_rows, 1), np.nan)
@@ -498,7 +445,7 @@ class UsualDayGP(WrappedGP):
         else:
             values = self._plain_filled()
         found = np.where(rows.observed, rows.values, values)
-        return np.asarray(found + self.usual_at(rows.sensors, rows.times)[0])
+        return np.asarray(found + self.known_at(rows.sensors, rows.times)[0])
 
     def _plain_filled(self) -> FloatArray:
         """Values z (p, n) of the sensors, gaps filled by the separable law."""
@@ -513,6 +460,9 @@ class UsualDayGP(WrappedGP):
         places = np.minimum(np.searchsorted(rows.sensors, sensors), rows.sensors.size - 1)
         there = rows.sensors[places] == sensors
         found[there] = self.filled_values()[places[there]]
+        if self.effects is not None:
+            known = self.effects.at(sensors, rows.times, rows.sensors)[0]
+            found[there] -= known[there]
         return found
 
     def state(self) -> tuple[Header, Arrays]:
@@ -540,7 +490,10 @@ class UsualDayGP(WrappedGP):
                 shared_from(entries),
             )  # fmt: skip
         reason = entries.text("days", "reason")
-        found = cls(inner, rows, usual, past, field, None, None, reason)
+        effects = None
+        if has(entries, "effects"):
+            effects = effects_from(entries, inner.rows.times, inner.sites.n_sites)
+        found = cls(inner, rows, usual, past, field, None, None, reason, effects)
         if not has(entries, "dynamics"):
             return found
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from scipy import linalg
+from scipy.linalg import lapack
 from torch import Tensor
 
 from coupledgp.errors import NumericalError
@@ -49,6 +50,24 @@ def cholesky(matrix: Tensor, name: str) -> Tensor:
         f"raise the noise to at least {1e-14 * largest:.1e} times the outputscale, or use fewer "
         "frequencies"
     )
+
+
+def positive_inverse(matrix: FloatArray, name: str) -> tuple[FloatArray, float]:
+    """Inverse (n, n) of a symmetric positive definite matrix (n, n), and its log-determinant.
+
+    Raises
+    ------
+    NumericalError
+        The matrix is not positive definite.
+    """
+    factor, info = lapack.dpotrf(matrix, lower=1, overwrite_a=0)
+    size = 2.0 * float(np.log(np.abs(factor.diagonal())).sum()) if info == 0 else 0.0
+    if info == 0:
+        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise NumericalError(f"{name}: expected a positive definite matrix")
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(inverse, -1).T), size
 
 
 def batch_cholesky(matrices: Tensor, name: str) -> Tensor:

@@ -26,13 +26,13 @@ from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.dynamics import SensorDynamics
-from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
+from coupledgp.inference.space_time.sites import Sites, as_domain, domain_of, sites_of
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.graph_time_covariates import read_covariates
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
     no_outliers,
@@ -56,6 +56,7 @@ from coupledgp.search.space_time.days import (
     found_usual_day,
     refined,
 )
+from coupledgp.search.space_time.effects import EffectSearch
 from coupledgp.search.space_time.fitter import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -172,6 +173,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
+    covariates_
+        Known values of covariates, with labels; None without any.
+    covariate_effects_
+        Coefficients of covariates with standard deviations (`EffectTable`); None without any.
     usual_day_share_
         Share of the variance within days by part (all days, kind of day, weekday, day itself); None
         without a usual day.
@@ -212,6 +217,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        covariates: Any = None,
     ) -> Self:
         """Find hyperparameters and condition on the values.
 
@@ -231,11 +237,19 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             See `further`.
         resolution
             A duration to which times are rounded; values of one cell are averaged.
+        covariates
+            What is known of nodes (p,), of times (n,) or of both (p, n), also at times that are
+            predicted: a dictionary of names and arrays, a table, or a Dataset. Texts are kinds.
+            Values are about a regression on them: common coefficients, smooth parts of numbers,
+            and, of covariates of times, coefficients of each sensor; all are shrunk by their
+            evidence (`covariate_effects_`). A Series, DataArray or wide table has labels, and may
+            hold later times too.
 
         Raises
         ------
         InvalidInputError
-            A parameter or the data are invalid, or a node is unknown.
+            A parameter or the data are invalid, a node is unknown, or a covariate is not known at a
+            sensor or a time of the grid.
 
         Warns
         -----
@@ -249,7 +263,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             such that disturbances do not die out.
         """
         return self._assigned(
-            lambda: self._fit(read_panel(data, further, times, values, resolution))
+            lambda: self._fit(read_panel(data, further, times, values, resolution), covariates)
         )
 
     def refitted(
@@ -259,6 +273,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        covariates: Any = None,
     ) -> Self:
         """Return the model fitted to other values, with hyperparameters of this fit.
 
@@ -269,7 +284,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
         Parameters
         ----------
-        data, further, times, values, resolution
+        data, further, times, values, resolution, covariates
             As in `fit`; times are of the same kind as those of the fit.
 
         Raises
@@ -280,9 +295,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         check_is_fitted(self)
         with named_exhaustion("refitted"):
             panel = read_panel(data, further, times, values, resolution)
-            return clone(self).holding(clone(self)._fit(panel, self))
+            return clone(self).holding(clone(self)._fit(panel, covariates, self))
 
-    def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
+    def _fit(self, panel: Panel, covariates: Any = None, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
         settings = self._settings()
         labels = SiteLabels(as_domain(self.graph))
@@ -294,8 +309,15 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                 self._transform(sites, rows, model, report) if kept is None else kept.transform_
             )
             plain = rows if transform is None else transformed_rows(rows, transform)
-            day = found_usual_day(plain, panel.axis, options)
-            inner = plain if day.usual is None else replace(plain, values=plain.values - day.past)
+            search, effects = None, None
+            rest = plain
+            if covariates is not None:
+                known = read_covariates(covariates, panel, labels)
+                search = EffectSearch.of(sites, plain, panel.axis, known)
+                effects = search.before(model, self.normalize_y, options, report)
+                rest = replace(plain, values=plain.values - search.field(effects))
+            day = found_usual_day(rest, panel.axis, options)
+            inner = rest if day.usual is None else replace(rest, values=rest.values - day.past)
             units = units_of(sites, inner, self.normalize_y)
             parameters = dynamics = None
             if kept is not None:
@@ -304,14 +326,16 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             found = fit_space_time(
                 sites, inner, units, self.normalize_y, model, settings, report, parameters
             )
-            grid, later = refined(found.process, day, options)
+            if search is not None and effects is not None:
+                found, effects = search.after(found, day, effects, report)
+            grid, later = refined(found.process, day, options, anew=search is not None)
             start = filled_values(found.process) + day.past - later.past
             moving = found_dynamics(found.process, start, later.past, options, report, dynamics)
         process: GaussianProcess = grid
-        if later.usual is not None or moving.dynamics is not None:
+        if later.usual is not None or moving.dynamics is not None or effects is not None:
             process = UsualDayGP.of(
                 grid, observations(grid, plain), later.usual, later.past, moving.dynamics,
-                moving.errors,
+                moving.errors, effects=effects,
             )  # fmt: skip
         self._warn_of(found, moving.dynamics)
         if transform is not None:
@@ -414,20 +438,29 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        covariates: Any = None,
     ) -> Self:
         """Add values, hyperparameters kept; the first call is `fit`.
 
-        With `window` steps before the last ones are dropped, so that the cost does not grow with
-        the past. A value for a cell that has one already is refused.
+        `covariates` are those of `fit` at the new times; coefficients are kept, too. With `window`
+        steps before the last ones are dropped, so that the cost does not grow with the past. A
+        value for a cell that has one already is refused.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(data, *further, times=times, values=values, resolution=resolution)
+            return self.fit(
+                data, *further, times=times, values=values, resolution=resolution,
+                covariates=covariates,
+            )  # fmt: skip
         with warnings.catch_warnings():
             # That a sensor does not report for a step is no news.
             warnings.filterwarnings("ignore", "nodes: .* without any value")
             panel = read_panel(data, further, times, values, resolution)
         with named_exhaustion("partial_fit"):
-            return self._updated(self._data_of(panel))
+            if covariates is None:
+                return self._updated(self._data_of(panel))
+            stamps = self.time_axis_.numbers(panel.axis.labels(panel.axis.values))
+            found = self.knowing(covariates, panel.nodes, stamps)._updated(self._data_of(panel))
+        return self.holding(found.fitted_)
 
     def _data_of(self, panel: Panel) -> Data:
         """Observations of a panel as points on the axis of the fit."""
@@ -462,9 +495,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         whole = restored_grid(header, arrays)
         process = innermost(whole)
         assert isinstance(process, GraphTimeGP)
-        sites = under_kernel(process.sites)
-        domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]
-        model = cls(domain, **parameters)
+        model = cls(domain_of(process.sites), **parameters)
         axis = axis_from(header.get("axis"), process.rows.times)
         fitted = restored_results(header, cls._section, cls._stored)
         order = np.arange(process.rows.sensors.size)

@@ -12,14 +12,18 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.expressions import Kernel
 from coupledgp.features.registry import make_features
 from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.protocol import Data, NormalizedProcess
 from coupledgp.gp.schema import check_integer, plain_record, require_type
+from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.bernoulli import Bernoulli
@@ -32,7 +36,7 @@ from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
 from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
 from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
-from coupledgp.spectra import Spectrum
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 # Kernels of tables whose posteriors are exact, and of larger ones, which have Fourier features.
 EXACT_KERNELS = (
@@ -41,6 +45,8 @@ EXACT_KERNELS = (
     "laplace + constant",
 )
 FEATURE_KERNELS = ("matern-3/2", "matern-5/2")
+# Kernels that have a lattice of frequencies, for tables of one to three columns.
+LATTICE_SPECTRA = (GaussianSpectrum, MaternSpectrum)
 # Rows up to which posteriors are exact, and entries of the factors of all functions.
 EXACT_LATENT_ROWS, MOST_ENTRIES = 3000, 6 * 10**7
 # Rows of the search, with its iterations, and rows by which kernels are compared.
@@ -53,6 +59,8 @@ MOST_SCALES = 50
 CUBE_SECONDS = 7e-10
 # Newton steps to the mode.
 STEPS = 8
+# Posteriors of a function on a lattice until sites are found; seconds of each, and a row of it.
+LATTICE_STEPS, LATTICE_SECONDS, LATTICE_ROW_SECONDS = 25, 0.45, 6e-6
 # Least variance of a function that is left out.
 LEAST_VARIANCE = 1e-10
 # Coupling of the frequencies, and the rule of sites that converges wherever there is a mode.
@@ -60,6 +68,7 @@ COUPLING, LAPLACE = "orthogonal+pnc", "laplace"
 # What the figures of a comparison are, in words, and most kernels that are listed.
 LABELS = "Log loss of {n} labels left out, one class against all others"
 OBSERVATIONS, MOST_SHOWN = "Log loss of {n} observations left out", 8
+EVIDENCE = "Minus the log evidence of each of {n} observations"
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,11 @@ class LatentSize:
         return self.n_rows <= EXACT_LATENT_ROWS and few
 
     @property
+    def has_lattice(self) -> bool:
+        """Whether functions are on a lattice of frequencies."""
+        return self.dim <= MOST_AXES and not self.is_exact
+
+    @property
     def kernels(self) -> tuple[str, ...]:
         """Texts of the kernels that suit the table."""
         known = EXACT_KERNELS if self.is_exact else FEATURE_KERNELS
@@ -99,7 +113,8 @@ class LatentSize:
 
     def forecast(self, n_kernels: int) -> float:
         """Seconds of one core of a fit that compares so many kernels."""
-        compared = min(self.n_functions, COMPARED_FUNCTIONS)
+        compared = self.n_functions if self.has_lattice else COMPARED_FUNCTIONS
+        compared = min(self.n_functions, compared)
         n_searches = self.n_functions + (n_kernels - 1) * compared
         search = sum(
             EVALUATIONS_PER_ITERATION * part.max_iterations * self._sites(part.batch_rows)
@@ -107,7 +122,10 @@ class LatentSize:
         )
         scores = n_kernels * compared * self._sites(COMPARED_ROWS) if n_kernels > 1 else 0.0
         posterior = self._sites(self.n_rows)
-        if not self.is_exact:
+        if self.has_lattice:
+            scores, each = 0.0, LATTICE_SECONDS + LATTICE_ROW_SECONDS * self.n_rows
+            posterior = n_kernels * LATTICE_STEPS * each
+        elif not self.is_exact:
             posterior = STEPS * self.n_rows * (2 * self.n_frequencies) ** 2 * GRAM_SECONDS
         return self.cost * n_searches * search + scores + self.n_functions * posterior
 
@@ -238,30 +256,43 @@ class KernelSearch:
             -np.average(targets, axis=0, weights=self.table.data.counts), kind="stable"
         )
         several = len(kernels) > 1
-        compared = order[:COMPARED_FUNCTIONS] if several else order[:0]
+        by_evidence = several and all(map(self._has_lattice, kernels))
+        left_out = several and not by_evidence
+        compared = order[:COMPARED_FUNCTIONS] if left_out else order[:0]
         searches = {
             (kernel, c): self._search(kernel, c) for kernel in kernels for c in compared.tolist()
         }
         losses = np.full(len(kernels), np.nan)
-        for k, kernel in enumerate(kernels if several else ()):
+        for k, kernel in enumerate(kernels if left_out else ()):
             own = [self._log_loss(kernel, c, searches[kernel, c]) for c in compared.tolist()]
             losses[k] = np.mean(own)
-        best = kernels[int(np.argmin(losses))]
-        found = [searches.get((best, c)) or self._search(best, c) for c in range(targets.shape[1])]
-        self.report("posterior")
-        functions = [self._function(best, c, search) for c, search in enumerate(found)]
-        law = self._problem(best, 0).likelihood_of(found[0].point)
-        process = self._given(functions, law, self.table.data)
+        processes: list[LatentGP] = []
+        for kernel in kernels if by_evidence else (kernels[int(np.argmin(losses))],):
+            for c in range(targets.shape[1]):
+                searches[kernel, c] = searches.get((kernel, c)) or self._search(kernel, c)
+            found = [searches[kernel, c] for c in range(targets.shape[1])]
+            self.report(f"posterior, {kernel}")
+            functions = [self._function(kernel, c, search) for c, search in enumerate(found)]
+            law = self._problem(kernel, 0).likelihood_of(found[0].point)
+            processes.append(self._given(functions, law, self.table.data))
+        if by_evidence:
+            losses = np.array([-process.log_evidence / len(targets) for process in processes])
+        place = int(np.argmin(losses))
+        best, process = kernels[place], processes[place if by_evidence else 0]
+        found = [searches[best, c] for c in range(targets.shape[1])]
         tried = tuple(
             TriedKernel(str(kernel), float(loss) if several else None, kernel == best)
             for kernel, loss in zip(kernels, losses, strict=True)
         )
         choice = KernelChoice(tried, len(compared) * min(COMPARED_ROWS, len(targets)))
-        if not isinstance(law, Bernoulli):
+        law = process.likelihood
+        if by_evidence:
+            choice = replace(choice, n_scored=len(targets), subject=EVIDENCE)
+        elif not isinstance(law, Bernoulli):
             choice = replace(choice, subject=OBSERVATIONS)
         if law.takes_exposure and law.is_discrete:
             choice = replace(choice, rounded=self._rounded(best, found[0]))
-        every = [*found, *(s for (kernel, _), s in searches.items() if kernel != best)]
+        every = searches.values()
         n_evaluations = sum(search.n_evaluations for search in every)
         return process, choice, n_evaluations, all(search.converged for search in found)
 
@@ -320,6 +351,11 @@ class KernelSearch:
         own = self._problem(kernel, output).prior_process(found.point)
         if self.is_exact:
             return own
+        if self._has_lattice(kernel):
+            try:
+                return self._on_lattice(kernel, output, found, own)
+            except TooManyWavesError as error:
+                self.report(f"Fourier features, since {error}")
         if not isinstance(kernel, Spectrum):
             raise InvalidInputError(
                 f"kernel: expected a kernel with Fourier features, such as 'matern-3/2', on more "
@@ -333,6 +369,39 @@ class KernelSearch:
         scales = Hyperparameters(hyper.lengthscale, hyper.outputscale, 1.0)
         prior = FeaturePrior(features, table.center, scales)
         return one_row(prior, table.data, float(table.units.offset[output]))
+
+    def _has_lattice(self, kernel: Kernel) -> bool:
+        """Whether functions of a kernel are on a lattice of frequencies."""
+        few = len(self.table.center) <= MOST_AXES
+        return few and not self.is_exact and isinstance(kernel, LATTICE_SPECTRA)
+
+    def _on_lattice(
+        self,
+        spectrum: Kernel,
+        output: int,
+        found: SearchResult[FloatArray],
+        own: KernelGP,
+    ) -> LatticeGP:
+        """The prior of the function of an output on a lattice, for tables of few columns.
+
+        Its noise, the unit of that of sites, is the mean of theirs on some rows: waves that stand
+        out of it are kept.
+        """
+        assert isinstance(spectrum, Spectrum)
+        problem = self._problem(spectrum, output)
+        some = problem.table.data.take(problem.normal.rows(LATENT_ROUNDS[0].batch_rows, 0))
+        given = self._given([own], problem.likelihood_of(found.point), some).functions[0]
+        relative = given.data.relative_noise
+        assert relative is not None
+        noise = float(given.noise.variance / np.mean(1.0 / relative))
+        scales = Hyperparameters(
+            own.hyperparameters.lengthscale, own.hyperparameters.outputscale, noise
+        )
+        data, units = self.table.data, own.units
+        trend = TrendColumns.of(np.arange(data.points.shape[1]), False, data.points, data.counts)
+        return LatticeGP.given(
+            spectrum, scales, trend, own.data, units, False, seed=self.table.seed
+        )
 
 
 def left_out_log_densities(process: LatentGP) -> FloatArray:

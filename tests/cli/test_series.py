@@ -332,3 +332,70 @@ def test_an_error_keeps_the_old_store(files, tmp_path, interpolated, monkeypatch
     assert "No space left" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+RAIN = np.sin(np.arange(N_TIMES + 3)) ** 2
+LATER = TIMES[0] + STEP * np.arange(N_TIMES + 3)
+LANES = [1.0 + k % 3 for k in range(N_NODES)]
+
+
+@pytest.fixture
+def covariates(tmp_path):
+    """Tables of lanes of nodes and of rain at all times and three more."""
+    (tmp_path / "rain.csv").write_text(
+        csv_text({"t": LATER.astype(str), "rain": RAIN, "wet": np.where(RAIN > 0.5, "yes.", "no.")})
+    )
+    (tmp_path / "lanes.csv").write_text(csv_text({"node": NAMES, "lanes": LANES}))
+    return [tmp_path / "rain.csv", tmp_path / "lanes.csv"]
+
+
+def test_covariates_are_those_of_the_estimator(
+    files, interpolated, model, covariates, tmp_path, capsys
+):
+    rain, lanes = covariates
+    more = ["--covariates", rain, "--covariates", lanes]
+    table = interpolated(
+        "long.csv", "--forecast", "15min", *more, "--save-model", tmp_path / "m.cgp", "--json"
+    )
+    result = json.loads(capsys.readouterr().out)
+    (found,) = (value["covariates"] for value in result["values"].values())
+    assert {row["name"] for row in found} == {"rain", "wet", "lanes"}
+    import pandas as pd
+
+    wet = np.where(RAIN > 0.5, "yes.", "no.")
+    own = cgp.GraphTimeGPRegressor(model.graph).fit(
+        SENSORS, TIMES, SPEEDS, covariates={
+            "rain": pd.Series(RAIN, LATER), "wet": pd.Series(wet, LATER),
+            "lanes": dict(zip(NAMES, LANES, strict=True)),
+        },
+    )  # fmt: skip
+    times = np.append(TIMES, LATER[-3:])
+    mean, std = own.predict(NAMES, times, return_std=True)
+    np.testing.assert_allclose(grid(table), mean, rtol=1e-9)
+    np.testing.assert_allclose(grid(table, "std"), std, rtol=1e-9)
+    words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o",
+             tmp_path / "law.csv", "--time-column", "t", "--forecast", "15min"]  # fmt: skip
+    short = tmp_path / "short.csv"
+    short.write_text(csv_text({"t": TIMES.astype(str), "rain": RAIN[:N_TIMES]}))
+    assert run([str(word) for word in [*words, "--covariates", short]]) == 2
+    assert "covariates['rain']: expected a value at each time" in capsys.readouterr().err
+    words += ["--update", tmp_path / "m.cgp"]
+    assert run([str(word) for word in [*words, "--covariates", rain]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"x": [1.0]}, "expected rows with a column 'node', 't' or both"),
+        ({"node": ["a", "b"], "x": [1, 2]}, "expected one of the 8 nodes"),
+        ({"node": NAMES[:1] * 2, "x": [1, 2]}, "expected one row of each node"),
+        ({"node": NAMES[:2], "x": [1, ""]}, "data row 2: expected a value, got a missing one"),
+    ],
+)
+def test_tables_of_covariates_are_checked(files, tmp_path, capsys, columns, message):
+    path = tmp_path / "c.csv"
+    path.write_text(csv_text(columns))
+    words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o",
+             tmp_path / "law.csv", "--time-column", "t", "--covariates", path]  # fmt: skip
+    assert run([str(word) for word in words]) == 2
+    assert message in capsys.readouterr().err

@@ -413,9 +413,9 @@ class TestUpdates:
         )
         renewed = RENEWED | {
             "gaps_", "terms_", "sensor_scales_", "grid_process_", "transform_", "n_iterations_",
-            "days_process_", "usual_day_share_", "has_dynamics_",
+            "days_process_", "usual_day_share_", "has_dynamics_", "covariates_",
         }  # fmt: skip
-        of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_"}
+        of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_", "covariate_effects_"}
         known = {name for name in public_results(model) if hasattr(model, name)}
         assert not known - renewed - of_the_fit, "decide what partial_fit does to it"
         for name in known - CONTAINERS - {"grid_process_", "days_process_"}:

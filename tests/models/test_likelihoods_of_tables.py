@@ -242,7 +242,8 @@ def test_a_loss_counts_beyond_two_standard_errors():
 
 def test_many_rows_have_features(monkeypatch):
     monkeypatch.setattr(latent_kernels, "EXACT_LATENT_ROWS", 50)
-    model = cgp.GPRegressor(likelihood="poisson", n_frequencies=4, random_state=0).fit(X, COUNTS)
+    model = cgp.GPRegressor(likelihood="poisson", n_frequencies=4, random_state=0)
+    model.fit(np.hstack([X, X]), COUNTS)  # more columns than a lattice has
     (function,) = model.process_.functions
     assert isinstance(function, WeightSpaceGP)
     assert function.feature_map.n_features == 64

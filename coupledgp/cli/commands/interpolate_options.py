@@ -194,6 +194,11 @@ class InterpolateOptions(Options):
         default="auto",
         panel=TIME_PANEL,
     )
+    covariates: list[Path] | None = option(
+        "Table of what the values may depend on, such as rain (a row of each time), lanes (of each "
+        "node) or both, named as in --values; later times serve --forecast. May be repeated.",
+        panel=TIME_PANEL,
+    )
     outliers: str | None = option(
         "reject: leave out values more than 4 standard deviations from their law given the "
         "others; student-t: weights.",

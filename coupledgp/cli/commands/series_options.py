@@ -10,6 +10,7 @@ from coupledgp.cli.shared.declare import refuse
 OVER_TIME = (
     "zone", "resolution", "forecast", "times", "leave_one_sensor_out", "periods", "time_kernel",
     "usual_day", "dynamics", "outliers", "sensor_noise", "save_model", "update", "window",
+    "covariates",
 )  # fmt: skip
 # Other options that go with it.
 SHARED = (

@@ -28,6 +28,7 @@ from coupledgp.cli.commands.series_tasks import (
     new_panel,
     times_of,
 )
+from coupledgp.cli.readers.covariates import read_covariates
 from coupledgp.cli.readers.domains import is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
@@ -107,7 +108,8 @@ class SeriesDomain(Domain):
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.options.values, self.options.update
+        options = self.options
+        return options.graph, options.values, options.update, *(options.covariates or ())
 
     @property
     def outputs(self) -> Paths:
@@ -124,14 +126,12 @@ class SeriesDomain(Domain):
         with reporter("read"):
             self.place = read_place(options)
             values = tuple(options.value_column or ())
-            self.panels = read_series(
-                options.values,
-                self.place.nodes,
-                SeriesOptions(
-                    options.time_column, options.node_column, values, options.zone,
-                    options.resolution,
-                ),
-            )  # fmt: skip
+            how = SeriesOptions(
+                options.time_column, options.node_column, values, options.zone, options.resolution
+            )
+            self.panels = read_series(options.values, self.place.nodes, how)
+            given = options.covariates
+            self.covariates = None if not given else read_covariates(given, self.place.nodes, how)
 
     def fit(self) -> None:
         self.models = {name: self._model(panel) for name, panel in self.panels.items()}
@@ -206,7 +206,7 @@ class SeriesDomain(Domain):
             **self.further,
         )
         with _named_options():
-            return model.fit(panel)
+            return model.fit(panel, covariates=self.covariates)
 
     def _updated(self, panel: Panel) -> Any:
         path = self.options.update
@@ -218,7 +218,9 @@ class SeriesDomain(Domain):
                 f"it, got {type(model).__name__}"
             )
         new = new_panel(model, panel)
-        return model if new is None else model.partial_fit(new)
+        if new is not None:
+            return model.partial_fit(new, covariates=self.covariates)
+        return model if self.covariates is None else model.knowing(self.covariates)
 
     def _write_law(self, path: Path) -> int:
         """Write the law in blocks of times; return the number of rows."""

@@ -25,7 +25,7 @@ SAME = 1e-6
 
 def times_of(model: Any, times: str | None, forecast: str | None, zone: str | None) -> FloatArray:
     """Axis numbers (b,) of the law: of the data or the requested times, and of the forecast."""
-    axis, known = model.time_axis_, model.process_.rows.times
+    axis, known = model.time_axis_, model.grid_process_.rows.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:
         with naming("--forecast"):
@@ -59,7 +59,7 @@ def _law(model: Any, layout: LawLayout, times: FloatArray, latent: bool) -> Seri
 
 def kinds_of(model: Any, layout: LawLayout, times: FloatArray) -> NDArray[np.int8]:
     """Kind of each cell (p, m), as its place in `KINDS`."""
-    rows = model.process_.rows
+    rows = model.grid_process_.rows
     row_of = {str(label): k for k, label in enumerate(model.nodes_)}
     place = np.array([row_of.get(str(label), -1) for label in layout.labels])
     known = place >= 0
@@ -106,7 +106,7 @@ def _put_rejected(
 def new_panel(model: Any, panel: Panel) -> Panel | None:
     """The values of a panel that are later than a model's values; None if there are none."""
     numbers = model.time_axis_.numbers(panel.axis.labels(panel.axis.values))
-    known = model.process_.rows.times
+    known = model.grid_process_.rows.times
     later = numbers > known[-1] + SAME * _step(known)
     values = panel.values[:, later]
     there = np.asarray(~np.isnan(values).all(axis=1))
@@ -118,7 +118,7 @@ def new_panel(model: Any, panel: Panel) -> Panel | None:
 
 def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
     """Figures of the data of a model."""
-    axis, rows, gaps = model.time_axis_, model.process_.rows, model.gaps_
+    axis, rows, gaps = model.time_axis_, model.grid_process_.rows, model.gaps_
     return {
         "n_sensors": len(rows.sensors),
         "n_times": int(rows.times.size),
@@ -135,8 +135,14 @@ def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
 
 def describe_model(model: Any) -> dict[str, Any]:
     """Figures of a fitted model."""
-    outliers = model.outliers_
+    outliers, effects = model.outliers_, model.covariate_effects_
+    rows = [] if effects is None else list(zip(*effects, strict=True))
     return {
+        "covariates": [
+            {"name": name, "column": column, "coefficient": float(mean), "std": float(std),
+             "own_std": float(own), "gain": float(gain)}
+            for name, column, mean, std, own, gain in rows
+        ],
         "fitted": {
             "kernel": repr(model.kernel_),
             "terms": [
@@ -152,7 +158,7 @@ def describe_model(model: Any) -> dict[str, Any]:
         "outliers": {"n": len(outliers.node), "rejected": bool(outliers.rejected)},
         "method": {"name": model.method_, "reason": model.method_reason_},
         "leave_one_sensor_out": None,
-    }
+    }  # fmt: skip
 
 
 def left_out_rows(table: Any) -> tuple[dict[str, Any], Any]:

@@ -101,7 +101,7 @@ def read_series(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, P
     check_columns(table, [options.time_column], f"--time-column: {path}")
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected rows below the header, got none")
-    stamps = _stamps(table.column(options.time_column), path, options)
+    stamps = read_stamps_of(table.column(options.time_column), path, options)
     is_long = bool(options.value_columns or options.node_column) or NODE in table.column_names
     with about(path):
         if is_long:
@@ -114,7 +114,7 @@ def _texts(options: SeriesOptions) -> list[str]:
     return [options.time_column, options.node_column or NODE]
 
 
-def _stamps(column: pa.ChunkedArray, path: Path, options: SeriesOptions) -> Stamps:
+def read_stamps_of(column: pa.ChunkedArray, path: Path, options: SeriesOptions) -> Stamps:
     """Times of a column: numbers if all its texts are such, else timestamps."""
     where = f"{path}: column {options.time_column!r}"
     if column.null_count:

@@ -28,6 +28,7 @@ from coupledgp.diagnostics.space_time.times import most_times, thinned_times
 from coupledgp.diagnostics.space_time.words import ordinal
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
+from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.random import FloatArray
 
@@ -96,11 +97,14 @@ def space_time_report(
     if not hasattr(model, "panel_"):
         raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")
     check_positive_int(splits, "splits", minimum=0)
+    domain = as_domain(model.graph)
+    if isinstance(domain, Quantities):
+        raise InvalidInputError("model: expected one of a single quantity, got several")
     few = model
     if model.n_variance_samples > PAGE_DRAWS:
         few = model.with_variance_samples(PAGE_DRAWS)
     readings = MapReadings.of(model)
-    places = MapSites.of(as_domain(model.graph), positions, readings.sites)
+    places = MapSites.of(domain, positions, readings.sites)
     times, notes = _map_times(model, readings, places.sites.size, forecast)
     own = evaluation is None and splits > 0
     if own:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +16,15 @@ from coupledgp.random import FloatArray
 
 
 class SitePrior(ABC):
-    """A prior `f ~ N(0, K)` at n points, which k outputs share."""
+    """A prior `f ~ N(0, K)` at n points, which k outputs share.
+
+    Attributes
+    ----------
+    value_error : float
+        Fall of the objective of sites that may be an error of arithmetic, over one plus its size.
+    """
+
+    value_error: ClassVar[float] = 1e-13
 
     @abstractmethod
     def posterior(

@@ -37,8 +37,6 @@ START = 1e-3
 TOLERANCE, ACCEPTED = 1e-14, 1e-4
 # The same for the last of all steps: 5e-5 standard deviations.
 LAST = 1e-9
-# Fall of the objective that may be rounding, over one plus its size.
-ROUNDING = 1e-13
 # Rate of steps that do not climb.
 HALF = 0.5
 # Share of a step by which the next one turns back, beyond which it is shortened.
@@ -180,7 +178,7 @@ def find_sites(
             new, rate = _taken(prior, rule, observed, now, (precision, shift), rate, climbs)
             way = now.distance(new) / rate.square()
             size = 1 + new.value.abs()
-            hidden = (new.value - now.value).abs() <= ROUNDING * size
+            hidden = (new.value - now.value).abs() <= prior.value_error * size
             settled = (way <= TOLERANCE * size) | (hidden & (way <= ACCEPTED))
             # Steps that do not come nearer to each other are too long.
             most = 0.5 * most if float(way.max()) > last else most
@@ -227,7 +225,7 @@ def _taken(
             for old, new in zip((now.precision, now.shift), proposed, strict=True)
         )
         new = _Place.at(prior, rule, observed, precision, shift)
-        fallen = ~(new.value >= now.value - ROUNDING * (1 + now.value.abs()))
+        fallen = ~(new.value >= now.value - prior.value_error * (1 + now.value.abs()))
         short = ~new.value.isfinite() | (fallen if climbs else False)
         if not bool(short.any()):
             return new, rate

@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
-from coupledgp.errors import NumericalError
+from coupledgp.linalg.cholesky import positive_inverse
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -181,7 +180,7 @@ class LagMoments:
         center = self.of_lags / self.count
         G = self.lags - self.count * np.outer(center, center)
         B = self.both - np.outer(center, self.of_targets)
-        inverse = _inverse(G + ridge * np.eye(len(G)))
+        inverse, _ = positive_inverse(G + ridge * np.eye(len(G)), "dynamics: the products of lags")
         W = inverse @ B
         blocks = [slice(g * p, (g + 1) * p) for g in range(N_GROUPS)]
         # R^-1 E for own columns, then for neighbours' columns: (8, 4p, p).
@@ -218,17 +217,6 @@ class LagMoments:
         constant = self.of_targets / self.count - center @ flat
         constant[scarce] = 0.0
         return Autoregression(coefficients, constant)
-
-
-def _inverse(S: FloatArray) -> FloatArray:
-    """Inverse of a symmetric positive definite matrix."""
-    factor, info = lapack.dpotrf(S, lower=1, overwrite_a=0)
-    if info == 0:
-        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if info != 0:
-        raise NumericalError("dynamics: the products of lags are not positive definite")
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(inverse, -1).T)
 
 
 class Block(NamedTuple):

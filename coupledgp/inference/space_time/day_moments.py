@@ -1,13 +1,9 @@
-"""Variances of what days share, by (restricted) likelihood, and the means that they make.
+"""Variances of what days share, and the means that they make.
 
 Harmonics of D days are `a ~ N(mu 1, V)`, `V = sum_j v_j C_j` with matrices C_j of days that share a
-part. mu is zero, or has a flat prior. With M the mean of `Re(a a^H)`, `P = V^-1` or, with a flat
-prior, `P = V^-1 - V^-1 1 1'V^-1 / 1'V^-1 1`,
-
-    loss = log|V| (+ log 1'V^-1 1) + tr(P M) ,   slope of v_j = tr(P C_j) - tr(P M P C_j) .
-
-The mean of a day given the other days is `a_d - (P a)_d / P_dd`, its variance `1 / P_dd - s`
-(Dubrule 1983); that of a further day is its regression on all days.
+part. mu is zero, or has a flat prior. Variances and P are those of `variance_parts`. The mean of a
+day given the other days is `a_d - (P a)_d / P_dd`, its variance `1 / P_dd - s` (Dubrule 1983); that
+of a further day is its regression on all days.
 """
 
 from __future__ import annotations
@@ -16,15 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
 
+from coupledgp.inference.space_time.variance_parts import fitted_parts, precision_of
 from coupledgp.random import FloatArray, IntArray
 
 # Kinds of days, in the order of their numbers, and of the parts of the variance.
 KINDS = ("working day", "weekend", "holiday")
 PARTS = ("all days", "kind of day", "weekday", "day itself")
-# Bounds of logarithms of variances in units of the mean variance of a day.
-LIMITS = (-12.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +39,9 @@ class DayMoments:
     @cached_property
     def precisions(self) -> list[FloatArray]:
         """P (D, D) of each band."""
+        ones = np.ones(self.same.shape[1])
         return [
-            _precision(np.tensordot(v, self.same, axes=1), flat=b == 0)[0]
+            precision_of(np.tensordot(v, self.same, axes=1), ones if b == 0 else None)[0]
             for b, v in enumerate(self.variances)
         ]
 
@@ -82,19 +77,6 @@ class DayMoments:
             weights.append(weight)
             spread.append(max(variance, 0.0))
         return np.array(weights), np.array(spread)
-
-
-def _precision(V: FloatArray, *, flat: bool) -> tuple[FloatArray, float]:
-    """P of a covariance (D, D), and `log|V|`, with `log 1'V^-1 1` where a mean is unknown."""
-    factor = np.linalg.cholesky(V)
-    inverse_factor = np.linalg.inv(factor)
-    inverse = inverse_factor.T @ inverse_factor
-    logs = 2.0 * float(np.log(factor.diagonal()).sum())
-    if flat:
-        ones = inverse.sum(axis=1)
-        logs += float(np.log(ones.sum()))
-        inverse = inverse - np.outer(ones, ones) / ones.sum()
-    return inverse, logs
 
 
 def parts_of_days(dates: IntArray, holidays: IntArray) -> FloatArray:
@@ -154,21 +136,7 @@ def fitted_variances(M: FloatArray, same: FloatArray, *, flat: bool) -> FloatArr
     chosen = distinct_parts(same, flat=flat)
     parts, scaled = same[chosen], M / level
 
-    def loss(logs: FloatArray) -> tuple[float, FloatArray]:
-        return day_loss(logs, parts, scaled, flat=flat)
-
     start = np.full(len(chosen), np.log(1.0 / len(chosen)))
-    bounds = [LIMITS] * len(chosen)
-    best = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    out[chosen] = level * np.exp(best.x)
+    best, _ = fitted_parts(scaled, parts, start, np.ones(D) if flat else None)
+    out[chosen] = level * best
     return out
-
-
-def day_loss(
-    logs: FloatArray, parts: FloatArray, M: FloatArray, *, flat: bool
-) -> tuple[float, FloatArray]:
-    """`log|V| + tr(P M)` at logarithms (j,) of the variances of parts (j, D, D), and its slopes."""
-    v = np.exp(logs)
-    P, size = _precision(np.tensordot(v, parts, axes=1), flat=flat)
-    inner = P - P @ M @ P
-    return size + float((P * M).sum()), v * np.tensordot(parts, inner, axes=2)

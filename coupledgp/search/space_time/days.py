@@ -16,6 +16,7 @@ from coupledgp.inference.space_time.dynamics import SensorDynamics, fitted_dynam
 from coupledgp.inference.space_time.graph_sites import GraphSites
 from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.learned_sites import under_kernel
+from coupledgp.inference.space_time.quantity_sites import QuantitySites
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.usual_day import (
     FittedDay,
@@ -110,14 +111,16 @@ def found_usual_day(rows: SpaceTimeRows, axis: TimeAxis, options: DayOptions) ->
 
 
 def refined(
-    process: GraphTimeGP, day: FoundDay, options: DayOptions
+    process: GraphTimeGP, day: FoundDay, options: DayOptions, *, anew: bool = False
 ) -> tuple[GraphTimeGP, FoundDay]:
     """The usual day of values whose gaps the process has filled, and the process about it.
 
-    Hyperparameters are kept. Long gaps that are joined by straight lines tell less of the day.
+    Without gaps it is that which was there, unless it is to be found `anew`, as for values about
+    other effects. Hyperparameters are kept. Long gaps that are joined by straight lines tell less
+    of the day.
     """
     rows, usual = process.rows, day.usual
-    if usual is None or rows.observed.all():
+    if usual is None or (rows.observed.all() and not anew):
         return process, day
     filled = filled_values(process) + day.past
     found = usual_day_of(usual.axis, filled, rows.times, options.holidays)
@@ -248,9 +251,17 @@ def kernel_correlations(sites: Sites, sensors: IntArray) -> FloatArray:
 
 
 def neighbours_of(sites: Sites, sensors: IntArray) -> FloatArray:
-    """Weights (p, p) of neighbours: by edges between sensors, or by the kernel if these are few."""
-    if isinstance(sites, GraphSites):
-        adjacency = sites.graph.adjacency[sensors][:, sensors].toarray()
+    """Weights (p, p) of neighbours: by edges between sensors, or by the kernel if these are few.
+
+    Neighbours of a quantity by edges are the same quantity.
+    """
+    inner, nodes, quantity = sites, sensors, np.zeros_like(sensors)
+    if isinstance(sites, QuantitySites):
+        inner, nodes = sites.inner, sensors % sites.inner.n_sites
+        quantity = sensors // sites.inner.n_sites
+    if isinstance(inner, GraphSites):
+        adjacency = inner.graph.adjacency[nodes][:, nodes].toarray()
+        adjacency *= quantity[:, None] == quantity
         np.fill_diagonal(adjacency, 0.0)
         if (adjacency.sum(axis=1) > 0).mean() >= LEAST_JOINED:
             return neighbour_means(adjacency)

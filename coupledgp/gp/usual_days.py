@@ -210,7 +210,6 @@ class UsualDayGP(KnownMean, WrappedGP):
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
-        flat = of_known.ravel()
         plain = np.ones(known.size, dtype=bool) if wanted is None else wanted.ravel().copy()
         if not latent:
             plain[self.unknown_cells(points)[0]] = False
@@ -225,6 +224,7 @@ class UsualDayGP(KnownMean, WrappedGP):
             )
             if variance is not None and found is not None:
                 variance[sites] = found + of_known[sites]
+        flat = of_known.ravel()
         if latent or self.moving is None:
             return mean + known, variance
         own = None if variance is None else variance.ravel()

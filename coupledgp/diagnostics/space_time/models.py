@@ -66,9 +66,12 @@ def fitted_to(model: Any, readings: SensorReadings, *, kept: bool = False) -> An
 
     rows = np.flatnonzero(readings.seen.any(axis=1))
     labels = [readings.labels[row] for row in rows.tolist()]
-    known = model.covariates_ if model.__sklearn_is_fitted__() else None
+    # An estimator of one's own may know no covariates.
+    known = model.covariates_ if hasattr(model, "fitted_") else None
+    more = {} if known is None else {"covariates": known}
     fit = model.refitted if kept else clone(model).fit
-    return fit(labels, times=readings.stamps, values=readings.values[rows], covariates=known)
+    values = readings.values[rows]
+    return fit(labels, times=readings.stamps, values=values, **more)
 
 
 def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = None) -> SpaceTimeLaw:

@@ -118,7 +118,7 @@ class TransformedGP(WrappedGP):
     @property
     def parts(self) -> tuple[tuple[GaussianProcess, ...], FloatArray]:
         """Gaussian processes of z whose laws are mixed, and their weights of sum one."""
-        parts = gaussian_parts(self.inner)
+        parts = mixed_parts(self.inner)
         return tuple(process for process, _ in parts), np.array([weight for _, weight in parts])
 
     def law(
@@ -299,15 +299,16 @@ def untransformed(process: GaussianProcess) -> GaussianProcess:
     return process.inner if isinstance(process, TransformedGP) else process
 
 
-def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
-    """A process and one, or the parts of the members of a mixture, each with its weight."""
-    if process.is_gaussian:
+def mixed_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
+    """The parts of the members of a mixture, each with its weight; another process and one."""
+    members = getattr(process, "members", None)
+    if members is None:
         return [(process, 1.0)]
-    members = zip(process.members, process.weights, strict=True)  # type: ignore[attr-defined]
+    weights = process.weights  # type: ignore[attr-defined]
     return [
         (part, float(weight) * share)
-        for member, weight in members
-        for part, share in gaussian_parts(member)
+        for member, weight in zip(members, weights, strict=True)
+        for part, share in mixed_parts(member)
     ]
 
 

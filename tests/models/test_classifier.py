@@ -228,11 +228,13 @@ def test_balanced_classes_count_alike():
         clone(plain).set_params(class_weight="equal").fit(X, rare)
 
 
-def test_large_tables_take_features(monkeypatch):
+@pytest.mark.parametrize(("copies", "process"), [(1, "LatticeGP"), (2, "WeightSpaceGP")])
+def test_large_tables_take_features(monkeypatch, copies, process):
     monkeypatch.setattr(latent_kernels, "EXACT_LATENT_ROWS", 50)
-    model = cgp.GPClassifier(n_frequencies=64, random_state=0).fit(X, SIDES)
-    assert type(model.process_.functions[0]).__name__ == "WeightSpaceGP"
-    assert model.score(X, SIDES) > 0.85
+    table = np.hstack([X] * copies)  # a lattice has at most three columns
+    model = cgp.GPClassifier(n_frequencies=64, random_state=0).fit(table, SIDES)
+    assert type(model.process_.functions[0]).__name__ == process
+    assert model.score(table, SIDES) > 0.85
 
 
 def test_same_seed_same_bits_and_pipelines():

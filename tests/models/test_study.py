@@ -88,7 +88,7 @@ def test_page(report, tmp_path):
     assert "A &lt;title&gt;" in page
     for one in report.verdicts:
         assert one.sentence in page
-    assert page.count("<svg") == page.count('role="img"') == 9
+    assert page.count("<svg") == page.count('role="img"') == 10
     assert "Couplings side by side" in page
     # Nothing is fetched: names of namespaces are the only addresses.
     addresses = set(re.findall(r'(?:src|href)="([^"]+)"', page))
@@ -98,7 +98,7 @@ def test_page(report, tmp_path):
 def test_page_of_a_mesh(graph_report):
     page = graph_report.to_html()
     assert "target minus mean" in page
-    assert page.count("<svg") == 10
+    assert page.count("<svg") == 11
     assert graph_report.study.size_name == "n_walks"
 
 

@@ -113,9 +113,10 @@ def test_forecasts_have_the_correction_of_their_step(h):
     x = bent()
     observed = np.random.default_rng(4).random(x.shape) > 0.02
     deviations = np.sin(np.arange(N) / 40) * np.ones((P, 1))
-    dynamics, errors = dy.fitted_dynamics(
+    dynamics, errors, words = dy.fitted_dynamics(
         np.arange(P), x, observed, deviations, NONE, np.eye(P), True, 0, lambda _: None
     )
+    assert words == ""  # a graph without directions
     assert dynamics.bend is not None
     given = dynamics.standardized(x), observed, deviations, errors
     own = dy.MovingPosterior.given(dynamics, *given)

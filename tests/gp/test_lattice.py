@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+import weakref
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,6 +13,7 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.trend_columns import TrendColumns
@@ -172,3 +176,27 @@ def test_files_are_checked(name, value, message):
     )
     with pytest.raises(ModelFileError, match=message):
         LatticeGP.from_state(header, {**held, name: value})
+
+
+def test_exact_laws_take_few_matrices_and_go_at_once():
+    """A kernel matrix is made in place, and a process is freed without a collector of cycles."""
+    points = np.random.default_rng(3).uniform(size=(1200, 2))
+    hyper = Hyperparameters(np.full(2, 0.2), 1.3, 0.1)
+    prior = StationaryPrior(parse_spectrum("matern-5/2"), hyper)
+    small = prior.covariance(points[:2], points)
+    tracemalloc.start()
+    matrix = prior.covariance(points, points)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.2 * matrix.nbytes
+    np.testing.assert_allclose(matrix[:2], small, rtol=1e-14)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-14)
+    gc.disable()
+    try:
+        exact = process(*PLACES["two"]).exact()
+        exact.left_out(np.arange(90))
+        held = weakref.ref(exact)
+        del exact
+        assert held() is None
+    finally:
+        gc.enable()

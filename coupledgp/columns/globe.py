@@ -110,7 +110,7 @@ def turned(longitudes: FloatArray) -> FloatArray:
 
 
 def turned_ends(values: FloatArray, low: float, high: float) -> tuple[float, float]:
-    """Ends of `turned` numbers (n,) between low and high, or of a half circle and more that has them.
+    """Ends of `turned` numbers (n,) from low to high, or of a wide range that has them.
 
     Numbers beyond the limits of longitudes have their own ends. Merged ends of parts of a column
     are ends of all of it in some way to write them.

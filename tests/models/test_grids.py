@@ -55,6 +55,7 @@ def test_means_of_transformed_targets_are_those_of_y():
     far = {"east": [400.0], "north": [400.0]}
     with pytest.warns(cgp.errors.ExtrapolationWarning):
         grid = model.predict_grid(far, level=0.5)
+    with pytest.warns(cgp.errors.ExtrapolationWarning):
         median = model.predict_grid(far, latent=True)
     own = model.process_.inner
     mean, variance = (float(part[0, 0]) for part in own.law(np.full((1, 2), 400.0), "variance")[:2])

@@ -299,6 +299,12 @@ def untransformed(process: GaussianProcess) -> GaussianProcess:
     return process.inner if isinstance(process, TransformedGP) else process
 
 
+def has_normal_noise(process: GaussianProcess) -> bool:
+    """Whether y is f with normal noise of one variance, for a process or all of a mixture's."""
+    members: Sequence[GaussianProcess] = getattr(process, "members", (process,))
+    return all(member.is_gaussian for member in members)
+
+
 def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
     """A process and one, or the parts of the members of a mixture, each with its weight."""
     if process.is_gaussian:

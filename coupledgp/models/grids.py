@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.columns.codes import DEGREES
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, FittedToTable
-from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.validation import check_vector
 from coupledgp.models.estimator import interval_ends
 from coupledgp.models.record import FittedModel
@@ -183,7 +183,7 @@ class OnGrids(FittedToTable[FittedModel]):
         rows = grid.rows(self._columns)
         size = int(np.prod(grid.shape))
         exposures = None if exposure is None else np.full(size, float(exposure))
-        of_f = _is_of_targets(self.fitted_.process) if latent is None else latent
+        of_f = has_normal_noise(self.fitted_.process) if latent is None else latent
         model: Any = self  # a regressor
         answer = model.predict(rows, return_std=return_std, latent=of_f, exposure=exposures)
         found = {"mean": answer[0], "std": answer[1]} if return_std else {"mean": answer}
@@ -191,9 +191,3 @@ class OnGrids(FittedToTable[FittedModel]):
             interval = model._quantiles(rows, ends, exposures, judged=False)
             found |= {"lower": interval[..., 0], "upper": interval[..., 1]}
         return grid.filled(found)
-
-
-def _is_of_targets(process: GaussianProcess) -> bool:
-    """Whether y is f with normal noise, for a process or all members of a mixture."""
-    members: tuple[GaussianProcess, ...] = getattr(process, "members", (process,))
-    return all(member.is_gaussian for member in members)

@@ -98,10 +98,10 @@ def fit_ours(gp, X, y, X_test, y_test) -> dict[str, float]:
     return result
 
 
-def fit_svgp(
-    X, y, X_test, y_test, n_inducing: int, budget: float, seed: int, device: object = "cpu"
-) -> dict[str, float]:
-    """Figures of the peer after `budget` seconds of training."""
+def trained_svgp(
+    X, y, n_inducing: int, budget: float, seed: int, device: object = "cpu"
+) -> tuple[VariationalGP, gpytorch.likelihoods.GaussianLikelihood, int, float]:
+    """The peer after `budget` seconds of training, its likelihood, steps and seconds."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     inputs, targets = torch.tensor(X, device=device), torch.tensor(y, device=device)
@@ -120,6 +120,14 @@ def fit_svgp(
         steps += 1
     seconds = time.perf_counter() - start
     model.eval(), likelihood.eval()
+    return model, likelihood, steps, seconds
+
+
+def fit_svgp(
+    X, y, X_test, y_test, n_inducing: int, budget: float, seed: int, device: object = "cpu"
+) -> dict[str, float]:
+    """Figures of the peer after `budget` seconds of training."""
+    model, likelihood, steps, seconds = trained_svgp(X, y, n_inducing, budget, seed, device)
     with torch.no_grad():
         law = likelihood(model(torch.tensor(X_test, device=device)))
     mean, std = law.mean.cpu().numpy(), law.variance.sqrt().cpu().numpy()

@@ -12,10 +12,13 @@ hyperparameters from the rows, and predicts mean and standard deviation of f and
   4000 rows; left out where the package is not installed, as are the next two;
 * gstools: the same with a Matern model fitted to a variogram of at most 4000 rows, kriged on these;
 * gpboost: Vecchia approximation with 20 neighbours, the same kernel;
-* sample: scikit-learn's `GaussianProcessRegressor` on 2000 rows.
+* sample: scikit-learn's `GaussianProcessRegressor` on 2000 rows;
+* svgp: GPyTorch's variational process of 1024 inducing points, `--svgp-seconds` of Adam.
 
 RMSE is to the true f, NLPD that of further observations, coverage that of 95 % intervals of f. CPU
 seconds and the growth of memory (MB) are those of a process of its own, all threads together.
+`--terrain` takes rows of a map of elevations in place of a drawn field; coverage is that of its
+observations.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import matplotlib.cbook
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -47,6 +51,7 @@ NOISE = 0.1
 SAMPLE, VARIOGRAM = 2000, 4000
 # Nearest points of moving windows.
 NEAREST = 32
+INDUCING = 1024
 Moments = tuple[np.ndarray, np.ndarray]
 
 
@@ -144,7 +149,43 @@ def by_gpboost(kernel: str, X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> tupl
     return (found["mu"], np.sqrt(np.maximum(found["var"], 1e-12))), noise
 
 
-def systems(dim: int, kernel: str, n_rows: int) -> dict[str, Callable[..., tuple[Moments, float]]]:
+def by_svgp(X: np.ndarray, y: np.ndarray, Z: np.ndarray, budget: float) -> tuple[Moments, float]:
+    """GPyTorch's variational process of 1024 inducing points, after `budget` seconds of Adam."""
+    import torch
+
+    from benchmarks.performance.fitted_against_svgp import trained_svgp
+
+    offset, scale = y.mean(), y.std()
+    model, likelihood, *_ = trained_svgp(X, (y - offset) / scale, INDUCING, budget, 0)
+    laws = []
+    with torch.no_grad():
+        for part in np.array_split(Z, max(len(Z) // 4000, 1)):
+            law = model(torch.tensor(part))
+            laws.append((law.mean.numpy(), law.variance.sqrt().numpy()))
+    mean, std = (np.concatenate(part) for part in zip(*laws, strict=True))
+    return (offset + scale * mean, scale * std), float(likelihood.noise.item() * scale**2)
+
+
+def terrain(n_rows: int, n_test: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Rows of a map of elevations (Jacksboro fault, 138 632 cells of some 90 m), and other cells.
+
+    Places are kilometres, elevations metres over 100. There is no truth beside the observations.
+    """
+    with matplotlib.cbook.get_sample_data("jacksboro_fault_dem.npz") as stored:
+        height = stored["elevation"].astype(np.float64) / 100.0
+        ends = [float(stored[name]) for name in ("xmin", "xmax", "ymin", "ymax")]
+    east = np.linspace(ends[0], ends[1], height.shape[1]) * 111.2 * np.cos(np.radians(36.6))
+    north = np.linspace(ends[2], ends[3], height.shape[0]) * 111.2
+    places = np.stack(np.meshgrid(east, north), axis=-1).reshape(-1, 2)
+    chosen = np.random.default_rng(seed).permutation(height.size)
+    rows, test = chosen[:n_rows], chosen[n_rows : n_rows + n_test]
+    y = height.ravel()
+    return places[rows], y[rows], places[test], y[test], y[test]
+
+
+def systems(
+    dim: int, kernel: str, n_rows: int, svgp_seconds: float
+) -> dict[str, Callable[..., tuple[Moments, float]]]:
     """Systems by their names."""
     found: dict[str, Callable[..., tuple[Moments, float]]] = {
         "lattice": lambda *data: ours(
@@ -157,6 +198,7 @@ def systems(dim: int, kernel: str, n_rows: int) -> dict[str, Callable[..., tuple
             cgp.LocalGPRegressor(kernel, n_frequencies=0, trend="constant", random_state=0), *data
         ),
         "sample": lambda *data: by_sklearn(kernel, *data),
+        "svgp": lambda *data: by_svgp(*data, svgp_seconds),
     }
     if find_spec("pykrige") and dim == 2:
         found["pykrige"] = by_pykrige
@@ -184,10 +226,11 @@ def measured(
     seconds = time.process_time() - start
     spread = std**2 + noise
     squares = (further - mean) ** 2 / spread
+    deviation = np.sqrt(spread) if truth is further else std
     pipe.send({
         "rmse": float(np.sqrt(np.mean((mean - truth) ** 2))),
         "nlpd": float(0.5 * np.mean(np.log(2 * np.pi * spread) + squares)),
-        "coverage": float(np.mean(np.abs(mean - truth) < 1.96 * std)),
+        "coverage": float(np.mean(np.abs(mean - truth) < 1.96 * deviation)),
         "seconds": seconds,
         "mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
     })  # fmt: skip
@@ -216,17 +259,24 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=20_000)
     parser.add_argument("--systems", nargs="+", default=None)
     parser.add_argument("--seconds", type=float, default=300.0, help="limit of one system")
+    parser.add_argument("--svgp-seconds", type=float, default=60.0)
+    parser.add_argument("--terrain", action="store_true", help="a map of elevations, no drawn one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     dim, kernel, length = int(options.field[0]), options.field[1], float(options.field[2])
     console, record = Console(width=100), {}
     for n_rows in options.rows:
-        data = drawn_field(dim, kernel, length, n_rows, options.test, options.seed)
-        table = Table(title=f"{kernel}, {dim} columns, lengthscale {length}, {n_rows} rows")
+        if options.terrain:
+            data = terrain(n_rows, options.test, options.seed)
+            title = f"terrain, {kernel}, {n_rows} rows"
+        else:
+            data = drawn_field(dim, kernel, length, n_rows, options.test, options.seed)
+            title = f"{kernel}, {dim} columns, lengthscale {length}, {n_rows} rows"
+        table = Table(title=title)
         for name in ("system", "RMSE of f", "NLPD of y", "coverage of f", "CPU s", "MB"):
             table.add_column(name)
-        for name, system in systems(dim, kernel, n_rows).items():
+        for name, system in systems(dim, kernel, n_rows, options.svgp_seconds).items():
             if options.systems is not None and name not in options.systems:
                 continue
             found = run(system, data, options.seconds)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import split_points
+from coupledgp.geometry.locations import ElementLookup, split_points
 from coupledgp.ground.validation import check_choice, real_array
 from coupledgp.random import FloatArray, IntArray
 
@@ -72,19 +72,15 @@ class ColumnLookup:
         The columns.
     elements : IntArray (m, dimension + 1)
         Vertices of the elements.
-    pairs : IntArray (q,)
-        Sorted numbers of the pairs of least and greatest corners.
-    keys, order : IntArray (m,)
-        Sorted numbers of the sets of corners, and the element of each.
+    lookup : ElementLookup
+        The element of a set of corners.
     of_vertices : FloatArray (n, sum of sizes)
         Mean at each vertex over the elements that meet there.
     """
 
     columns: PlaceColumns
     elements: IntArray
-    pairs: IntArray
-    keys: IntArray
-    order: IntArray
+    lookup: ElementLookup
     of_vertices: FloatArray
 
     @classmethod
@@ -94,26 +90,18 @@ class ColumnLookup:
         count = np.maximum(np.bincount(flat, minlength=n_vertices), 1)
         values = columns.corners.reshape(flat.size, -1)
         sums = [np.bincount(flat, part, minlength=n_vertices) for part in values.T]
-        numbers, middle = _pairs(elements, n_vertices)
-        pairs = np.unique(numbers)
-        keys = np.searchsorted(pairs, numbers) * n_vertices + middle
-        order = np.argsort(keys, kind="stable")
         means = np.stack(sums, axis=1) / count[:, None]
-        return cls(columns, elements, pairs, keys[order], order, means)
+        return cls(columns, elements, ElementLookup.of(elements, n_vertices), means)
 
     def at(self, points: FloatArray) -> FloatArray:
         """Values (p, sum of sizes) at places (p, 2 (dimension + 1))."""
         corners, weights = split_points(points)
         found = np.einsum("pk,pkc->pc", weights, self.of_vertices[corners])
-        numbers, middle = _pairs(corners, len(self.of_vertices))
-        pair = np.minimum(np.searchsorted(self.pairs, numbers), self.pairs.size - 1)
-        keys = pair * len(self.of_vertices) + middle
-        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        inside = (self.pairs[pair] == numbers) & (self.keys[place] == keys)
+        inside, elements = self.lookup.find(corners)
         # On an edge or at a vertex, rounding would choose one of several elements.
         inside &= (weights > ON_EDGE).all(axis=1) | (corners[:, -1] == corners[:, -2])
         inside &= weights.max(axis=1) < 1.0 - ON_EDGE
-        element = self.order[place[inside]]
+        element = elements[inside]
         # The order of the corners of a place need not be that of its element.
         same = corners[inside][:, :, None] == self.elements[element][:, None, :]
         own = np.take_along_axis(
@@ -121,12 +109,6 @@ class ColumnLookup:
         )
         found[inside] = np.einsum("pk,pkc->pc", weights[inside], own)
         return found
-
-
-def _pairs(elements: IntArray, n_vertices: int) -> tuple[IntArray, IntArray]:
-    """A number (m,) of the least and greatest corner of each set (m, k), and the corner between."""
-    sides = np.sort(elements, axis=1)
-    return sides[:, 0] * n_vertices + sides[:, -1], sides[:, sides.shape[1] // 2]
 
 
 def named_columns(given: Mapping[str, Any], on: str | None, sizes: Mapping[str, int]) -> Any:

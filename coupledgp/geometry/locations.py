@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
@@ -43,6 +43,50 @@ class Locations:
     def __getitem__(self, rows: slice | IntArray) -> Locations:
         """The places of some rows, a slice or an array of numbers or booleans."""
         return Locations(np.atleast_2d(self.points[rows]), np.atleast_1d(self.distances[rows]))
+
+
+@dataclass(frozen=True, eq=False)
+class ElementLookup:
+    """The element that has given corners, in any order.
+
+    Attributes
+    ----------
+    n_vertices : int
+        Number of vertices.
+    pairs : IntArray (q,)
+        Sorted numbers of the pairs of least and greatest corners.
+    keys, order : IntArray (m,)
+        Sorted numbers of the sets of corners, and the element of each.
+    """
+
+    n_vertices: int
+    pairs: IntArray
+    keys: IntArray
+    order: IntArray
+
+    @classmethod
+    def of(cls, elements: IntArray, n_vertices: int) -> ElementLookup:
+        """The lookup of elements (m, k) among so many vertices."""
+        numbers, middle = _pairs(elements, n_vertices)
+        pairs = np.unique(numbers)
+        keys = np.searchsorted(pairs, numbers) * n_vertices + middle
+        order = np.argsort(keys, kind="stable")
+        return cls(n_vertices, pairs, keys[order], order)
+
+    def find(self, corners: IntArray) -> tuple[NDArray[np.bool_], IntArray]:
+        """Whether rows (p, k) are the corners of an element, and the first such element."""
+        numbers, middle = _pairs(corners, self.n_vertices)
+        pair = np.minimum(np.searchsorted(self.pairs, numbers), self.pairs.size - 1)
+        keys = pair * self.n_vertices + middle
+        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        found = (self.pairs[pair] == numbers) & (self.keys[place] == keys)
+        return found, self.order[place]
+
+
+def _pairs(elements: IntArray, n_vertices: int) -> tuple[IntArray, IntArray]:
+    """A number (m,) of the least and greatest corner of each set (m, k), and the corner between."""
+    sides = np.sort(elements, axis=1)
+    return sides[:, 0] * n_vertices + sides[:, -1], sides[:, sides.shape[1] // 2]
 
 
 def as_points(corners: IntArray, weights: FloatArray) -> FloatArray:

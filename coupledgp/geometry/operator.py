@@ -28,6 +28,7 @@ from coupledgp.geometry.columns import (
     face_normals,
     named_columns,
 )
+from coupledgp.geometry.creases import CREASE_WIDTH, CutPlaces, bodies, crease_cut
 from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.forms import is_point_table, table_points
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact, refuse_far
@@ -89,6 +90,9 @@ class LaplaceOperator:
         then metres east and north of the centre.
     columns : PlaceColumns or None
         Columns of numbers that were given, see `with_columns`; `place_columns` has all.
+    copies : IntArray (n,) or None
+        Of a mesh cut by `with_creases`, the vertex before the cut that each vertex is a copy of;
+        `given_vertices` has the first copy. None: the mesh is whole.
     """
 
     stiffness: sparse.csr_array
@@ -105,6 +109,7 @@ class LaplaceOperator:
     centroids: FloatArray | None = None
     origin: FloatArray | None = None
     columns: PlaceColumns | None = None
+    copies: IntArray | None = None
 
     @classmethod
     def from_trimesh(cls, mesh: Any, max_edge: MaxEdge = None) -> LaplaceOperator:
@@ -330,6 +335,69 @@ class LaplaceOperator:
         made = PlaceColumns(names, np.array(counts), np.concatenate(values, axis=2))
         return replace(self, columns=made)._frozen()
 
+    def with_creases(self, angle: float = 40.0, factor: float = 0.0) -> LaplaceOperator:
+        """The operator of the mesh cut at creases, edges with a dihedral angle above `angle`.
+
+        A vertex on creases becomes a copy for each smooth side of it, with places of its own. With
+        `factor` 0 the sides are independent along the surface. Otherwise
+
+            f' S f = int |grad f|^2 + factor / (1 - factor) / w * int_creases (f_+ - f_-)^2
+
+        where f_+ and f_- are the values beside a crease, lumped at the ends of edges, and w is the
+        diameter / 25. A layer of the width w whose conductivity is `factor / (1 - factor)` has that
+        integral. The mass is that of the smooth sides.
+
+        A given vertex on creases is the mean of its copies, of three at most. Places of the whole
+        mesh are places of this one by `placed`, which `FieldGPRegressor` uses.
+
+        Parameters
+        ----------
+        angle
+            Angle between the normals of two faces, in degrees, above 0 and below 180.
+        factor
+            From 0, no link, to 1, the operator itself.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator is no mesh's or is cut already, or an argument is out of range.
+        """
+        if self.centroids is None or self.positions is None or self.copies is not None:
+            what = "one that is cut" if self.copies is not None else "an operator without faces"
+            raise InvalidInputError(f"operator: expected that of a whole mesh, got {what}")
+        if check_positive(angle, "angle") >= 180.0:
+            raise InvalidInputError(f"angle: expected degrees above 0 and below 180, got {angle}")
+        share = check_positive(factor, "factor") if factor != 0 else 0.0
+        if share > 1.0:
+            raise InvalidInputError(f"factor: expected a number from 0 to 1, got {factor}")
+        cut = None if share == 1.0 else crease_cut(self.positions, self.elements, angle)
+        if cut is None:
+            return self
+        stiffness, mass = cut.matrices(self.positions, share, CREASE_WIDTH * self.diameter)
+        positions = self.positions[cut.copies]
+        centroids = CutPlaces(cut.elements, cut.copies).of(self.centroids)
+        return replace(
+            self, stiffness=stiffness, mass=mass, positions=positions, elements=cut.elements,
+            centroids=centroids, copies=cut.copies,
+        )._frozen()  # fmt: skip
+
+    def placed(self, points: FloatArray) -> FloatArray:
+        """Places (p, 6) of the whole mesh, or of this one, as places of a mesh cut at creases.
+
+        A place at a vertex is the mean of its copies. One on a crease is on the side that the row
+        names. Operators that are not cut return the places as they are.
+        """
+        return points if self.copies is None else self._cut.of(points)
+
+    @cached_property
+    def _cut(self) -> CutPlaces:
+        assert self.copies is not None
+        return CutPlaces(self.elements, self.copies)
+
+    def bodies(self) -> IntArray:
+        """The connected component (n,) of each vertex, where creases do not count as cuts."""
+        return bodies(self.stiffness, self.copies)
+
     def _at_corners(self, place: str, values: FloatArray) -> FloatArray:
         """Values (m, dimension + 1, k) at the corners of the elements, of given vertices or not."""
         if place == "elements":
@@ -455,7 +523,7 @@ class LaplaceOperator:
                 f"which belongs to none ({bad.size} such nodes), so that the field has no value "
                 "there; leave out those where `operator.given_vertices` is -1"
             )
-        return exact(at_corners(vertices, self.dimension + 1))
+        return exact(self.placed(at_corners(vertices, self.dimension + 1)))
 
     def at_faces(self, numbers: ArrayLike | None = None) -> Locations:
         """Places of the centroids of given faces; None means all faces.
@@ -591,5 +659,5 @@ class LaplaceOperator:
 # Fields that are arrays or None.
 ARRAYS = (
     "mass", "positions", "elements", "parents", "given_vertices", "given_elements",
-    "element_lengths", "given_lengths", "centroids", "origin",
+    "element_lengths", "given_lengths", "centroids", "origin", "copies",
 )  # fmt: skip

@@ -239,6 +239,8 @@ def check_operator(entries: Entries, prefix: str) -> np.ndarray:
     entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
     given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
     parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1).numpy()
+    if f"{prefix}copies" in entries.arrays:
+        entries.integers(f"{prefix}copies", "vertices", low=0, high=n - 1)
     if f"{prefix}column_sizes" in entries.arrays:
         check_columns(entries, prefix, corners)
     own = {

@@ -118,7 +118,7 @@ class TransformedGP(WrappedGP):
     @property
     def parts(self) -> tuple[tuple[GaussianProcess, ...], FloatArray]:
         """Gaussian processes of z whose laws are mixed, and their weights of sum one."""
-        parts = gaussian_parts(self.inner)
+        parts = mixed_parts(self.inner)
         return tuple(process for process, _ in parts), np.array([weight for _, weight in parts])
 
     def law(
@@ -301,19 +301,19 @@ def untransformed(process: GaussianProcess) -> GaussianProcess:
 
 def has_normal_noise(process: GaussianProcess) -> bool:
     """Whether y is f with normal noise of one variance, for a process or all of a mixture's."""
-    members: Sequence[GaussianProcess] = getattr(process, "members", (process,))
-    return all(member.is_gaussian for member in members)
+    return all(part.is_gaussian for part, _ in mixed_parts(process))
 
 
-def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
-    """A process and one, or the parts of the members of a mixture, each with its weight."""
-    if process.is_gaussian:
+def mixed_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
+    """The parts of the members of a mixture, each with its weight; another process and one."""
+    members = getattr(process, "members", None)
+    if members is None:
         return [(process, 1.0)]
-    members = zip(process.members, process.weights, strict=True)  # type: ignore[attr-defined]
+    weights = process.weights  # type: ignore[attr-defined]
     return [
         (part, float(weight) * share)
-        for member, weight in members
-        for part, share in gaussian_parts(member)
+        for member, weight in zip(members, weights, strict=True)
+        for part, share in mixed_parts(member)
     ]
 
 

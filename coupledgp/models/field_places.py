@@ -50,7 +50,14 @@ def as_operator(value: Any) -> LaplaceOperator:
 
 
 def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
-    """Locations of places that are given in any of the ways of `FieldGPRegressor.fit`."""
+    """Locations of places that are given in any of the ways of `FieldGPRegressor.fit`.
+
+    On a mesh cut at creases they may also be locations of the whole mesh.
+    """
+    return operator.placed(_located(operator, places, name))
+
+
+def _located(operator: LaplaceOperator, places: Any, name: str) -> Points:
     if places is None:
         return operator.at_vertices().points
     if isinstance(places, Locations):
@@ -106,7 +113,7 @@ def are_labels(operator: LaplaceOperator, places: Any) -> bool:
 def projected(operator: LaplaceOperator, positions: FloatArray, name: str) -> Points:
     """The nearest places of positions (p, d); see `check_distances`."""
     found = operator.project(positions)
-    check_distances(operator, found.distances, name, "row {}".format, stacklevel=6)
+    check_distances(operator, found.distances, name, "row {}".format, stacklevel=7)
     return found.points
 
 

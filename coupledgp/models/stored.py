@@ -99,7 +99,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         """
         usual: dict[str, Any] = {
             "missing": "raise", "keep_rows": None, "walkers": "equal", "likelihood": "gaussian",
-            "inference": "variational",
+            "inference": "variational", "creases": "auto",
         }  # fmt: skip
         return {
             name: value

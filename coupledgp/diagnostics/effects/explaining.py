@@ -18,7 +18,7 @@ from coupledgp.expressions import AxisTerm
 from coupledgp.gp.drawn_functions import ChosenFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.transformed import TransformedGP, gaussian_parts
+from coupledgp.gp.transformed import TransformedGP, mixed_parts
 from coupledgp.random import FloatArray
 
 # Draws of functions in all: by closed forms, and where functions are evaluated at many rows. The
@@ -46,9 +46,7 @@ class Explanation:
     def __init__(self, process: GaussianProcess, units: Sequence[Unit], seed: int) -> None:
         self.units = tuple(units)
         self.varying = [j for j, unit in enumerate(units) if unit.varies]
-        parts = [(process, 1.0)]
-        if not isinstance(process, TransformedGP):
-            parts = gaussian_parts(process)
+        parts = mixed_parts(process)
         terms = [_terms(part, self.units) for part, _ in parts]
         size = SAMPLED_DRAWS if None in terms else DRAWS
         exact = [(*part, own) for part, own in zip(parts, terms, strict=True) if own is not None]
@@ -214,7 +212,7 @@ def _remarks(process: GaussianProcess, units: Sequence[Unit]) -> tuple[str, ...]
             f"Columns hang on each other (median correlation {found:.2f} between two of them): "
             "effects average over combinations of values that no row has."
         )
-    if isinstance(process, TransformedGP):
+    if any(isinstance(part, TransformedGP) for part, _ in mixed_parts(process)):
         remarks.append("Effects are those of the median of y, the inverse transform of f.")
     still = [unit.name for unit in units if not unit.varies]
     if still:

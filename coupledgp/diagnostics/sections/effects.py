@@ -12,7 +12,7 @@ from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.errors import CoupledGPError
-from coupledgp.gp.transformed import TransformedGP, gaussian_parts
+from coupledgp.gp.transformed import mixed_parts
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -60,7 +60,7 @@ class EffectsOf:
         dim = process.data.points.shape[1]
         if n_outputs > 1 or dim < 2:
             return None
-        members = 1 if isinstance(process, TransformedGP) else len(gaussian_parts(process))
+        members = len(mixed_parts(process))
         evaluated = 1 + 2 * dim + comb(min(dim, PAIRED), 2)
         entries = AVERAGED * (n_rows + AVERAGED) * dim * evaluated * members
         return cls(model, ENTRY_SECONDS * entries)

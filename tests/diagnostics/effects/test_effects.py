@@ -9,9 +9,13 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.effects.axis import AxisPosterior, arranged
+from coupledgp.diagnostics.effects.explaining import Explanation
 from coupledgp.diagnostics.effects.units import Unit, rows_of, units_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.transformed import mixed_parts
 from coupledgp.kernels.axes import elementary
 from coupledgp.spectra import MaternSpectrum
 
@@ -175,3 +179,24 @@ def test_several_outputs_transforms_and_correlated_columns():
     assert shares.shape == (2,)
     one = cgp.ExactGPRegressor(target_transform="log", random_state=0).fit(X, np.exp(x))
     assert "median of y" in str(one.effects([0]))
+
+
+def test_mixtures_of_models_of_y_and_of_its_transform():
+    """A member of transformed targets is one part, as in the choices of `GPRegressor`."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, size=(60, 2))
+    y = np.exp(0.6 * X[:, 0] + 0.1 * rng.normal(size=60))
+    data = Data.of(X, y[:, None])
+    plain = cgp.ExactGPRegressor(random_state=0).fit(X, y).process_
+    logged = cgp.ExactGPRegressor(target_transform="log", random_state=0).fit(X, y).process_
+    mixture = MixtureGP.of([plain, logged], np.array([0.25, 0.75]), data)
+    assert [share for _, share in mixed_parts(mixture)] == [0.25, 0.75]
+    units = units_of(X, None, ("a", "b"), None, None, 9)
+    found = Explanation(mixture, units, 0)
+    effects = found.effects([0], 0.9, 1)
+    grid = units[0].grid
+    truth = np.exp(0.6 * np.asarray(grid, dtype=float).reshape(-1))
+    centred = effects.mean[0] - effects.mean[0].mean()
+    assert np.abs(centred - (truth - truth.mean())).max() < 0.15
+    assert any("median of y" in remark for remark in effects.remarks)
+    assert found.importance(0.9, 1).total["a"].mean > 0.9

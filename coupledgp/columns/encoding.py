@@ -118,7 +118,8 @@ class TableEncoding:
         pair = geographic_columns(asked, self.names, len(self.codes), ends)
         if pair is None:
             return self
-        globe = Globe.of_ends(*(np.asarray(ends(column)) for column in pair))
+        latitude, longitude = (np.atleast_2d(np.asarray(ends(column))) for column in pair)
+        globe = Globe.of_ends(latitude[0], longitude)
         codes = list(self.codes)
         for name, column in zip(DEGREES, pair, strict=True):
             codes[column] = PlaceCode(name, globe)

@@ -31,7 +31,8 @@ SIDE_POINTS = 65
 
 # "auto", None, or names or numbers of the columns of latitude and longitude.
 GeographicLike: TypeAlias = str | Sequence[str | int] | None
-# Least and greatest value (2,) of a column by its number; None of a column that holds no numbers.
+# Least and greatest value (2,) of a column by its number, or those of two ways to write longitudes
+# (2, 2), see `turned`; None of a column that holds no numbers.
 Ends: TypeAlias = Callable[[int], FloatArray | None]
 
 
@@ -53,8 +54,14 @@ class Globe:
 
     @classmethod
     def of_ends(cls, latitudes: FloatArray, longitudes: FloatArray) -> Self:
-        """Coordinates for places between least and greatest degrees (2,)."""
-        center = cls(float(np.mean(latitudes)), float(np.mean(longitudes)), True)
+        """Coordinates for places between least and greatest degrees (2,).
+
+        Longitudes may have the ends of two ways to write them (2, 2), of which the closer count.
+        """
+        ways = np.atleast_2d(longitudes)
+        longitudes = ways[np.argmin(np.ptp(ways, axis=1))]
+        middle = float(np.mean(longitudes))
+        center = cls(float(np.mean(latitudes)), middle - 360 * (middle > 180), True)
         if np.ptp(longitudes) >= 180:
             return cls(center.latitude, center.longitude, False)
         shares = np.linspace(0.0, 1.0, SIDE_POINTS)
@@ -90,6 +97,40 @@ class Globe:
         """Latitudes and longitudes (n, 2) of points of space (n, 3)."""
         x, y, z = coordinates.T
         return np.degrees(np.column_stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)]))
+
+
+def turned(longitudes: FloatArray) -> FloatArray:
+    """Longitudes (n,) written from 0 to 360 degrees, or from -180 to 180 where some exceed 180.
+
+    Places that span less than half of a circle are cut by one of both ways at most.
+    """
+    if longitudes.max(initial=0.0) > 180:
+        return np.where(longitudes > 180, longitudes - 360, longitudes)
+    return np.where(longitudes < 0, longitudes + 360, longitudes)
+
+
+def turned_ends(values: FloatArray, low: float, high: float) -> tuple[float, float]:
+    """Ends of `turned` numbers (n,) from low to high, or of a wide range that has them.
+
+    Numbers beyond the limits of longitudes have their own ends. Merged ends of parts of a column
+    are ends of all of it in some way to write them.
+    """
+    if low < LONGITUDE_ENDS[0] or high > LONGITUDE_ENDS[1]:
+        return low, high
+    if high - low > 180:
+        found = turned(values)
+        return float(found.min()), float(found.max())
+    cut, turn = (180.0, -360.0) if high > 180 else (0.0, 360.0)
+    if low < cut < high:  # turned, they span half of a circle and more
+        return (-180.0, 180.0) if turn < 0 else (0.0, 360.0)
+    moved = low >= cut if turn < 0 else high < cut
+    return (low + turn, high + turn) if moved else (low, high)
+
+
+def narrower(longitudes: FloatArray) -> FloatArray:
+    """Longitudes (n,), `turned` where these alone span less than half of a circle."""
+    other = turned(longitudes)
+    return other if np.ptp(other) < 180 <= np.ptp(longitudes) else longitudes
 
 
 def geographic_columns(
@@ -161,7 +202,7 @@ def _fault(pair: tuple[int, int], ends: Ends) -> str | None:
     for word, column, limits in zip(
         ("latitude", "longitude"), pair, (LATITUDE_ENDS, LONGITUDE_ENDS), strict=True
     ):
-        own = ends(column)
+        own = _written(ends, column)
         if own is None:
             return f"expected numbers of {word}, got a column of another kind"
         if own[0] < limits[0] or own[1] > limits[1]:
@@ -169,8 +210,14 @@ def _fault(pair: tuple[int, int], ends: Ends) -> str | None:
                 f"expected {word} from {limits[0]:g} to {limits[1]:g} degrees, got values from "
                 f"{own[0]:g} to {own[1]:g}"
             )
-    own = ends(pair[1])
+    own = _written(ends, pair[1])
     assert own is not None
     if own[1] - own[0] > 360:
         return f"expected longitudes within 360 degrees, got {own[0]:g} to {own[1]:g}"
     return None
+
+
+def _written(ends: Ends, column: int) -> FloatArray | None:
+    """Least and greatest value (2,) of a column as it is written."""
+    own = ends(column)
+    return None if own is None else np.atleast_2d(own)[0]

@@ -39,6 +39,7 @@ from coupledgp.columns.codes import (
     cycles_of,
     finite_numbers,
 )
+from coupledgp.columns.globe import turned_ends
 from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, varies
@@ -63,6 +64,8 @@ class KnownNumbers:
         Mean and standard deviation; zero without any.
     low, high : float
         Least and greatest; zero without any.
+    turned_low, turned_high : float
+        The same of longitudes that are written in the other way; see `globe.turned_ends`.
     """
 
     count: int = 0
@@ -70,6 +73,8 @@ class KnownNumbers:
     std: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    turned_low: float = 0.0
+    turned_high: float = 0.0
 
     @classmethod
     def of(cls, values: FloatArray) -> KnownNumbers:
@@ -77,7 +82,8 @@ class KnownNumbers:
         if not values.size:
             return cls()
         low, high = values.min(), values.max()
-        found = np.clip(values.mean(), low, high), values.std(), low, high
+        turned = turned_ends(values, low, high)
+        found = np.clip(values.mean(), low, high), values.std(), low, high, *turned
         return cls(values.size, *map(float, found))
 
     def merge(self, other: KnownNumbers) -> KnownNumbers:
@@ -89,7 +95,15 @@ class KnownNumbers:
         variance = (1 - share) * self.std**2 + share * other.std**2 + share * (1 - share) * gap**2
         mean = self.mean + share * gap
         ends = min(self.low, other.low), max(self.high, other.high)
-        return KnownNumbers(count, mean, float(np.sqrt(variance)), *ends)
+        turned = (
+            min(self.turned_low, other.turned_low), max(self.turned_high, other.turned_high)
+        )  # fmt: skip
+        return KnownNumbers(count, mean, float(np.sqrt(variance)), *ends, *turned)
+
+    @property
+    def ends(self) -> FloatArray:
+        """Least and greatest numbers (2, 2), as they are written and turned."""
+        return np.array([[self.low, self.high], [self.turned_low, self.turned_high]])
 
     @property
     def spread(self) -> float:
@@ -386,6 +400,9 @@ def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
 
 def _known(state: dict[str, Any], n_rows: int) -> KnownNumbers:
     """Moments of at most so many numbers."""
+    # Files of earlier versions hold one way to write longitudes.
+    ends = {f"turned_{end}": state.get(end, 0.0) for end in ("low", "high")}
+    state = ends | state
     found = KnownNumbers(**{name: _number(value) for name, value in state.items()})
     if not 0 <= found.count <= n_rows or type(found.count) is not int or found.std < 0:
         raise InvalidInputError("known: expected moments of the rows, got others")

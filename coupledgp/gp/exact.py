@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -97,8 +97,12 @@ class StationaryPrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
-        distances = scaled_distances(*self._scaled(a, b), self.spectrum.metric)
-        return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
+        found = scaled_distances(*self._scaled(a, b), self.spectrum.metric)
+        # Distances become covariances in place: matrices between would be as large as the whole.
+        for start in range(0, len(found), BLOCK_ROWS):
+            part = found[start : start + BLOCK_ROWS]
+            part[:] = self.hyperparameters.outputscale * self.spectrum.kernel(part)
+        return found
 
     def matrix(self, a: Points, b: Points) -> Tensor:
         if self.device == CPU:
@@ -196,13 +200,9 @@ class ExactGP(ExactByPrior):
     def row_inverse(self) -> RowFactor | IteratedRows:
         """Products with the inverse of `K + s R`; files hold no factor of it."""
         if self.dense_prior.solver is None:
-            return RowFactor(self._made_factor)
+            # Bound to no process: its matrices would wait for the collector of cycles.
+            return RowFactor(partial(_factor_of, self.dense_prior, self.rows, self.known_factor))
         return self.dense_prior.rows_by_iteration(self.rows, self.units)
-
-    def _made_factor(self) -> Tensor:
-        if self.known_factor is not None:
-            return self.known_factor
-        return cholesky(self.dense_prior.noisy_gram(self.rows), NOISY_GRAM)
 
     @property
     def factor(self) -> Tensor:
@@ -448,3 +448,8 @@ class ExactGP(ExactByPrior):
             # Files of earlier versions hold it.
             entries.factor("factor", "n") if "factor" in entries.arrays else None,
         )
+
+
+def _factor_of(prior: DensePrior, rows: Data, known: Tensor | None) -> Tensor:
+    """The Cholesky factor (n, n) that is known, or that of `K + s R`."""
+    return cholesky(prior.noisy_gram(rows), NOISY_GRAM) if known is None else known

@@ -163,7 +163,7 @@ class LatticeGP(ExactByPrior):
         posterior = LatticePosterior.of(system, n_draws, rng, report)
         found = cls(prior, trend, box, units, normalize, offset, sums, posterior, seed, rows)
         found.__dict__["system"] = system
-        warn_of_rounding(prior, system)
+        warn_of_rounding(prior, system, posterior.mean)
         return found
 
     @cached_property

@@ -299,6 +299,11 @@ def untransformed(process: GaussianProcess) -> GaussianProcess:
     return process.inner if isinstance(process, TransformedGP) else process
 
 
+def has_normal_noise(process: GaussianProcess) -> bool:
+    """Whether y is f with normal noise of one variance, for a process or all of a mixture's."""
+    return all(part.is_gaussian for part, _ in mixed_parts(process))
+
+
 def mixed_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
     """The parts of the members of a mixture, each with its weight; another process and one."""
     members = getattr(process, "members", None)

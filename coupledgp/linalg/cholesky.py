@@ -34,7 +34,8 @@ def cholesky(matrix: Tensor, name: str) -> Tensor:
         The matrix is not positive definite; the message gives the condition number and a remedy.
     """
     factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info) == 0 and bool(torch.isfinite(factor).all()):
+    # Each entry of a row enters the last of it, which therefore is finite only if all are.
+    if int(info) == 0 and bool(torch.isfinite(factor.diagonal()).all()):
         return factor
     if not bool(torch.isfinite(matrix).all()):
         raise NumericalError(

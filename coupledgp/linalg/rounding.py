@@ -25,6 +25,8 @@ ENTRY_ROUNDINGS = 2.0
 FAR_EXTENT = 8.0
 # Columns and steps of the iteration that estimates the size of an inverse.
 PROBES, STEPS = 4, 3
+# Rows of a matrix whose entries are squared at once.
+ROWS_AT_ONCE = 256
 
 
 def inverse_sizes(factor: Tensor) -> tuple[float, float]:
@@ -78,7 +80,10 @@ def dense_error(
     roundings = coordinate_roundings(extent)
     eps = roundings * ENTRY_ROUNDINGS * torch.finfo(covariance.dtype).eps
     residual = targets - covariance @ solved
-    entries = eps * (covariance.square() @ solved.square()).sum(0).sqrt()
+    squares = solved.square()
+    starts = range(0, len(covariance), ROWS_AT_ONCE)
+    parts = [covariance[k : k + ROWS_AT_ONCE].square() @ squares for k in starts]
+    entries = eps * torch.cat(parts).sum(0).sqrt()
     largest = float(covariance.diagonal().max())
     return error_of_residual(residual, entries, roundings * largest, noise)
 

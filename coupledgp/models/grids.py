@@ -9,15 +9,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns.codes import DEGREES
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.sklearn import Columns
+from coupledgp.features.sklearn import Columns, FittedToTable
+from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.validation import check_vector
+from coupledgp.models.estimator import interval_ends
+from coupledgp.models.record import FittedModel
 from coupledgp.random import FloatArray, IntArray
 
 # What variables of a dataset are, in words.
-LONG_NAMES = {"mean": "posterior mean", "std": "posterior standard deviation"}
+LONG_NAMES = {
+    "mean": "posterior mean",
+    "std": "posterior standard deviation",
+    "lower": "lower end of the interval of an observation",
+    "upper": "upper end of the interval of an observation",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,22 +53,27 @@ class PlaceGrid:
         coordinates: Mapping[str, ArrayLike],
         others: Mapping[str, Any] | None,
         columns: Columns,
-        places: IntArray,
+        places: IntArray | None,
     ) -> Self:
         """Check coordinates against the places (d,), numbers of encoded columns, of a table.
+
+        Without places (None) any columns of the table may be coordinates.
 
         Raises
         ------
         InvalidInputError
             A name is no place or column, or a place or column has no value.
         """
-        wanted = [columns.name(source) for source in columns.sources_of(places)]
+        every = [columns.name(j) for j in range(columns.n_features)]
+        wanted = [name for name in every if name in coordinates] or every
+        if places is not None:
+            wanted = [columns.name(source) for source in columns.sources_of(places)]
         own = dict(others or {})
         if sorted(coordinates) != sorted(wanted):
             raise InvalidInputError(
                 f"coordinates: expected values of {', '.join(wanted)}, got {', '.join(coordinates)}"
             )
-        rest = {columns.name(j) for j in range(columns.n_features)} - set(wanted)
+        rest = set(every) - set(wanted)
         if set(own) != rest:
             raise InvalidInputError(
                 f"others: expected a value for each of {sorted(rest)}, got {sorted(own)}"
@@ -111,3 +125,69 @@ class PlaceGrid:
             unit = "degrees_north" if word == DEGREES[0] else "degrees_east"
             found[name].attrs |= {"standard_name": word, "units": unit}
         return found
+
+
+class OnGrids(FittedToTable[FittedModel]):
+    """Part of the regressors of tables: their laws on grids."""
+
+    def _grid_places(self) -> IntArray | None:
+        """Encoded columns that coordinates have to be; None: any columns."""
+        return None
+
+    def predict_grid(
+        self,
+        coordinates: Mapping[str, ArrayLike],
+        others: Mapping[str, Any] | None = None,
+        *,
+        return_std: bool = False,
+        level: float | None = None,
+        latent: bool | None = None,
+        exposure: float | None = None,
+    ) -> Any:
+        """Mean, standard deviation and interval on the grid of all combinations of coordinates.
+
+        Parameters
+        ----------
+        coordinates
+            Values of columns, one-dimensional, by their names: `"x0"` and so on for arrays X. For a
+            model on a lattice they are its places. Degrees where these are latitude and longitude.
+        others
+            Values of all other columns by name, one each, which hold on the whole grid.
+        return_std
+            Also compute the standard deviation.
+        level
+            Probability that an observation lies between `lower` and `upper`; None: without them.
+        latent
+            The law of f, or of observations with their noise; see `predict`. None: of f where
+            observations are f with normal noise of one variance, else of observations, such as of
+            transformed targets or counts. Intervals are always those of observations.
+        exposure
+            Exposure of the observations, for a likelihood of counts; None: one.
+
+        Returns
+        -------
+        xarray.Dataset
+            Variables `mean`, `std`, `lower` and `upper`, with the coordinates in the order given,
+            and names and units of latitude and longitude by the CF conventions. Where xarray is not
+            installed a dict of arrays.
+
+        Raises
+        ------
+        InvalidInputError
+            A coordinate is no column (or no place), one is missing, a column has no value, or
+            `level` is not between 0 and 1.
+        """
+        check_is_fitted(self)
+        ends = None if level is None else interval_ends(level)
+        grid = PlaceGrid.of(coordinates, others, self._columns, self._grid_places())
+        rows = grid.rows(self._columns)
+        size = int(np.prod(grid.shape))
+        exposures = None if exposure is None else np.full(size, float(exposure))
+        of_f = has_normal_noise(self.fitted_.process) if latent is None else latent
+        model: Any = self  # a regressor
+        answer = model.predict(rows, return_std=return_std, latent=of_f, exposure=exposures)
+        found = {"mean": answer[0], "std": answer[1]} if return_std else {"mean": answer}
+        if ends is not None:
+            interval = model._quantiles(rows, ends, exposures, judged=False)
+            found |= {"lower": interval[..., 0], "upper": interval[..., 1]}
+        return grid.filled(found)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns.codes import PlaceCode
 from coupledgp.columns.globe import PLANE_KM, GeographicLike
@@ -34,7 +33,6 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.batch_fits import FitInBatches
-from coupledgp.models.grids import PlaceGrid
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise, noise_of_level
@@ -384,45 +382,8 @@ class LatticeGPRegressor(FitInBatches):
                 stacklevel=levels_to_caller(),
             )
 
-    def predict_grid(
-        self,
-        coordinates: Mapping[str, ArrayLike],
-        others: Mapping[str, Any] | None = None,
-        *,
-        return_std: bool = False,
-        latent: bool = True,
-    ) -> Any:
-        """Mean, and standard deviation, on the grid of all combinations of coordinates.
-
-        Parameters
-        ----------
-        coordinates
-            Values of each place, one-dimensional, by its name: `"x0"` and so on for arrays X.
-            Degrees where places are latitude and longitude.
-        others
-            Values of other columns by name, one each, which hold on the whole grid.
-        return_std
-            Also compute the standard deviation.
-        latent
-            The law of f, or of observations with their noise.
-
-        Returns
-        -------
-        xarray.Dataset
-            Variables `mean` and `std`, with the coordinates in the order given, and names and units
-            of latitude and longitude by the CF conventions. Where xarray is not installed a dict of
-            arrays.
-
-        Raises
-        ------
-        InvalidInputError
-            A coordinate is none of the places, one is missing, or a column has no value.
-        """
-        check_is_fitted(self)
-        grid = PlaceGrid.of(coordinates, others, self._columns, self._lattice.trend.places)
-        answer = self.predict(grid.rows(self._columns), return_std=return_std, latent=latent)
-        mean, std = answer if return_std else (answer, None)
-        return grid.filled({"mean": mean} if std is None else {"mean": mean, "std": std})
+    def _grid_places(self) -> IntArray:
+        return self._lattice.trend.places
 
     def predict_blocks(
         self, X: ArrayLike, sides: float | Sequence[float], return_std: bool = False

@@ -107,7 +107,7 @@ class TablePart:
             own = self.summaries[column]
             if not isinstance(own, NumberSummary) or own.kind != NUMBER or not own.known.count:
                 return None
-            return np.array([own.known.low, own.known.high])
+            return own.known.ends
 
         names = self.columns.names
         places = geographic_columns(geographic, names, len(self.summaries), ends)

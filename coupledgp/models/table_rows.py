@@ -24,7 +24,7 @@ from coupledgp.columns.arrow import (
 from coupledgp.columns.codes import finite_numbers
 from coupledgp.columns.encoding import summaries_of
 from coupledgp.columns.globe import GeographicLike
-from coupledgp.columns.summaries import ColumnSummary
+from coupledgp.columns.summaries import ColumnSummary, KnownNumbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
 from coupledgp.ground.validation import (
@@ -89,12 +89,12 @@ def learn_rows(
 
 
 def _ends(column: Column) -> FloatArray | None:
-    """Least and greatest value (2,) of a column of numbers; None of others or of none."""
+    """Ends (2, 2) of a column of numbers, as of `KnownNumbers`; None of others or of none."""
     if kind_of(column, "X") != NUMBER:
         return None
     values = finite_numbers(column, "X")
     known = values[~np.isnan(values)]
-    return np.array([known.min(), known.max()]) if known.size else None
+    return KnownNumbers.of(known).ends if known.size else None
 
 
 def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:

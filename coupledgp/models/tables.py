@@ -26,6 +26,7 @@ from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.estimator import ProcessRegressor, interval_ends
 from coupledgp.models.explained import Explained
+from coupledgp.models.grids import OnGrids
 from coupledgp.models.likelihood_option import law_of
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
@@ -45,7 +46,7 @@ LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
 
 @estimator
-class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explained):
+class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explained, OnGrids):
     """Base of the Gaussian process regressors of tables.
 
     Subclasses turn checked data into a process by `fit_data`; this class reads tables.

@@ -65,6 +65,19 @@ def test_maps_of_degrees_have_names_and_units_of_cf(wells, tmp_path):
         assert float(found["std"].min()) > 0
 
 
+def test_maps_across_the_180th_meridian_are_of_its_sides(wells, tmp_path):
+    table = pd.read_csv(wells)
+    lon = 175.0 + table.east
+    table = table.assign(lon=lon.where(lon <= 180, lon - 360), lat=table.north - 20)
+    table.to_csv(tmp_path / "fiji.csv", index=False)
+    out = tmp_path / "fiji.nc"
+    options = ["-t", "depth", "--places", "lon,lat", "--grid", "6x4", "-o", str(out)]
+    assert run(["krige", str(tmp_path / "fiji.csv"), *options, "--kernel", "gaussian"]) == 0
+    with xr.open_dataset(out, engine="scipy") as grid:
+        assert float(grid.lon.min()) == pytest.approx(lon.min())
+        assert float(grid.lon.max()) == pytest.approx(lon.max())
+
+
 def test_degrees_are_kilometres_unless_they_are_numbers(wells, tmp_path, capsys):
     table = pd.read_csv(wells).rename(columns={"east": "lon", "north": "y"})
     table.to_csv(tmp_path / "degrees.csv", index=False)

@@ -9,7 +9,15 @@ import pytest
 import coupledgp as cgp
 from coupledgp.columns import TableEncoding
 from coupledgp.columns.codes import NumberCode
-from coupledgp.columns.globe import EARTH_KM, Globe, geographic_columns
+from coupledgp.columns.globe import (
+    EARTH_KM,
+    Globe,
+    geographic_columns,
+    narrower,
+    turned,
+    turned_ends,
+)
+from coupledgp.columns.summaries import KnownNumbers
 from coupledgp.diagnostics.effects.units import units_of
 from coupledgp.errors import InvalidInputError
 
@@ -137,6 +145,65 @@ def test_fits_are_those_of_kilometres(table, options, tmp_path):
     np.testing.assert_allclose(np.diag(grid["mean"]), own.predict(table[:3]), rtol=1e-9)
     plain = model(geographic=None).fit(table, y)
     assert not hasattr(plain, "encoding_")
+
+
+def written(longitudes, way):
+    """Longitudes from -180, or from 0 degrees."""
+    return np.where(longitudes > 180, longitudes - 360, longitudes) if way else longitudes
+
+
+@pytest.mark.parametrize("middle", [180.0, 0.0, 90.0, 175.5])
+@pytest.mark.parametrize("way", [False, True])
+def test_ends_of_turned_longitudes_are_those_of_the_circle(middle, way):
+    own = np.random.default_rng(1).uniform(middle - 6, middle + 6, 200) % 360
+    lon = written(own, way)
+    assert np.ptp(narrower(lon)) < 12
+    np.testing.assert_allclose(np.cos(np.radians(turned(lon))), np.cos(np.radians(lon)))
+    whole = KnownNumbers.of(lon)
+    parts = [KnownNumbers.of(part) for part in np.split(np.sort(lon), 8)]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = merged.merge(part)
+    for known in (whole, merged):
+        assert np.ptp(known.ends, axis=1).min() == pytest.approx(np.ptp(narrower(lon)))
+    globes = [Globe.of_ends(np.array([-20.0, -14.0]), known.ends) for known in (whole, merged)]
+    assert globes[0] == globes[1]
+    assert globes[0].is_plane
+    gap = np.abs(globes[0].longitude - middle) % 360
+    assert min(gap, 360 - gap) < 0.5
+    all_round = KnownNumbers.of(written(np.linspace(0, 350, 36), way))
+    assert not Globe.of_ends(np.array([-20.0, -14.0]), all_round.ends).is_plane
+    assert turned_ends(np.array([-900.0, 4.0]), -900.0, 4.0) == (-900.0, 4.0)
+
+
+def test_tables_across_the_180th_meridian_have_a_plane(tmp_path):
+    """Fiji: the fit is that of the same table 150 degrees further west, in memory and in parts."""
+    own = np.random.default_rng(2)
+    west = pd.DataFrame({"lat": own.uniform(-20, -15, 400), "lon": own.uniform(26, 33, 400)})
+    fiji = west.assign(lon=written(west.lon + 150.0, True))
+    assert fiji.lon.min() < -179
+    y = np.sin(west.lat) * np.cos(west.lon) + 0.1 * own.normal(size=400)
+
+    def model():
+        return cgp.LatticeGPRegressor("gaussian", ard=False, random_state=0)
+
+    there, here = model().fit(west, y), model().fit(fiji, y)
+    assert here.encoding_.globe.is_plane
+    np.testing.assert_allclose(here.lengthscale_, there.lengthscale_, rtol=1e-6)
+    wanted = there.predict(west[:40], return_std=True)
+    np.testing.assert_allclose(here.predict(fiji[:40], return_std=True), wanted, rtol=1e-6)
+    other = fiji.assign(lon=fiji.lon % 360)
+    np.testing.assert_allclose(here.predict(other[:40]), wanted[0], rtol=1e-6)
+    order = np.argsort(fiji.lon.to_numpy())
+    batches = model().fit_batches([(fiji.iloc[part], y.iloc[part]) for part in np.split(order, 4)])
+    assert batches.encoding_.globe == here.encoding_.globe
+    np.testing.assert_allclose(batches.predict(other[:40]), wanted[0], rtol=1e-6)
+    here.save(tmp_path / "fiji.gp")
+    np.testing.assert_array_equal(
+        cgp.load_model(tmp_path / "fiji.gp").predict(fiji[:9]), here.predict(fiji[:9])
+    )
+    general = cgp.GPRegressor(kernel="matern-5/2", random_state=0).fit(fiji, y)
+    assert len(general.lengthscale_names_) == 2
 
 
 def test_places_are_both_or_none():

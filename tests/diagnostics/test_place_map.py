@@ -72,3 +72,32 @@ def test_other_models_have_none_and_space_has_degrees():
     nearest = wide.lon[np.argmin(np.abs(wide.lon - found.dots[0, 0]))]
     assert nearest == pytest.approx(found.dots[0, 0])
     assert found.picture().name == "place-map"
+
+
+@pytest.mark.parametrize("kind", ["mixture", "transformed", "counts"])
+def test_maps_of_other_models_are_laws_of_observations(kind):
+    few = X[:150]
+    model, y = {
+        "mixture": (cgp.GPRegressor(random_state=0), Y),
+        "transformed": (
+            cgp.LatticeGPRegressor("gaussian", lengthscale=100.0, target_transform="log", **GIVEN),
+            np.exp(Y),
+        ),
+        "counts": (
+            cgp.GPRegressor(likelihood="poisson", random_state=0), rng.poisson(np.exp(1 + Y)),
+        ),
+    }[kind]  # fmt: skip
+    model.fit(few, np.asarray(y)[:150])
+    found = PlacesOf.of(model).map
+    assert found.names == ("lon (km east)", "lat (km north)")
+    north, east = model.encoding_.globe.coordinates(few.lat.to_numpy(), few.lon.to_numpy()).T
+    np.testing.assert_allclose(found.axes[0][[0, -1]], [east.min(), east.max()])
+    np.testing.assert_allclose(found.axes[1][[0, -1]], [north.min(), north.max()])
+    row, column = 30, 41
+    place = np.array([[found.axes[1][row], found.axes[0][column]]])
+    latent = kind == "mixture"
+    mean, variance = model.process_.law(place, "variance", latent=latent)[:2]
+    assert found.mean[row, column] == pytest.approx(mean[0, 0])
+    assert found.std[row, column] == pytest.approx(np.sqrt(variance[0, 0]))
+    number = int(np.argmin(np.abs(found.dots[0, 0] - east)))
+    assert found.values[0] == pytest.approx(np.asarray(y)[number])

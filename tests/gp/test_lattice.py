@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+import warnings
+import weakref
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import pytest
 import torch
+from scipy import linalg
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError, ModelFileError, PrecisionWarning
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.lattice import LatticeGP
+from coupledgp.gp.lattice_parts import rounding_error
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
@@ -18,6 +25,7 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.lattice import lattice
 from coupledgp.inference.lattice.posterior import LatticePosterior
+from coupledgp.linalg.rounding import LIMIT
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 
@@ -172,3 +180,68 @@ def test_files_are_checked(name, value, message):
     )
     with pytest.raises(ModelFileError, match=message):
         LatticeGP.from_state(header, {**held, name: value})
+
+
+def test_exact_laws_take_few_matrices_and_go_at_once():
+    """A kernel matrix is made in place, and a process is freed without a collector of cycles."""
+    points = np.random.default_rng(3).uniform(size=(1200, 2))
+    hyper = Hyperparameters(np.full(2, 0.2), 1.3, 0.1)
+    prior = StationaryPrior(parse_spectrum("matern-5/2"), hyper)
+    small = prior.covariance(points[:2], points)
+    tracemalloc.start()
+    matrix = prior.covariance(points, points)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.2 * matrix.nbytes
+    np.testing.assert_allclose(matrix[:2], small, rtol=1e-14)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-14)
+    gc.disable()
+    try:
+        exact = process(*PLACES["two"]).exact()
+        exact.left_out(np.arange(90))
+        held = weakref.ref(exact)
+        del exact
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def extended_means(own, points):
+    """Means of f at points by QR of the features of the rows, without normal equations."""
+    prior, lattice = own.lattice_prior, own.lattice
+    rows, at = (
+        lattice.features(own._placed(p)[0]) * prior.loadings for p in (own.data.points, points)
+    )
+    root = np.sqrt(prior.noise)
+    stacked = np.vstack([rows, root * np.eye(rows.shape[1])])
+    targets = np.vstack([own.units.normalized(own.data.targets), np.zeros((rows.shape[1], 1))])
+    q, r = np.linalg.qr(stacked)
+    return at @ linalg.solve_triangular(r, q.T @ targets)
+
+
+@pytest.mark.parametrize("length", [0.3, 0.05])
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-10])
+def test_estimates_of_rounding_are_near_the_true_errors(length, noise, monkeypatch):
+    """Beside QR, whose error grows with the root of the condition number alone."""
+    monkeypatch.undo()
+    found = []
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        points = draw.uniform(size=(250, 1))
+        y = np.sin(5 * points) + np.sqrt(noise) * draw.normal(size=(250, 1))
+        data, trend = Data.of(points, y), TrendColumns.of(np.arange(1), False, points)
+        units = Units.of(data.targets, True, data.counts)
+        hyper = Hyperparameters(np.full(1, length), 1.3, noise)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            own = LatticeGP.given(parse_spectrum("gaussian"), hyper, trend, data, units, True)
+        estimate = rounding_error(own.lattice_prior, own.system, own.posterior.mean)
+        warned = any(issubclass(w.category, PrecisionWarning) for w in caught)
+        assert warned == (estimate > LIMIT)
+        places = draw.uniform(size=(60, 1))
+        mean, variance = own.latent_law(places, "variance")
+        gaps = np.abs(mean - extended_means(own, places))[:, 0] / np.sqrt(variance + noise)
+        found.append(estimate / gaps.max())
+    # A factor of ten, and of two more since rounding differs among processors.
+    assert min(found) > 0.05
+    assert np.median(found) < 20

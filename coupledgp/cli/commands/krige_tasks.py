@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
-from coupledgp.columns.globe import GeographicLike
+from coupledgp.columns.globe import GeographicLike, narrower
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.models.lattice import LatticeGPRegressor
@@ -67,8 +67,12 @@ def write_map(
         Whether it is NetCDF, or a table of all places.
     """
     axes = {}
-    for name, count in zip(X.column_names, counts, strict=True):
+    encoding = getattr(gp, "encoding_", None)
+    places = None if encoding is None else encoding.places
+    for j, (name, count) in enumerate(zip(X.column_names, counts, strict=True)):
         values = X.column(name).to_numpy()
+        if places is not None and j == places[1]:
+            values = narrower(values)
         axes[name] = np.linspace(values.min(), values.max(), count)
     grid = gp.predict_grid(axes, return_std=True, latent=not observed)
     with written_whole(output) as temporary:

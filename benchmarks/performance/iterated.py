@@ -19,8 +19,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 import coupledgp as cgp
+from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.linalg.system import SystemOptions
+from coupledgp.spectra import parse_spectrum
 
 Law = tuple[np.ndarray, np.ndarray]
 NOISE, N_NEW = 0.05, 256
@@ -91,7 +95,6 @@ def ours(problem: Problem, model: Any) -> tuple[Law, float, float]:
 def gpytorch(problem: Problem) -> tuple[Law, float, float]:
     """Law of f by GPyTorch's conjugate gradients, at the same hyperparameters."""
     import gpytorch as peer
-    import torch
 
     X, y = (torch.as_tensor(part[: problem.n]).float() for part in (problem.X, problem.y))
 
@@ -119,6 +122,23 @@ def gpytorch(problem: Problem) -> tuple[Law, float, float]:
     return (mean, np.sqrt(variance)), time.process_time() - start, 0.0
 
 
+def products(problem: Problem) -> None:
+    """Print CPU nanoseconds an entry of products with the covariance, by precision and columns."""
+    X = problem.X[: problem.n]
+    stated = ExactProblem(
+        parse_spectrum("matern-3/2"), X, np.zeros((problem.n, 1)),
+        np.full(X.shape[1], problem.lengthscale), 1.0, NOISE, np.zeros(1), np.ones(1),
+    )  # fmt: skip
+    system = stated.system(SystemOptions())
+    for dtype in (torch.float32, torch.float64):
+        for columns in (1, 17):
+            right = torch.ones(problem.n, columns, dtype=dtype)
+            start = time.process_time()
+            system.product(right)
+            spent = 1e9 * (time.process_time() - start) / problem.n**2
+            print(f"{problem.n} rows, {dtype}, {columns} columns: {spent:.1f} ns", flush=True)
+
+
 def main() -> None:
     """Print a line for each system and number of rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -127,8 +147,13 @@ def main() -> None:
     parser.add_argument("--dense-up-to", type=int, default=10_000)
     parser.add_argument("--gpytorch-up-to", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--products", action="store_true", help="time products alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.products:
+        for rows in options.rows:
+            products(Problem(rows, options.columns, options.seed))
+        return
     for rows in options.rows:
         problem = Problem(rows, options.columns, options.seed)
         sparse = cgp.SparseSpectrumGPRegressor(

@@ -27,8 +27,13 @@ extensions = [
     "site_extension",
 ]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/notebooks/*.md", "docs/reference/*.rst"]
-include_patterns += ["docs/reference/names/*.rst", "benchmarks/*.md", "coupledgp/MATH.md"]
+include_patterns = ["docs/*.md", "docs/notebooks/*.md", "docs/history/*.md"]
+include_patterns += [
+    "docs/reference/*.rst",
+    "docs/reference/names/*.rst",
+    "benchmarks/*.md",
+    "coupledgp/MATH.md",
+]
 include_patterns += ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["site", ".venv", "build"]
 

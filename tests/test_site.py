@@ -24,6 +24,7 @@ PAGES = [
     *ROOT.glob("*.md"),
     *DOCS.glob("*.md"),
     *NOTEBOOKS,
+    *(DOCS / "history").glob("*.md"),
     *(ROOT / "benchmarks").glob("*.md"),
     ROOT / "coupledgp" / "MATH.md",
 ]

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy import integrate
 
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
@@ -61,7 +62,7 @@ class LikelihoodContract:
                 continue
             # Dense at the ends, where a density may be steep.
             grid = low + (high - low) * (0.5 - 0.5 * np.cos(np.linspace(0, np.pi, 2001)))
-            mass = np.trapezoid(np.exp(self._log_density(grid, f)), grid)
+            mass = integrate.trapezoid(np.exp(self._log_density(grid, f)), grid)
             ends = self.likelihood.cdf(np.array([low, high]), np.array([f, f]))
             require_close(mass, ends[1] - ends[0], 1e-5, "integral of the density")
 

@@ -20,7 +20,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import special
 
@@ -32,6 +31,7 @@ from coupledgp.expressions import (
     group_sums,
     single_expected,
 )
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_positive
 from coupledgp.linalg.distances import scaled_distances, weighted_powers
 from coupledgp.metrics import Metric
@@ -39,7 +39,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from coupledgp.ground.tensors import Tensor
 
 
 class Spectrum(RowKernel):

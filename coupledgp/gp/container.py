@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.errors import CoupledGPError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import check_integer, require_type
 from coupledgp.ground.output import write_bytes
+from coupledgp.ground.tensors import Tensor, torch
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
 # Types of the arrays of a file, by their names in safetensors.
@@ -59,7 +59,7 @@ def pack(header: Header, arrays: Arrays) -> bytes:
     transposed, packed = [], {}
     for name in sorted(arrays):
         value = arrays[name]
-        value = value.cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+        value = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
         if value.ndim == 2 and value.flags.f_contiguous and not value.flags.c_contiguous:
             transposed.append(name)
             value = value.T

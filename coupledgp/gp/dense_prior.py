@@ -7,8 +7,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm
@@ -19,6 +17,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.cholesky import cholesky

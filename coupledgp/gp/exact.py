@@ -7,8 +7,6 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
@@ -46,6 +44,7 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters

@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import torch
 
 from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
@@ -22,6 +21,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
@@ -227,18 +227,18 @@ def restored_covariance(entries: Entries) -> FieldCovariance:
 
 def check_operator(entries: Entries, prefix: str) -> np.ndarray:
     """Refuse arrays that are no `LaplaceOperator.state()`; return its dimension, an array ()."""
-    dimension = entries.integers(f"{prefix}dimension", low=1, high=2).numpy()
+    dimension = entries.integers(f"{prefix}dimension", low=1, high=2)
     corners, n = int(dimension) + 1, len(entries.scales(f"{prefix}mass", "vertices"))
     check_symmetric_csr(
-        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62).numpy(),
-        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1).numpy(),
-        entries.floats(f"{prefix}stiffness_data", "entries").numpy(),
+        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62),
+        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1),
+        entries.floats(f"{prefix}stiffness_data", "entries"),
         f"{prefix}stiffness",
     )
     entries.integers(f"{prefix}elements", "elements", corners, low=0, high=n - 1)
     entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
     given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
-    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1).numpy()
+    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1)
     if f"{prefix}copies" in entries.arrays:
         entries.integers(f"{prefix}copies", "vertices", low=0, high=n - 1)
     if f"{prefix}column_sizes" in entries.arrays:
@@ -260,9 +260,9 @@ def check_operator(entries: Entries, prefix: str) -> np.ndarray:
 
 def check_columns(entries: Entries, prefix: str, corners: int) -> None:
     """Refuse arrays that are no columns of an operator."""
-    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31).numpy()
+    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31)
     entries.floats(f"{prefix}column_corners", "elements", corners, int(sizes.sum()))
-    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255).numpy()
+    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255)
     try:
         names = json.loads(bytes(text.tolist()))
     except ValueError:

@@ -17,11 +17,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.left_out import Groups
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray, IntArray
 
 # Most observations of a block of the inverse covariance that is computed from parts, 200 MiB.

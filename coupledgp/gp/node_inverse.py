@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
 from coupledgp.gp.inverse_covariance import (
     DenseInverse,
@@ -16,6 +15,7 @@ from coupledgp.gp.inverse_covariance import (
     RootInverse,
     SolvedInverse,
 )
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.leading import LeadingPosterior
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
 from coupledgp.random import FloatArray, IntArray

@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.linalg import blas, lapack
-from torch import Tensor
 
 from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, SolvedInverse
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray

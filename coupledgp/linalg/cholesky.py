@@ -6,12 +6,11 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-import torch
 from scipy import linalg
 from scipy.linalg import lapack
-from torch import Tensor
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 # A factor (n, n) and whether it is the lower one, as SciPy's `cho_solve` takes them.

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.linalg.lanczos import Product
 from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray
@@ -27,7 +26,7 @@ Map: TypeAlias = Callable[[Tensor], Tensor]
 # Inner products (k,) of the columns of two tensors (n, k).
 InnerProduct: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 # Factor by which the steps of one precision can reduce a residual before rounding stops them.
-INNER_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
+INNER_TOLERANCE = {4: 1e-4, 8: 1e-12}  # by the bytes of a number
 # Share of the wanted reduction that the steps aim at: the recurrence's residual is a little smaller
 # than the true one.
 MARGIN = 0.7
@@ -233,7 +232,7 @@ def solve_refined(
     X, R = torch.zeros_like(B), B.clone()
     norms, steps = norms_of(B), 0
     while True:
-        gain = max(float((goal / norms.clamp_min(1e-300)).min()), INNER_TOLERANCE[dtype])
+        gain = max(float((goal / norms.clamp_min(1e-300)).min()), INNER_TOLERANCE[dtype.itemsize])
         change = conjugate_gradients(
             product, precondition, R.to(dtype), MARGIN * gain,
             REFINED_ITERATIONS, in_norm_of_preconditioner=True, patience=PATIENCE, report=report,

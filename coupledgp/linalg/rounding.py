@@ -6,10 +6,8 @@ import math
 import sys
 import warnings
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import PrecisionWarning
+from coupledgp.ground.tensors import Tensor, torch
 
 # Rounding may move a predictive mean by this many predictive standard deviations, or change the
 # standard deviation by this share, before there is a warning.

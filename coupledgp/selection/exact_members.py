@@ -8,13 +8,13 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import torch
 
 from coupledgp.errors import NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.likelihoods.gaussian import gaussian_log_density

@@ -187,5 +187,5 @@ def test_a_process_without_an_iterated_counterpart_says_so() -> None:
 
 def test_steps_in_double_precision() -> None:
     process = exact(solver="dense").fit(X, Y).process_
-    double = process.exact_by(SystemOptions(dtype=torch.float64, tolerance=1e-11))
+    double = process.exact_by(SystemOptions(dtype="float64", tolerance=1e-11))
     np.testing.assert_allclose(double.alpha, process.alpha, atol=1e-8)

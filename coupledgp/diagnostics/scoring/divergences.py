@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_gaussian
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.evidence.stationary import (

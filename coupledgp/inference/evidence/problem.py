@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes

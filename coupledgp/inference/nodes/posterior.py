@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import torch
 from scipy import linalg
 
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.linalg.cholesky import Factor, covariance_factor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions

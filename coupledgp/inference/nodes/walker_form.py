@@ -30,12 +30,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 from scipy import linalg
 
 from coupledgp.features import WalkFeatures
 from coupledgp.features.walks.settings import WALKS_LIMIT
 from coupledgp.ground.progress import silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior, spread
 from coupledgp.kernels import SeriesOperator

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.columns import spread_lengthscale
@@ -19,6 +18,7 @@ from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray, IntArray

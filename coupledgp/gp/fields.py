@@ -21,11 +21,11 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.ground.tensors import torch
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.linalg.matrices import cholesky_solve
 from coupledgp.random import FloatArray
 
 # Prior variance of the constant mean over the mean square of the normalised targets: as good as
@@ -178,7 +178,7 @@ class FieldGP(ExactGP):
         scale = np.sqrt(self.noise.variance * (1.0 if relative is None else relative[:, None]))
         seen = drawn[len(points) :] + scale * rng.standard_normal((n_rows, count))
         targets = np.repeat(self.units.normalized(self.rows.targets), n_samples, axis=1)
-        weights = torch.cholesky_solve(torch.as_tensor(targets - seen), self.factor).numpy()
+        weights = cholesky_solve(targets - seen, self.factor)
         drawn = drawn[: len(points)]
         drawn += self.dense_prior.covariance(points, self.rows.points) @ weights
         return drawn.reshape(len(points), n_outputs, n_samples)
@@ -213,7 +213,7 @@ class FieldGP(ExactGP):
 def restored_covariance(entries: Entries) -> FieldCovariance:
     """Covariances on the operator of a file."""
     state: dict[str, np.ndarray | None] = {
-        name.removeprefix(OPERATOR): torch.as_tensor(value).numpy()
+        name.removeprefix(OPERATOR): np.asarray(value)
         for name, value in entries.arrays.items()
         if name.startswith(OPERATOR)
     }

@@ -15,7 +15,6 @@ from coupledgp.gp.inverse_covariance import (
     RootInverse,
     SolvedInverse,
 )
-from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.leading import LeadingPosterior
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
 from coupledgp.random import FloatArray, IntArray
@@ -63,7 +62,7 @@ def node_inverse(
     if isinstance(posterior, LeadingPosterior):
         return RootInverse(posterior.noise, errors, *posterior.whitened_root)
     if isinstance(posterior, DensePosterior):
-        return DenseInverse(torch.as_tensor(posterior.factor), posterior.weights)
+        return DenseInverse(posterior.factor, posterior.weights)
     if posterior.has_all_variances:
         return NodeInverse(posterior)
     advice = (

@@ -159,7 +159,7 @@ class CovarianceSystem(LinearSystem):
         report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
         solved = solve_refined(
             self.product, self.preconditioner.solve, self.root * torch.as_tensor(B), tolerance,
-            getattr(torch, self.options.dtype), report,
+            self.options.dtype, report,
         )  # fmt: skip
         root = self.root.numpy()
         return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)

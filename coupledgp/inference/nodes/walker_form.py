@@ -35,7 +35,6 @@ from scipy import linalg
 from coupledgp.features import WalkFeatures
 from coupledgp.features.walks.settings import WALKS_LIMIT
 from coupledgp.ground.progress import silent
-from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior, spread
 from coupledgp.kernels import SeriesOperator
@@ -172,7 +171,7 @@ def exact_form(
     covariance[np.diag_indices_from(covariance)] += noise
     if measure == "prior":  # of which no observation tells
         covariance[n:, :n] = covariance[:n, n:] = 0.0
-    factor = cholesky(torch.as_tensor(covariance), "K + noise I of the pilot").numpy()
+    factor = np.asarray(cholesky(covariance, "K + noise I of the pilot"))
     ones = np.zeros((places.size, nodes.size))
     ones[np.arange(places.size), places] = 1.0
     whitened = linalg.solve_triangular(factor, ones, lower=True)

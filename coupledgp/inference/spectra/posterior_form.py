@@ -191,4 +191,4 @@ class PosteriorForm:
 def _factor(matrix: FloatArray, noise: FloatArray, name: str) -> FloatArray:
     """Lower Cholesky factor of a matrix with noise on its diagonal."""
     noisy = matrix + np.diag(noise)
-    return np.asarray(cholesky(torch.as_tensor(noisy), f"{name} of the pilot").numpy())
+    return np.asarray(cholesky(noisy, f"{name} of the pilot"))

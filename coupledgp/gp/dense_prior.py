@@ -21,7 +21,7 @@ from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.cholesky import cholesky
-from coupledgp.linalg.matrices import Matrix, add_to_diagonal, as_numpy, cholesky_solve, on_device
+from coupledgp.linalg.matrices import Matrix, add_to_diagonal, cholesky_solve, on_device
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
@@ -187,7 +187,7 @@ class DensePrior(ABC):
                 "raise the noise, or use SparseSpectrumGPRegressor",
             )
         quad = float((targets * alpha).sum())
-        logdet = 2 * float(np.log(as_numpy(factor.diagonal())).sum())
+        logdet = 2 * float(library(factor).log(factor.diagonal()).sum())
         evidence = self.evidence_of(quad, logdet, data, units)
         return self.process_class(self, units, normalize, data, alpha, evidence, factor)
 

@@ -56,11 +56,7 @@ class _TensorType(type):
 
 
 class _Later:
-    """The base of `Module` until the first module is made."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        imported()
-        return object.__new__(cls)
+    """The base of `Module` until torch is used."""
 
 
 if TYPE_CHECKING:
@@ -79,6 +75,10 @@ else:
         It derives from torch's own class as soon as torch is used: its subclasses are modules of
         torch before the first one is made.
         """
+
+        def __new__(cls, *_: Any, **__: Any) -> Any:
+            imported()
+            return object.__new__(cls)
 
     if sys.modules.get("torch") is not None:
         imported()

@@ -56,6 +56,7 @@ class Iterated(NamedTuple):
     n_iterations: int
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iteration
 def conjugate_gradients(
     product: Map,
     precondition: Map,
@@ -193,6 +194,7 @@ def solve_columns(
     return np.asarray(found.values * scale)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_refined(
     product: Map,
     precondition: Map,

@@ -206,7 +206,7 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         factor = cholesky(ridge, "K / outputscale + (noise / outputscale) I")
         solved = cholesky_solve(self.targets, factor)
         quad = float((self.targets * solved).sum())
-        logdet = 2 * float(np.log(as_numpy(factor.diagonal())).sum()) + self.log_noise
+        logdet = 2 * float(library(factor).log(factor.diagonal()).sum()) + self.log_noise
         repeated = self.n_counted - len(self.targets)
         if repeated:
             logdet += repeated * math.log(noise / outputscale)

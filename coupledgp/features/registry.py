@@ -213,7 +213,7 @@ class StoredFrequencies(FrequencyCoupling):
         blocks = -(-drawn // ambient)
         norms = self._array("transform.norms", (drawn,))
         units = self._array("transform.units", (blocks, ambient))
-        signs = self._array("transform.signs", (blocks, 2, ambient), ("torch.int8",))
+        signs = self._array("transform.signs", (blocks, 2, ambient), ("int8",))
         if not (np.abs(signs) == 1).all():
             raise InvalidInputError("transform.signs: expected 1 or -1 each, got others")
         return StructuredFrequencies(
@@ -225,17 +225,17 @@ class StoredFrequencies(FrequencyCoupling):
         self,
         name: str,
         shape: tuple[int, ...],
-        dtypes: tuple[str, ...] = ("torch.float32", "torch.float64"),
+        dtypes: tuple[str, ...] = ("float32", "float64"),
     ) -> Any:
         """A finite array of a shape and of one of some types that has to be in the state."""
-        found = self.state.get(name)
-        if found is None or tuple(found.shape) != shape or str(found.dtype) not in dtypes:
-            got = "none" if found is None else f"{tuple(found.shape)} of {found.dtype}"
+        found = None if self.state.get(name) is None else np.asarray(self.state[name])
+        if found is None or found.shape != shape or found.dtype not in dtypes:
+            got = "none" if found is None else f"{found.shape} of {found.dtype}"
             wanted = " or ".join(dtypes)
             raise InvalidInputError(f"{name}: expected shape {shape} of {wanted}, got {got}")
         if not (abs(float(found.min())) < np.inf and abs(float(found.max())) < np.inf):
             raise InvalidInputError(f"{name}: expected finite numbers, got NaN or inf")
-        return found.numpy()
+        return found
 
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator

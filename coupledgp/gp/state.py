@@ -16,7 +16,7 @@ from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import LARGEST, LARGEST_SQUARE, Entries
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
-from coupledgp.ground.tensors import torch
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -50,7 +50,7 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
 def tensors(record: Any) -> Arrays:
     """Fields of a dataclass that are arrays."""
     values = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {k: v for k, v in values.items() if isinstance(v, (torch.Tensor, np.ndarray))}
+    return {k: v for k, v in values.items() if isinstance(v, (Tensor, np.ndarray))}
 
 
 def scalars(record: Any) -> Header:

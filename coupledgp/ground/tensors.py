@@ -12,11 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-MISSING = (
-    "this needs torch, which is not installed: pip install 'coupledgp[torch]'. Without a GPU, "
-    "install the build for CPUs first, which is much smaller: "
-    "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-)
+from coupledgp.ground.extras import named_extras
 
 
 def imported() -> Any:
@@ -24,15 +20,11 @@ def imported() -> Any:
 
     Raises
     ------
-    ModuleNotFoundError
+    MissingLibraryError
         It is not installed; the message says how it can be.
     """
-    try:
+    with named_extras():
         library = import_module("torch")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ModuleNotFoundError(MISSING, name="torch") from None
     if not issubclass(Module, library.nn.Module):
         Module.__bases__ = (library.nn.Module,)
     return library

@@ -182,6 +182,7 @@ class FeatureMap(Module, ABC):
         InvalidInputError
             The names or shapes of the tensors are not those of such a map.
         """
+        state = {name: torch.as_tensor(value) for name, value in state.items()}
         if "frequencies" in state and self.transform is not None:
             self.frequencies = state["frequencies"]  # once replaced, they are no product any more
         if "weights" not in state:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.tensors import torch
+
+if TYPE_CHECKING:
+    import torch
 
 Seed: TypeAlias = "int | np.integer | torch.Generator | np.random.Generator | None"
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -58,9 +60,10 @@ def as_rng(generator: Seed) -> np.random.Generator:
         if generator < 0:
             raise InvalidInputError(f"generator: expected a seed >= 0, got {generator}")
         return np.random.default_rng(int(generator))
-    if generator is None and "torch" not in sys.modules:
+    torch: Any = sys.modules.get("torch")
+    if generator is None and torch is None:
         return np.random.default_rng()
-    if "torch" in sys.modules and (generator is None or isinstance(generator, torch.Generator)):
+    if torch is not None and (generator is None or isinstance(generator, torch.Generator)):
         device = "cpu" if generator is None else generator.device
         seed = torch.randint(2**63 - 1, (), generator=generator, device=device)
         return np.random.default_rng(int(seed))

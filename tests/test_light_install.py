@@ -93,6 +93,8 @@ np.testing.assert_allclose(cgp.load_model("model").predict(times=[40.0, 41.0]), 
 assert str(cgp.diagnostics.space_time_report(gp))
 """
 ERRORS = """
+import pandas
+
 X = rng.uniform(size=(60, 2))
 y = np.sin(6 * X[:, 0])
 report = cgp.diagnostics.compare(cgp.ExactGPRegressor().fit(X, y), X[:9], y[:9])
@@ -106,7 +108,7 @@ for work, extra in [
     (lambda: cgp.kernels.GraphFeatureKernel, "torch"),
     (lambda: cgp.CoupledAttention, "torch"),
     (report.to_html, "pages"),
-    (lambda: cgp.ExactGPRegressor().fit([["a", 1.0], ["b", 2.0]], [0.0, 1.0]), "tables"),
+    (lambda: cgp.ExactGPRegressor().fit(pandas.DataFrame({"a": ["x", "y"] * 30}), y), "tables"),
 ]:
     try:
         work()

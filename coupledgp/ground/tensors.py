@@ -34,7 +34,7 @@ class _Torch:
     """Stands for the library: each name is looked up once and kept."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by copy, pickle and doctest, which do not compute
+        if name.startswith("__") and name != "__version__":  # asked by copy, pickle and doctest
             raise AttributeError(name)
         value = getattr(imported(), name)
         setattr(self, name, value)

@@ -18,7 +18,6 @@ from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray, IntArray
@@ -175,8 +174,8 @@ class TransformProblem:
         gram = ExactEvidence(
             self.spectrum, self.data.points, np.zeros((len(self.data), 1)), self.data.weights
         ).at(lengthscale).gram  # fmt: skip
-        eigenvalues, vectors = torch.linalg.eigh(gram)
-        return _Profile(self, eigenvalues.clamp_min(0.0).numpy(), vectors.numpy())
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        return _Profile(self, np.maximum(eigenvalues, 0.0), vectors)
 
 
 @dataclass(frozen=True)

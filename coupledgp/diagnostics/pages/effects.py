@@ -13,9 +13,10 @@ from coupledgp.diagnostics.pages.picture import (
     STYLE,
     Picture,
     axes_of,
-    blank,
     legend,
+    panels_of,
     plain_axis,
+    plain_frame,
 )
 from coupledgp.diagnostics.pages.pictures import SIZE
 
@@ -27,15 +28,14 @@ def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
     """Draw the main effects of the parts that come first in an order, with one scale for all."""
     shown = [effects.names.index(name) for name in order[:PANELS]]
     n_rows, n_columns = -(-len(shown) // IN_ROW), min(len(shown), IN_ROW)
+    size = PANEL[0] * n_columns, PANEL[1] * n_rows
+    figure, grid_of_panels = panels_of(*size, n_rows, n_columns, sharey=True)
+    panels = grid_of_panels.ravel()
     with mpl.rc_context(STYLE):
-        figure = blank(PANEL[0] * n_columns, PANEL[1] * n_rows)
-        panels = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel()
         for axes, place in zip(panels, shown, strict=False):
             grid, mean = effects.grid[place], effects.mean[place]
             ends = effects.low[place], effects.high[place]
-            axes.set_facecolor("none")
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(alpha=0.7, linewidth=0.6)
+            plain_frame(axes)
             axes.axhline(0, color=GUIDE, linewidth=0.8)
             if all(isinstance(value, float) for value in grid):
                 axes.fill_between(grid, *ends, color=MODEL, alpha=0.25, linewidth=0)

@@ -15,6 +15,7 @@ from coupledgp.diagnostics.pages.mesh import RINGS
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MAX_HIDDEN = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceMap:
+class SurfaceMap(Plotted):
     """A law on a triangle mesh, and the sensors on it.
 
     Attributes
@@ -78,7 +79,7 @@ class SurfaceMap:
 
 
 @dataclass(frozen=True, eq=False)
-class RoadMap:
+class RoadMap(Plotted):
     """A law along roads, and the sensors on them.
 
     Attributes

@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
@@ -72,7 +73,7 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeMap:
+class NodeMap(Plotted):
     """A predictive law at the nodes of a graph, to be drawn where the nodes are.
 
     Attributes

@@ -107,9 +107,10 @@ class Layout:
             for one in [*self.verdicts, *self.badges]
         ]
         first = [self.headline] if self.headline else []
-        return Notebook(
-            self.title, self.warnings, cards, [*first, *further, *self.statements, *said], tables
-        )
+        sentences = [*first, *further, *self.statements, *said]
+        draw = next((draw for one in self.sections for draw in one.pictures), None)
+        picture = None if draw is None else draw().in_notebook()
+        return Notebook(self.title, self.warnings, cards, sentences, tables, picture)
 
     def figure_table(self) -> Table:
         """All figures: names of the columns, and a row for each number."""

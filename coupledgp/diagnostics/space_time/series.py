@@ -14,12 +14,11 @@ from coupledgp.diagnostics.pages.palette import (
     ALERT,
     BASELINE,
     GUIDE,
-    MODEL,
     REFERENCE,
     coupling_style,
 )
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
-from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
 from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
 
 # Most times of a picture: more would be less than a third of a pixel each.
 MAX_TIMES = 400
-# Levels of the bands and their opacity.
-BANDS = ((0.95, 0.22), (0.5, 0.38))
+# Levels of the bands.
+LEVELS = (0.95, 0.5)
 
 
 def sensor_picture(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
@@ -76,11 +75,8 @@ def series_picture(report: SpaceTimePage, one: SensorSeries, why: str, number: i
     shown = slice(None, None, step)
     times, mean, std = one.times[shown], one.mean[shown], one.std[shown]
     _shade(axes, one.times, one.kinds == GAP)
-    for level, opacity in BANDS:
-        width = ndtri((1 + level) / 2) * std
-        axes.fill_between(times, mean - width, mean + width, color=MODEL, alpha=opacity,
-                          linewidth=0, label=f"{100 * level:.0f} %")  # fmt: skip
-    axes.plot(times, mean, color=MODEL, linewidth=1.1, label="mean")
+    half = {level: ndtri((1 + level) / 2) * std for level in LEVELS}
+    draw_bands(axes, times, mean, {k: (mean - width, mean + width) for k, width in half.items()})
     if one.left_out is not None:
         axes.plot(times, one.left_out[shown], color=REFERENCE, linewidth=0.9,
                   label="from the others")  # fmt: skip

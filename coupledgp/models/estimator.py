@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.conformal import conformal_interval
 from coupledgp.gp.latent import LatentGP
@@ -370,6 +371,16 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         self._judge(points)
         low, high = (record.shaped(end, 1) for end in ends)
         return low, high
+
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        data, process = self._further_data(X, y), self.process_
+        mean = process.law(data.points, "mean").mean
+        low, high = np.moveaxis(
+            process.quantiles(data.points, np.array(interval_ends(0.95))), -1, 0
+        )
+        width = np.maximum([mean - low, high - mean], 0.0).reshape(2, -1)
+        inside = (low <= data.targets) & (data.targets <= high)
+        return pages.predictions(data.targets.ravel(), mean.ravel(), width, inside.ravel())
 
     def prior_covariance(self, X: Any = None) -> FloatArray:
         """Prior covariance of f at points, units of y squared.

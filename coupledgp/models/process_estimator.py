@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
@@ -138,6 +139,42 @@ class ProcessEstimator(Declared, Stored):
         if "text/html" in shown and self.__sklearn_is_fitted__():
             shown["text/html"] += Notebook("After the fit", sentences=self._explained()).html()
         return shown
+
+    def plot(self, X: Any = None, y: ArrayLike | None = None, *, ax: Any = None) -> Any:
+        """Draw what was fitted, or predictions against observations.
+
+        Without `y`: the law along the column of a table of one, with the rows; maps of latitude and
+        longitude, of a lattice, and of a field; main effects of the columns of other tables; the
+        series of a sensor over time, whose label is `X`. Nodes of a graph are drawn where `X` says,
+        a mesh or positions (n_nodes, 2), or else where their edges suggest.
+
+        Parameters
+        ----------
+        X, y
+            Points and observations that the fit did not see, drawn against their predictions.
+        ax
+            Axes of matplotlib, which several panels divide; None: a new figure of pyplot.
+
+        Returns
+        -------
+        matplotlib.axes.Axes, or an array of them
+            The axes of its panels.
+
+        Raises
+        ------
+        InvalidInputError
+            `ax` is no axes, `X` and `y` do not fit the model, or it has a picture with both alone.
+        """
+        check_is_fitted(self)
+        return pages.plotted(lambda: self._picture(X) if y is None else self._against(X, y), ax)
+
+    def _picture(self, X: Any) -> Any:
+        """The picture of the model alone."""
+        raise InvalidInputError(f"y: expected observations at X to plot {type(self).__name__}")
+
+    @abstractmethod
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        """The picture of observations beside their predictions."""
 
     @staticmethod
     def _seed_of(random_state: Any) -> int:

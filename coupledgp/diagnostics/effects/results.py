@@ -116,10 +116,11 @@ class Effects(Listed):
                 yield {"name": name, "value": value}, ends
 
     def picture(self) -> Picture:
-        """A panel for each of the first six, on one scale."""
+        """A panel for each of the six that reach the farthest, on one scale."""
         from coupledgp.diagnostics.pages.effects import effect_panels
 
-        return effect_panels(self, self.names)
+        reach = {name: -np.ptp(mean) for name, mean in zip(self.names, self.mean, strict=True)}
+        return effect_panels(self, sorted(self.names, key=reach.__getitem__))
 
     def __str__(self) -> str:
         lines = [f"Main effects, {self.level:.0%} intervals, by {self.method}."]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
-from coupledgp.diagnostics.effects.results import Effects, Importance
 from coupledgp.diagnostics.pages.palette import GUIDE, MODEL
 from coupledgp.diagnostics.pages.picture import (
     STYLE,
@@ -24,8 +24,8 @@ from coupledgp.diagnostics.pages.pictures import SIZE
 PANELS, IN_ROW, PANEL, MAX_NAME, MAX_LEVELS = 6, 3, (2.5, 1.9), 26, 8
 
 
-def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
-    """Draw the main effects of the parts that come first in an order, with one scale for all."""
+def effect_panels(effects: Any, order: Sequence[str]) -> Picture:
+    """Draw main effects (`Effects`) of the parts that come first in an order, on one scale."""
     shown = [effects.names.index(name) for name in order[:PANELS]]
     n_rows, n_columns = -(-len(shown) // IN_ROW), min(len(shown), IN_ROW)
     size = PANEL[0] * n_columns, PANEL[1] * n_rows
@@ -61,8 +61,8 @@ def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
     return Picture("effects", caption, figure, wide=True)
 
 
-def share_bars(importance: Importance) -> Picture:
-    """Draw the shares of variance of columns as bars, the greatest on top."""
+def share_bars(importance: Any) -> Picture:
+    """Draw shares of variance (`Importance`) of columns as bars, the greatest on top."""
     names = sorted(importance.total, key=lambda name: importance.total[name].mean)[-2 * PANELS :]
     figure, axes = axes_of(SIZE[0], max(1.8, 1.0 + 0.32 * len(names)))
     heights = np.arange(len(names))

@@ -80,7 +80,7 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
     with drawn_into("pyplot" if axes is None else axes):
         figure = draw().figure
     own = [one for one in figure.axes if one not in before and one.get_label() != "<colorbar>"]
-    shown = [one for one in own if one.get_visible()] or [axes]
+    shown: list[Any] = [one for one in own if one.get_visible()] or [axes]
     return shown[0] if len(shown) == 1 else np.array(shown)
 
 

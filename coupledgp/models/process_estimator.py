@@ -24,12 +24,15 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.notebook import Notebook
+from coupledgp.ground.notebook import Notebook, NotebookTable
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.stored import Stored, digests_of
 from coupledgp.random import FloatArray, draw_seed
+
+# Most numbers of a hyperparameter that `explain` lists.
+LISTED = 24
 
 
 class Declared:
@@ -50,7 +53,8 @@ class ProcessEstimator(Declared, Stored):
     random_state
         Seed of everything that is drawn.
     progress
-        Show progress on stderr; None does so on a terminal.
+        Show progress with a forecast of the rest. None: a line on a terminal, a bar in a notebook.
+        True: lines on stderr elsewhere, too. False: never.
     missing
         Missing values: `"raise"` refuses them. Estimators of tables take `"indicator"` of missing
         inputs too; regressors of nodes and places take `"omit"`, which leaves out observations
@@ -118,9 +122,17 @@ class ProcessEstimator(Declared, Stored):
         return self.process_.log_evidence
 
     def explain(self) -> str:
-        """Hyperparameters, and the search and comparisons that chose them, in lines of text."""
+        """What the fit means for the data, then hyperparameters and how they were chosen.
+
+        The first lines say how far predictions are off, which columns they hang on, and which
+        columns look like identifiers.
+        """
         check_is_fitted(self)
-        return "\n".join(self._explained())
+        return "\n".join([*self._told(), *self._explained()])
+
+    def _told(self) -> list[str]:
+        """Sentences about the data, which stand first."""
+        return []
 
     def _explained(self) -> list[str]:
         """Lines of `explain`: hyperparameters, then the search and the choice among kernels."""
@@ -137,7 +149,8 @@ class ProcessEstimator(Declared, Stored):
         """What a notebook shows: scikit-learn's diagram, and `explain()` once there is a fit."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in shown and self.__sklearn_is_fitted__():
-            shown["text/html"] += Notebook("After the fit", sentences=self._explained()).html()
+            rest = NotebookTable("Kernels and search", [""], [[one] for one in self._explained()])
+            shown["text/html"] += Notebook("After the fit", self._told(), tables=[rest]).html()
         return shown
 
     def plot(self, X: Any = None, y: ArrayLike | None = None, *, ax: Any = None) -> Any:
@@ -255,5 +268,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(in_words, value))
     if isinstance(value, (float, int, np.ndarray, np.generic)):
-        return ", ".join(f"{part:.4g}" for part in np.ravel(value))
+        parts = np.ravel(value)
+        more = f" and {len(parts) - LISTED} more" if len(parts) > LISTED else ""
+        return ", ".join(f"{part:.4g}" for part in parts[:LISTED]) + more
     return str(value)

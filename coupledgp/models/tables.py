@@ -37,6 +37,7 @@ from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
 from coupledgp.models.targets import TransformLike, chosen_transforms, fit_transformed
+from coupledgp.models.told import column_sentence, identifier_sentences
 from coupledgp.spectra import SpectrumLike
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
     # Whether the targets are to be modelled as they are, since they were transformed before.
     targets_are_given: ClassVar[bool] = False
+    _points_are: ClassVar[str] = "rows"
 
     _: KW_ONLY
     target_transform: TransformLike = None
@@ -204,6 +206,12 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         )  # fmt: skip
         frame.columns = _law_columns(parts.shape[1:-1])
         return frame
+
+    def _told(self) -> list[str]:
+        columns, process = self._columns, self.process_
+        told = [*super()._told(), column_sentence(process, columns)]
+        told += identifier_sentences(columns, len(process.data) if has_data(process) else 0)
+        return list(filter(None, told))
 
     def _picture(self, X: Any) -> Any:
         places = PlacesOf.of(self)

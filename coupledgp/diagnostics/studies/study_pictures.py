@@ -17,7 +17,7 @@ LEAST_SPAN = 0.01
 
 
 def against_size(study: Any, figure_name: str) -> Picture:
-    """Draw a figure of every coupling of a `CouplingStudy`, `"kl_per_point"` or `"rmse"`, against the size."""
+    """Draw `"kl_per_point"` or `"rmse"` of the couplings of a `CouplingStudy` against the size."""
     figure, axes = axes_of(*SIZE)
     for k, coupling in enumerate(study.couplings):
         rows = study.of(coupling)

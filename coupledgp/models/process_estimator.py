@@ -24,7 +24,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.notebook import Notebook, NotebookTable
+from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -149,9 +149,18 @@ class ProcessEstimator(Declared, Stored):
         """What a notebook shows: scikit-learn's diagram, and `explain()` once there is a fit."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in shown and self.__sklearn_is_fitted__():
-            rest = NotebookTable("Kernels and search", [""], [[one] for one in self._explained()])
-            shown["text/html"] += Notebook("After the fit", self._told(), tables=[rest]).html()
+            shown["text/html"] += self._notebook().html()
         return shown
+
+    def _notebook(self) -> Notebook:
+        """What the fit means for the data, and the tables of the choices that it made."""
+        made = [one for one in self.fitted_.results.values() if isinstance(one, Shown)]
+        tables = [table for one in made for table in one.notebook().tables]
+        if not tables:
+            summary = self.process_.summary().items()
+            rows = [(name.replace("_", " "), in_words(value)) for name, value in summary]
+            tables = [NotebookTable("Hyperparameters", ("", "value"), rows)]
+        return Notebook("After the fit", sentences=self._told(), tables=tables)
 
     def plot(self, X: Any = None, y: ArrayLike | None = None, *, ax: Any = None) -> Any:
         """Draw what was fitted, or predictions against observations.

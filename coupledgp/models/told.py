@@ -11,6 +11,7 @@ from coupledgp.errors import CoupledGPError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.gp.wrapped import has_data, innermost
 
 # Most cubes of rows, over all members, for errors of rows that are left out: about a second.
@@ -43,9 +44,13 @@ def error_sentence(process: GaussianProcess, kind: str) -> str:
         return f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
     law = process.left_out_law(np.arange(n))
     error = np.sqrt(np.mean((data.targets - law.mean) ** 2, axis=0))
+    noise = ""
+    if has_normal_noise(process):
+        deviation = np.sqrt(process.units.spread(process.noise.variance))
+        noise = f"; noise alone has a standard deviation of {_listed(deviation)}"
     return (
         f"Predictions are typically off by {_listed(error)} where one of {n} {kind} is left out; y "
-        f"itself varies by {_listed(spread)}."
+        f"itself varies by {_listed(spread)}{noise}."
     )
 
 

@@ -298,7 +298,7 @@ def posterior_report(
         **vars(base),
         study=study,
         picture=None if layout is None else _node_map(layout, model, X_test, y_test),
-        title=title or f"Posterior of a {type(model).__name__}",
+        title=title or f"Posterior of {type(model).__name__}",
         provenance={
             "data": data or "not stated",
             "training rows": len(model.process_.data),

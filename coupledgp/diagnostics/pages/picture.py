@@ -51,8 +51,8 @@ def drawn_into(axes: Any) -> Iterator[None]:
     Parameters
     ----------
     axes
-        Axes of matplotlib, which pictures of several panels divide; or `"pyplot"` for a figure of
-        pyplot, which a notebook shows.
+        Axes of matplotlib, which pictures of several panels divide; or an empty figure, which takes
+        their size.
     """
     token = _INTO.set(axes)
     try:
@@ -77,7 +77,12 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
     if axes is not None and not hasattr(axes, "get_subplotspec"):
         raise InvalidInputError(f"ax: expected axes of matplotlib, got {type(axes).__name__}")
     before = set() if axes is None else set(axes.figure.figure.axes)
-    with drawn_into("pyplot" if axes is None else axes):
+    into: Axes | Figure | None = axes
+    if axes is None:
+        from matplotlib import pyplot
+
+        into = pyplot.figure(layout="constrained", facecolor="white")
+    with drawn_into(into):
         figure = draw().figure
     own = [one for one in figure.axes if one not in before and one.get_label() != "<colorbar>"]
     shown: list[Any] = [one for one in own if one.get_visible()] or [axes]
@@ -171,13 +176,11 @@ def _themed(found: re.Match[str]) -> str:
 def _figure(width: float, height: float, dpi: float | None) -> Figure:
     """An empty figure of a width and height in inches, or that of `drawn_into`."""
     into = _INTO.get()
-    if into == "pyplot":
-        from matplotlib import pyplot
-
-        return pyplot.figure(figsize=(width, height), layout="constrained", facecolor="white")
+    if isinstance(into, Figure):
+        into.set_size_inches(width, height)
+        return into
     if into is not None:
-        figure: Figure = into.figure.figure
-        return figure
+        return into.figure.figure
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=dpi)
     FigureCanvasSVG(figure)
     return figure
@@ -199,7 +202,7 @@ def panels_of(
     """
     with mpl.rc_context(STYLE):
         figure, into = _figure(width, height, dpi), _INTO.get()
-        if into is None or into == "pyplot":
+        if into is None or isinstance(into, Figure):
             return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
         if n_rows * n_columns == 1:
             return figure, np.array([[into]])

@@ -48,6 +48,13 @@ class Rendered(Shown):
         return self.layout().notebook()
 
     def __str__(self) -> str:
+        from coupledgp.diagnostics.pages.terminal import print_verdict, text_of
+
+        made = self.layout()
+        return text_of(made, print_verdict) or text_of(made)
+
+    def to_text(self) -> str:
+        """Return the whole report as plain text; `str(report)` has its answers alone."""
         from coupledgp.diagnostics.pages.terminal import text_of
 
         return text_of(self.layout())

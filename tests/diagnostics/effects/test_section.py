@@ -43,7 +43,7 @@ def test_shares_of_a_linear_function_are_those_of_its_slopes(model: cgp.ExactGPR
 
 def test_every_rendering_shows_them(model: cgp.ExactGPRegressor) -> None:
     report = compare(model, X[TEST], Y[TEST])
-    assert "with others" in str(report)
+    assert "with others" in report.to_text()
     assert "section-effects" in report.to_html()
     assert {"effects", "shares"} <= set(report.pictures())
     figures = pickle.loads(pickle.dumps(report)).to_dict()

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from coupledgp.ground import progress
-from coupledgp.ground.progress import Forecast, reporter
+from coupledgp.ground.progress import TimeLeft, reporter
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def clock(monkeypatch):
 
 
 def test_counts_forecast_the_rest_by_their_own_pace(clock):
-    forecast = Forecast()
+    forecast = TimeLeft()
     assert forecast.of("read the rows") == (None, "")
     assert forecast.of("kernel 1 of 5") == (0.0, "")
     clock.now += 3
@@ -33,7 +33,7 @@ def test_counts_forecast_the_rest_by_their_own_pace(clock):
 
 
 def test_a_time_of_the_whole_goes_before_counts_of_parts(clock):
-    forecast = Forecast()
+    forecast = TimeLeft()
     assert forecast.of("exact, local: about 40 s of one core") == (0.0, "about 40 s left")
     clock.now += 10
     assert forecast.of("fold 1 of 5") == (0.25, "about 30 s left")

@@ -41,7 +41,7 @@ def watched(watch: Progress) -> Iterator[None]:
         _WATCH.reset(token)
 
 
-class Forecast:
+class TimeLeft:
     """How far work is, by what its messages say of themselves.
 
     `about 40 s` is the time of the whole work. `3 of 12` counts a part of it, which begins anew
@@ -81,7 +81,7 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     """Yield a function that shows its argument as the state of the work named `title`.
 
     A terminal has one line. A notebook has a bar below the cell, once the work takes half a second.
-    Both say how much longer it takes where messages tell, see `Forecast`.
+    Both say how much longer it takes where messages tell, see `TimeLeft`.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     if enabled is False:
         yield silent
         return
-    forecast, console = Forecast(), Console(stderr=True)
+    forecast, console = TimeLeft(), Console(stderr=True)
     if in_notebook():
         with _notebook_bar(title, forecast) as show:
             yield show
@@ -123,7 +123,7 @@ def _line(title: str, message: str, left: str) -> str:
     return ", ".join(filter(None, (f"{title}: {message}", left)))
 
 
-def _lines(title: str, forecast: Forecast) -> Progress:
+def _lines(title: str, forecast: TimeLeft) -> Progress:
     """Print the first message, and then one in some seconds."""
     last = -EVERY_SECONDS
 
@@ -138,7 +138,7 @@ def _lines(title: str, forecast: Forecast) -> Progress:
 
 
 @contextmanager
-def _notebook_bar(title: str, forecast: Forecast) -> Iterator[Progress]:
+def _notebook_bar(title: str, forecast: TimeLeft) -> Iterator[Progress]:
     """A bar below the cell, which goes when the work is done."""
     from IPython.display import HTML, display
 

@@ -48,7 +48,8 @@ def field_report(found: FieldResult) -> Report:
         lead=[headline(result), model_line(result)],
         warnings=result["warnings"],
         verdicts=[Verdict(**one) for one in result["verdicts"]],
-        statements=verdict(result),
+        headline=answer(result),
+        statements=[] if found.picture is None else [found.picture.told()],
         advice=[Advice(**one) for one in result["advice"]],
         sections=sections_of(found, ["field"]),
         closing=closing_lines(result),
@@ -89,21 +90,20 @@ def model_line(result: dict[str, Any]) -> str:
     )
 
 
-def verdict(result: dict[str, Any]) -> list[str]:
-    """Compare the model with the best baseline in a sentence, if baselines were computed."""
+def answer(result: dict[str, Any]) -> str:
+    """How far a sensor is typically off, the nearest sensor and the best baseline beside it."""
     found = result["baselines"]
     if found is None:
-        return []
+        return ""
     model, *others = found["rows"]
     best = min(others, key=lambda row: row["rmse"])
-    where = (
-        f"At {found['n_sensors']} hidden sensors" if found["sensors"] == "hidden"
-        else f"At {found['n_sensors']} sensors, each predicted from the others,"
-    )  # fmt: skip
-    return [
-        f"{where} the RMSE of the model is {model['rmse']:.3g}, that of the best baseline "
-        f"({best['name']}) {best['rmse']:.3g}."
-    ]
+    nearest = [row for row in others if row["name"] == "nearest" and row is not best]
+    hidden = found["sensors"] == "hidden"
+    where = "hidden sensors" if hidden else "sensors, each predicted from the others"
+    beside = [*(f"the nearest sensor {row['rmse']:.3g}" for row in nearest),
+              f"the best baseline ({best['name']}) {best['rmse']:.3g}"]  # fmt: skip
+    typical = f"Typical error {model['rmse']:.3g} at {found['n_sensors']} {where}"
+    return f"{typical}; {', '.join(beside)}."
 
 
 def map_section(found: FieldResult) -> Section | None:

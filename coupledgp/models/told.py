@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coupledgp.columns.codes import CategoryCode
+from coupledgp.diagnostics.effects.moves import Moves
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.mixture import MixtureGP
@@ -16,8 +17,6 @@ from coupledgp.gp.wrapped import has_data, innermost
 
 # Most cubes of rows, over all members, for errors of rows that are left out: about a second.
 MOST_CUBES = 4e9
-# Rows whose columns are exchanged, and columns that are named.
-EXCHANGED, NAMED = 64, 3
 # Fewest levels, and most rows of each on average, from which a category looks like an identifier.
 LEAST_LEVELS, MOST_ROWS = 50, 20
 
@@ -58,21 +57,7 @@ def column_sentence(process: GaussianProcess, columns: Columns) -> str:
     """Say which columns predictions hang on: how far values of other rows move them."""
     if not has_data(process) or columns.n_features < 2:
         return ""
-    rows = process.data.points
-    rows = rows[np.random.default_rng(0).permutation(len(rows))[:EXCHANGED]]
-    names = columns.part_names
-    groups = np.arange(rows.shape[1]) if columns.groups is None else columns.groups
-    before = process.law(rows, "mean").mean
-    moved = np.zeros(len(names))
-    for part in range(len(names)):
-        other = rows.copy()
-        other[:, groups == part] = np.roll(rows[:, groups == part], len(rows) // 3, axis=0)
-        moved[part] = np.sqrt(np.mean((process.law(other, "mean").mean - before) ** 2))
-    order = np.argsort(-moved, kind="stable")[:NAMED]
-    told = [f"{names[k]} ({moved[k]:.3g})" for k in order if moved[k] > 0.01 * moved[order[0]]]
-    if not told or not moved[order[0]] > 0:
-        return "Predictions hang on no column."
-    return f"Predictions hang most on {', '.join(told)}: so far do values of other rows move them."
+    return Moves.of(process, columns).text()
 
 
 def identifier_sentences(columns: Columns, n_rows: int) -> Iterator[str]:

@@ -112,6 +112,7 @@ class FieldDomain(Domain):
         result["data"] |= {
             "path": str(options.graph), "values": str(self.values),
             "places": self.sensors.kind, "columns": list(self.sensors.columns),
+            "value": self.sensors.value,
             "share_hidden": options.share,
         }  # fmt: skip
         result["model"] = {

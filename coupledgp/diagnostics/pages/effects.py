@@ -84,6 +84,23 @@ def share_bars(importance: Any) -> Picture:
     return Picture("shares", caption, figure)
 
 
+def move_bars(moves: Any) -> Picture:
+    """Draw how far other values of each column move predictions (`Moves`), the farthest on top."""
+    count = min(len(moves.names), 2 * PANELS)
+    figure, axes = axes_of(SIZE[0], max(1.8, 1.0 + 0.25 * count))
+    heights = np.arange(count)[::-1]
+    axes.barh(heights, moves.mean[:count], 0.6, xerr=2 * moves.error[:count], color=MODEL,
+              alpha=0.6, error_kw={"ecolor": GUIDE, "elinewidth": 1, "capsize": 2})  # fmt: skip
+    axes.set_yticks(heights, [short(one) for one in moves.names[:count]], fontsize=8,
+                    parse_math=False)  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_xlabel("move of predictions (units of y)")
+    axes.grid(axis="y", visible=False)
+    plain_axis(axes.xaxis, 4)
+    caption = "How far values of other rows move predictions, column by column, with two errors"
+    return Picture("moves", caption, figure)
+
+
 def short(name: str) -> str:
     """A name without control characters, cut where it is long."""
     name = "".join(one if one.isprintable() else " " for one in name)

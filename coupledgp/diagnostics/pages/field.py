@@ -50,10 +50,13 @@ class FieldMap(Plotted):
         )
 
     def _near(self, k: int) -> str:
-        place = self.places[k]
+        places = self.places
+        place = places[k]
         nearest = int(np.argmin(np.linalg.norm(self.sensors - place, axis=1)))
         name = self.names[nearest] if len(self.names) else f"number {nearest}"
-        return f"at ({', '.join(f'{one:.4g}' for one in place)}) near sensor {name}"
+        least = 1e-6 * float(np.ptp(places, axis=0).max())
+        shown = ", ".join(f"{one:.4g}" if abs(one) > least else "0" for one in place)
+        return f"at ({shown}) near sensor {name}"
 
 
 @dataclass(frozen=True, eq=False)

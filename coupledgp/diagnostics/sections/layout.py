@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -87,7 +87,7 @@ class Layout:
         ]
         return {"page": self, "parts": parts}
 
-    def named(self, target: str) -> Layout:
+    def named(self, target: str) -> Self:
         """The report with the reader's name of y where texts and pictures have `units of y`."""
         if target in ("", "y"):
             return self

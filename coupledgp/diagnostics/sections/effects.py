@@ -96,12 +96,13 @@ def effects(report: Any) -> Section | None:
         moves = own.moves
         figures = {"moves": dict(zip(moves.names, moves.mean.tolist(), strict=True))}
         rows = [
-            [name, f"{mean:.3g} ± {error:.1g}"]
+            [name, f"{mean:.3g} ± {error:.2g}"]
             for name, mean, error in zip(moves.names, moves.mean, moves.error, strict=True)
         ]
         table = ReportTable(
             "How far values of other rows move predictions", ("", "units of y"), rows[:SHOWN],
-            "effects", note="model.effects() and model.importance() say more, and take longer.",
+            "effects", note="model.effects() and model.importance() say more, and take about "
+            f"{own.seconds:.0f} s.",
         )  # fmt: skip
         return Section("effects", TITLE, moves.text(), figures, [table], [moves.picture])
     found = own.found

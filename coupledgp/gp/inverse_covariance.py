@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.linalg import lapack
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, NumericalError
@@ -131,8 +132,14 @@ class DenseInverse(InverseCovariance):
         found: FloatArray = torch.cholesky_inverse(self.factor).numpy()
         return found
 
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        """Diagonal (n,) of the inverse, by `L^-T`: a third of the time of the inverse."""
+        root, _ = lapack.dtrtri(self.factor.numpy().T, lower=0)
+        return np.asarray(np.einsum("ij,ij->i", root, root))
+
     def diagonal(self, rows: IntArray) -> FloatArray:
-        return self._inverse.diagonal()[rows]
+        return self._diagonal[rows]
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
         for group in groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,8 @@ class ReadPlaces:
         The rows.
     rows : IntArray (n,)
         Numbers of the rows in the file, from 1.
+    value : str
+        Column of the values of sensors; empty for queries.
     """
 
     locations: Locations
@@ -69,6 +71,7 @@ class ReadPlaces:
     columns: tuple[str, ...]
     table: pa.Table = field(repr=False)
     rows: IntArray = field(repr=False)
+    value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +99,9 @@ def read_sensors(
     value_column = _value_column(table.column_names, columns, value_column)
     check_columns(table, [value_column], f"--value-column: {path}")
     values, observed = observed_values(table.column(value_column), path, value_column, as_values)
-    return _places(path, table, kind, columns, domain, observed), values
+    return replace(
+        _places(path, table, kind, columns, domain, observed), value=value_column
+    ), values
 
 
 def read_queries(

@@ -106,6 +106,14 @@ def variogram(
     ------
     InvalidInputError
         Places or values are no finite numbers, or their numbers differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> places = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> found = variogram(places, np.sin(6 * places[:, 0]), random_state=0)
+    >>> "empirical" in found.to_frame().columns
+    True
     """
     places, values = real_array(X, "X"), real_array(y, "y")
     if places.ndim != 2 or values.shape != (len(places),) or len(places) < 2:

@@ -143,6 +143,17 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         averaged over the members by weight; zero of columns without effect.
     operator_
         The operator, cut at creases if that was chosen; `operator_.copies` is None otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import trimesh
+    >>> part = trimesh.creation.box((4.0, 2.0, 1.0))
+    >>> sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)
+    >>> field = FieldGPRegressor(part, random_state=0).fit(sensors, 20 + 5 * sensors[:, 0])
+    >>> mean, std = field.predict([[2.0, 0.0, 0.0]], return_std=True)
+    >>> bool(abs(mean[0] - 30.0) < 1.0)
+    True
     """
 
     operator: Any

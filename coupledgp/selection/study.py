@@ -93,6 +93,19 @@ def coupling_study(
     ------
     InvalidInputError
         An argument is invalid; nothing is computed then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+    >>> model = SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X[::2], y[::2])
+    >>> study = coupling_study(
+    ...     model, X[1::2], couplings=["iid", "orthogonal"], sizes=[4], n_draws=4, random_state=0
+    ... )
+    >>> study.summary()["coupling"].tolist()
+    ['iid', 'orthogonal']
     """
     chosen, counts = _check_study(model, couplings, sizes, n_draws)
     seed = seed_from_random_state(random_state)
@@ -255,6 +268,17 @@ def posterior_report(
     ------
     InvalidInputError
         An argument is invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.exact import ExactGPRegressor
+    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X[::2], y[::2])
+    >>> report = posterior_report(model, X[1::2], y[1::2])
+    >>> bool(report.rmse < 0.2)
+    True
     """
     start = time.perf_counter()
     check_is_fitted(model)

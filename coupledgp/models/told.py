@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coupledgp.columns.codes import CategoryCode
-from coupledgp.diagnostics.effects.moves import Moves
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.mixture import MixtureGP
@@ -57,7 +57,7 @@ def column_sentence(process: GaussianProcess, columns: Columns) -> str:
     """Say which columns predictions hang on: how far values of other rows move them."""
     if not has_data(process) or columns.n_features < 2:
         return ""
-    return Moves.of(process, columns).text()
+    return ColumnMoves.of(process, columns).text()
 
 
 def identifier_sentences(columns: Columns, n_rows: int) -> Iterator[str]:

@@ -51,7 +51,7 @@ def hyperparameters(
     numbers = {"lengthscale": lengthscale or None, "outputscale": outputscale, "noise": noise}
     given = [name for name, value in (numbers | {"mean": mean}).items() if value is not None]
     if kernel is not None and model is not None:
-        raise InvalidInputError("--model: expected no --kernel beside it")
+        raise InvalidInputError("--from-model: expected no --kernel beside it")
     if kernel is None:
         allowed = ("noise",) if latent and model is None else ()
         if extra := [f"--{name}" for name in given if name not in allowed]:

@@ -21,7 +21,7 @@ from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, scores
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.graph import GraphResult, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.diagnostics.sections.report import Report
@@ -76,7 +76,7 @@ class GraphDomain(Domain):
             "n_walks": number_or_auto(options.n_walks, "--n-walks"),
             "exact_hops": number_or_auto(options.exact_hops, "--exact-hops"),
             "random_state": options.seed,
-            **further_parameters(GraphGPRegressor, options.further, options),
+            **parameters_of(GraphGPRegressor, options),
         }
         self.comparison: ExactComparison | None = None
 

@@ -12,7 +12,7 @@ from coupledgp.cli.commands.series_options import check_together, domain_options
 from coupledgp.cli.readers.domains import SpatialDomain, is_mesh, read_domain
 from coupledgp.cli.readers.node_values import labels_or_numbers
 from coupledgp.cli.readers.tables import check_table_path, read_table
-from coupledgp.cli.shared.declare import refuse
+from coupledgp.cli.shared.declare import FIELD_PANEL, GRAPH_PANEL, refuse
 from coupledgp.cli.shared.domain import Domain, noted
 from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
@@ -23,14 +23,8 @@ from coupledgp.kernels.fields import NAMES
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
-GRAPH_OPTIONS = (
-    "signal", "hide", "weight", "undirected", "keep_isolated", "n_walks", "coupling", "kl_target",
-    "length_law", "p_halt", "exact_hops", "method", "budget", "exact_nodes",
-    "face_weights",
-)  # fmt: skip
-FIELD_OPTIONS = (
-    "place_columns", "max_edge", "columns", "layer", "crs", "baselines", "loo", "at", "query",
-)  # fmt: skip
+GRAPH_OPTIONS = InterpolateOptions.of_panel(GRAPH_PANEL)
+FIELD_OPTIONS = InterpolateOptions.of_panel(FIELD_PANEL)
 
 
 def chosen_domain(options: InterpolateOptions) -> Domain:
@@ -113,8 +107,8 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
 def _check_files(options: InterpolateOptions) -> None:
     """Refuse outputs of unknown formats before anything is read."""
     check_output(options.output, is_mesh(options.graph))
-    if options.loo is not None:
-        check_table_path(options.loo, "--loo")
+    if options.left_out is not None:
+        check_table_path(options.left_out, "--left-out")
     if options.nodes is not None:
         check_choice(options.nodes, ("faces", "vertices"), "--nodes")
         if not is_mesh(options.graph):

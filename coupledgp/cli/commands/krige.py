@@ -39,8 +39,6 @@ class KrigeOptions(Options):
         "Standard deviations of observations, noise included, not of the function.", default=False
     )
     model: Path | None = option("Also write the fitted model, for predict and report.")
-    seed: int = option("Seed of probes and draws.", default=0)
-    as_json: bool = option("Print JSON instead of sentences.", "--json", default=False)
 
 
 def krige(options: KrigeOptions) -> None:

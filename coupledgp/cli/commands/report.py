@@ -31,7 +31,7 @@ class ReportOptions(Options):
         "training rows are left out, each as all others predict it.",
         default=None,
     )
-    output: Path = required("HTML page to write.", "--output", "-o")
+    output: Path = required("HTML page to write.", "--output", "-o", ending=".html")
     target: str | None = option(
         "Column of the target. \\[default: the only one that is no input]", "--target", "-t"
     )
@@ -74,8 +74,6 @@ class ReportOptions(Options):
         default=False,
     )
     budget: str = option("Time for --alternatives, as 90s or 5min.", default="60s")
-    seed: int = option("Of the draws and of the subsample.", default=0)
-    as_json: bool = option("Print JSON instead of tables.", "--json", default=False)
 
 
 def report(options: ReportOptions) -> None:

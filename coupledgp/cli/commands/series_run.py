@@ -37,7 +37,7 @@ from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
 from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
 from coupledgp.cli.shared.options import naming
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
@@ -96,15 +96,15 @@ class SeriesDomain(Domain):
         self.tables: dict[str, Any] = {}
         check_law_path(options.output, "--output")
         check_choice(options.model, MODELS, "--model")
-        if options.leave_one_sensor_out is not None:
-            check_table_path(options.leave_one_sensor_out, "--leave-one-sensor-out")
+        if options.left_out is not None:
+            check_table_path(options.left_out, "--left-out")
         several = len(options.value_column or ())
         for name in ("save_model", "update", "report"):
             if several > 1 and getattr(options, name) is not None:
                 raise InvalidInputError(
-                    f"{options.name_of(name)}: expected one --value-column beside it, got {several}"
+                    f"{options.name_of(name)}: expected one --target beside it, got {several}"
                 )
-        self.further = further_parameters(GraphTimeGPRegressor, options.further, options)
+        self.further = parameters_of(GraphTimeGPRegressor, options)
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -113,7 +113,7 @@ class SeriesDomain(Domain):
 
     @property
     def outputs(self) -> Paths:
-        names = ("output", "leave_one_sensor_out", "report", "save_model")
+        names = ("output", "left_out", "report", "save_model")
         return {name: getattr(self.options, name) for name in names}
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
@@ -143,9 +143,9 @@ class SeriesDomain(Domain):
             name: describe_panel(self.panels[name], model) | describe_model(model)
             for name, model in self.models.items()
         }
-        if paths["leave_one_sensor_out"] is not None or paths["report"] is not None:
+        if paths["left_out"] is not None or paths["report"] is not None:
             # A page alone has some of many sensors.
-            most = MOST_LEFT_OUT if paths["leave_one_sensor_out"] is None else None
+            most = MOST_LEFT_OUT if paths["left_out"] is None else None
             with self.clock("leave one sensor out"):
                 self.tables = {
                     name: model.leave_one_sensor_out(most) for name, model in self.models.items()
@@ -159,14 +159,17 @@ class SeriesDomain(Domain):
                 "graph": self.place.kind, "n_nodes": len(self.place.nodes.labels),
             },
             "values": described,
-            "output": texts(self.outputs) | {"n_rows": n_rows, "latent": self.options.latent},
+            "output": {
+                **texts(self.outputs), "leave_one_sensor_out": texts(self.outputs)["left_out"],
+                "n_rows": n_rows, "latent": self.options.latent,
+            },
             "seconds": self.clock.seconds,
             "warnings": self.remarks,
         }  # fmt: skip
 
     def write(self, result: dict[str, Any], paths: Paths) -> None:
-        if paths["leave_one_sensor_out"] is not None:
-            self._write_left_out(self.tables, paths["leave_one_sensor_out"])
+        if paths["left_out"] is not None:
+            self._write_left_out(self.tables, paths["left_out"])
         if paths["report"] is not None:
             with self.clock("report"):
                 self._write_report(next(iter(self.tables.values())), paths["report"])
@@ -229,7 +232,7 @@ class SeriesDomain(Domain):
         sensors = {str(label) for model in self.models.values() for label in model.nodes_}
         numbers = chosen_nodes(options.nodes, self.place.nodes, sorted(sensors))
         labels = [self.place.nodes.labels[k] for k in numbers]
-        times = times_of(first, options.times, options.forecast, options.zone)
+        times = times_of(first, options.times, options.ahead, options.zone)
         check_rows(len(labels), times.size)
         layout = LawLayout(labels, first.time_axis_, times, list(self.models))
         with self.clock("predict"), reporter("predict"), law_writer(
@@ -251,7 +254,7 @@ class SeriesDomain(Domain):
             model,
             splits=0 if options.update is not None else 1,
             left_out=table,
-            forecast=options.forecast,
+            forecast=options.ahead,
             positions=place.positions if isinstance(place.domain, Graph) else None,
             crs=place.crs,
             unit=None if name == "value" else name,
@@ -270,8 +273,8 @@ class SeriesDomain(Domain):
                        if key != "node"}  # fmt: skip
             named = {} if len(tables) == 1 else {"value": pa.array([name] * len(table))}
             parts.append(pa.table(named | {"node": label_column(table.node)} | columns))
-        assert self.options.leave_one_sensor_out is not None
-        write_table(pa.concat_tables(parts), path, self.options.leave_one_sensor_out)
+        assert self.options.left_out is not None
+        write_table(pa.concat_tables(parts), path, self.options.left_out)
 
 
 @contextmanager

@@ -116,8 +116,8 @@ class DomainOptions:
         Column of nodes in it.
     layer, crs : str or None
         Layer of a file of lines, and the coordinate system of one that has none.
-    columns : Path or None
-        Table of columns of the places, a row of each vertex or face, node or edge.
+    covariates : tuple of Path
+        Tables of what a field depends on, a row of each vertex or face, node or edge.
     """
 
     length: str | None = None
@@ -126,7 +126,7 @@ class DomainOptions:
     node_column: str = "node"
     layer: str | None = None
     crs: str | None = None
-    columns: Path | None = None
+    covariates: tuple[Path, ...] = ()
 
     @property
     def longest(self) -> MaxEdge:
@@ -158,16 +158,16 @@ def read_domain(path: Path, options: DomainOptions) -> SpatialDomain | None:
         The file is of another kind, or an option does not go with it.
     """
     found = _read(path, options)
-    if found is None or options.columns is None:
+    if found is None or not options.covariates:
         return found
-    table = read_table(options.columns)
-    with about(options.columns):
-        named = {name: table.column(name).to_numpy() for name in table.column_names}
+    with about(*options.covariates):
+        tables = [read_table(path) for path in options.covariates]
+        named = {name: one.column(name).to_numpy() for one in tables for name in one.column_names}
         return replace(found, operator=found.operator.with_columns(named))
 
 
 def _read(path: Path, options: DomainOptions) -> SpatialDomain | None:
-    """The domain without columns."""
+    """The domain without covariates."""
     kind = path.suffix.lower()
     longest = options.longest
     if is_mesh(path):

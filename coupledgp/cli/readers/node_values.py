@@ -33,7 +33,7 @@ def read_values(
     names = [name for name in table.column_names if name != node_column]
     if value_column is None:
         value_column = names[0] if len(names) == 1 else "value"
-    check_columns(table, [value_column], f"--value-column: {path}")
+    check_columns(table, [value_column], f"--target: {path}")
     values, observed = observed_values(table.column(value_column), path, value_column, as_values)
     return find_nodes(path, network, node_column)[observed], values, observed
 

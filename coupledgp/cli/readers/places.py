@@ -94,7 +94,7 @@ def read_sensors(
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
     value_column = _value_column(table.column_names, columns, value_column)
-    check_columns(table, [value_column], f"--value-column: {path}")
+    check_columns(table, [value_column], f"--target: {path}")
     values, observed = observed_values(table.column(value_column), path, value_column, as_values)
     return _places(path, table, kind, columns, domain, observed), values
 
@@ -129,12 +129,12 @@ def place_columns(
         wanted = 3 if domain.is_surface else 2
         if len(options.place_columns) != wanted:
             raise InvalidInputError(
-                f"--place-columns: expected {wanted} names, got {','.join(options.place_columns)!r}"
+                f"--places: expected {wanted} names, got {','.join(options.place_columns)!r}"
             )
         missing = [name for name in options.place_columns if name not in known]
         if missing:
             raise InvalidInputError(
-                f"--place-columns: {path}: expected a column {missing[0]!r}, got {list(names)}"
+                f"--places: {path}: expected a column {missing[0]!r}, got {list(names)}"
             )
         return "positions", options.place_columns
     return (_on_surface if domain.is_surface else _on_network)(path, names, options)

@@ -140,7 +140,7 @@ def _of_long(
     check_columns(table, [name], f"--node-column: {path}")
     others = [c for c in table.column_names if c not in (name, options.time_column)]
     wanted = options.value_columns or (others[0] if len(others) == 1 else "value",)
-    check_columns(table, wanted, f"--value-column: {path}")
+    check_columns(table, wanted, f"--target: {path}")
     coded = _coded(table.column(name), f"{path}: column {name!r}", nodes)
     return {
         value: as_panel(
@@ -185,7 +185,7 @@ def _of_wide(
     if not names:
         raise InvalidInputError(
             f"{path}: expected columns of nodes beside {options.time_column!r}, or --node-column "
-            "and --value-column of a long table, got none"
+            "and --target of a long table, got none"
         )
     found = nodes.find(names, lambda k: f"{path}: column {names[k]!r} of a wide table")
     values = [_values(table.column(name), f"{path}: column {name!r}") for name in names]
@@ -211,7 +211,7 @@ def _of_xarray(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, Pa
         unknown = [name for name in wanted if name not in over_time]
         if unknown or not wanted:
             raise InvalidInputError(
-                f"--value-column: {path}: expected variables of nodes and times, of which there "
+                f"--target: {path}: expected variables of nodes and times, of which there "
                 f"are {listed(over_time) or 'none'}, got {listed(unknown) or 'none'}"
             )
         return {name: _of_variable(data[name], path, nodes, options) for name in wanted}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -11,22 +10,20 @@ from coupledgp.cli.shared.declare import Options
 from coupledgp.errors import InvalidInputError
 
 # Parameters that the command gives itself.
+TRANSFORM = "target_transform"
 OWN = ("graph", "operator", "random_state", "progress", "missing")
 
 
-def further_parameters(
-    kind: type[Any], texts: Sequence[str] | None, options: Options
-) -> dict[str, Any]:
-    """Parameters of an estimator by name, read as their default is: a number, a text, True, None.
+def parameters_of(kind: type[Any], options: Options) -> dict[str, Any]:
+    """Parameters by name of `--target-transform` and of `--set`, such as `n_neighbors=48`.
 
-    Every parameter of an estimator is one of these as soon as the estimator has it.
+    They are read as their default is: a number, a text, True, None. Every parameter of an estimator
+    is one of these as soon as the estimator has it.
 
     Parameters
     ----------
     kind
         Class of the estimator.
-    texts
-        Such as `n_neighbors=48`.
     options
         Options of the command, whose names are refused here.
 
@@ -37,10 +34,12 @@ def further_parameters(
         option for it, or it is given twice.
     """
     known = {own.name: own.default for own in fields(kind)}
-    taken = {own.name for own in options.declared()} | set(OWN)
+    taken = {own.name for own in options.declared(options.command)} - {TRANSFORM} | set(OWN)
     open_ = sorted(known.keys() - taken)
     found: dict[str, Any] = {}
-    for text in texts or ():
+    if TRANSFORM in known and options.target_transform is not None:
+        found[TRANSFORM] = options.target_transform
+    for text in options.further or ():
         name, mark, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not mark:

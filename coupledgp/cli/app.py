@@ -22,7 +22,7 @@ from coupledgp.cli.commands.krige import KrigeOptions, krige
 from coupledgp.cli.commands.predict import PredictOptions, predict
 from coupledgp.cli.commands.report import ReportOptions, report
 from coupledgp.cli.readers.files import pipes_kept
-from coupledgp.cli.shared.declare import add
+from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.visible import visible
 
@@ -186,7 +186,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, does, kind, text in (
+COMMANDS: tuple[tuple[str, Any, type[Options], str], ...] = (
     ("fit", fit, FitOptions, FIT_HELP),
     ("predict", predict, PredictOptions, PREDICT_HELP),
     ("field", interpolate, InterpolateOptions, FIELD_HELP),
@@ -196,8 +196,9 @@ for name, does, kind, text in (
     ("report", report, ReportOptions, REPORT_HELP),
     ("audit", audit, AuditOptions, AUDIT_HELP),
     ("demo", demo, DemoOptions, DEMO_HELP),
-):
-    add(app, name, does, kind, _paragraphs(text))
+)
+for _name, _run, _kind, _help in COMMANDS:
+    add(app, _name, _run, _kind, _paragraphs(_help))
 add(app, "interpolate", interpolate, InterpolateOptions, _paragraphs(INTERPOLATE_HELP), ALL)
 
 

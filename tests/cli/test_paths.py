@@ -12,7 +12,7 @@ from coupledgp.cli.shared.declare import path
 PATHS = {
     "fit": ("--test", "--output", "--report", "--checkpoint"),
     "predict": ("--output",),
-    "interpolate": ("--values", "--positions", "--output", "--report", "--loo", "--query"),
+    "interpolate": ("--values", "--positions", "--output", "--report", "--left-out", "--query"),
     "report": ("--output", "--groups-from", "--mesh", "--positions"),
     "audit": ("--train", "--test", "--predictions", "--model", "--output"),
     "demo": ("--output",),

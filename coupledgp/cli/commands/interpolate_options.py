@@ -1,4 +1,4 @@
-"""Options of `coupledgp field`, `graph` and `forecast`, and of `interpolate`, which has them all."""
+"""Options of `coupledgp field`, `graph` and `forecast`; `interpolate` has them all."""
 
 from __future__ import annotations
 

@@ -53,6 +53,8 @@ from coupledgp.random import FloatArray
 from coupledgp.series import Panel
 
 MODELS = ("auto", "field", "graph")
+# Keys of the JSON that differ from the names of options.
+JSON_NAMES = {"left_out": "leave_one_sensor_out"}
 # Arguments of the model that are options of the same name.
 ARGUMENTS = (
     "kernel", "time_kernel", "periods", "usual_day", "dynamics", "outliers", "sensor_noise",
@@ -160,7 +162,7 @@ class SeriesDomain(Domain):
             },
             "values": described,
             "output": {
-                **texts(self.outputs), "leave_one_sensor_out": texts(self.outputs)["left_out"],
+                **{JSON_NAMES.get(key, key): text for key, text in texts(self.outputs).items()},
                 "n_rows": n_rows, "latent": self.options.latent,
             },
             "seconds": self.clock.seconds,

@@ -83,8 +83,7 @@ def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
     """Return the field of a positional argument; see `option`."""
     named = {"help": help, "metavar": metavar, "show_default": False}
     metadata = {"kind": typer.Argument, "names": (), "named": named}
-    more = {"of": frozenset(), "old": [], "ending": None}
-    return field(default=default, metadata=metadata | more)
+    return field(default=default, metadata=metadata | {"of": (), "old": (), "ending": None})
 
 
 @dataclass(frozen=True, kw_only=True)

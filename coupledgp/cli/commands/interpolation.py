@@ -10,16 +10,19 @@ from coupledgp.cli.commands.latent_tasks import is_gaussian
 from coupledgp.cli.commands.law_run import FieldUnderLaw, NodesUnderLaw
 from coupledgp.cli.commands.series_options import check_together, domain_options
 from coupledgp.cli.readers.domains import SpatialDomain, is_mesh, read_domain
+from coupledgp.cli.readers.guesses import is_name
 from coupledgp.cli.readers.node_values import labels_or_numbers
 from coupledgp.cli.readers.tables import check_table_path, read_table
 from coupledgp.cli.shared.declare import FIELD_PANEL, GRAPH_PANEL, refuse
 from coupledgp.cli.shared.domain import Domain, noted
+from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
 from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
+from coupledgp.models import FieldGPRegressor
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
@@ -46,6 +49,7 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
 
         return SeriesDomain(options)
     _ = options.one_value_column
+    is_gaussian(options.likelihood)
     remarks: list[str] = []
     found = surface_or_roads(options, remarks)
     if options.values is not None and is_under_law(options):
@@ -63,7 +67,8 @@ def is_under_law(options: InterpolateOptions) -> bool:
     table = read_table(options.values)
     name = options.one_value_column or "value"
     if name not in table.column_names:
-        others = [own for own in table.column_names if own != (options.node_column or "node")]
+        node = options.node_column or "node"
+        others = [own for own in table.column_names if own != node and not is_name(own)]
         name = others[0] if len(others) == 1 else name
     if name not in table.column_names or not is_text(table.column(name).type):
         return False
@@ -94,6 +99,10 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
         return None
     check_choice(kernel, NAMES, "--kernel")
     _check_files(options)
+    with as_options(options):
+        law = options.likelihood
+        further = parameters_of(FieldGPRegressor, options)
+        FieldGPRegressor(None, options.kernel, likelihood=law, **further).check_parameters()
     with noted(remarks), reporter("read"):
         found = read_domain(options.graph, domain_options(options))
     if found is None and (of_field or model == "field" or kernel == "position"):

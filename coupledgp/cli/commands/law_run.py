@@ -149,7 +149,7 @@ class NodesUnderLaw(PlacesUnderLaw):
                 options.undirected,
             )  # fmt: skip
             nodes, y, _ = read_values(
-                self.values, self.network, options.node_column or "node",
+                self.values, self.network, options.node_column,
                 options.one_value_column, self.as_values,
             )  # fmt: skip
         self.task = split_nodes(nodes, y, options.share, options.seed)

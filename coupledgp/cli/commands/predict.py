@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coupledgp.cli.shared.declare import Options, argument, option, required
-from coupledgp.cli.shared.options import check_distinct
-from coupledgp.errors import InvalidInputError
+from coupledgp.cli.shared.options import check_distinct, check_level
 from coupledgp.ground.progress import reporter
 
 
@@ -53,8 +52,7 @@ def predict(options: PredictOptions) -> None:
 
     check_table_path(options.output, "--output")
     check_distinct({"--output": options.output}, [options.model, options.data])
-    if options.level is not None and not 0 < options.level < 0.5 + 0.5 * options.level < 1:
-        raise InvalidInputError(f"--level: expected a probability in (0, 1), got {options.level}")
+    check_level(options.level)
     with reporter("predict") as report, written_whole(options.output) as temporary:
         if wants_batches(options.data, options.stream):
             fitted = table_model(options.model, options.node_column)

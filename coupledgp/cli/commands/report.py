@@ -35,7 +35,7 @@ class ReportOptions(Options):
     target: str | None = option(
         "Column of the target. \\[default: the only one that is no input]", "--target", "-t"
     )
-    node_column: str = option("Column of nodes, for a graph model.", default="node")
+    node_column: str | None = option("Column of nodes. \\[default: node]")
     couplings: str = option(
         "Couplings to compare, with commas between; empty for none.", default=""
     )
@@ -191,7 +191,7 @@ def left_out(
     output: Path,
     groups: str | None,
     groups_from: Path | None,
-    node_column: str,
+    node_column: str | None,
     max_rows: int | None,
     title: str | None,
     seed: int,

@@ -38,6 +38,6 @@ def check_together(options: InterpolateOptions) -> bool:
 def domain_options(options: InterpolateOptions) -> DomainOptions:
     """How a surface or network with lengths is read."""
     return DomainOptions(
-        options.length, options.max_edge, options.positions, options.node_column or "node",
+        options.length, options.max_edge, options.positions, options.node_column,
         options.layer, options.crs, tuple(options.covariates or ()),
     )  # fmt: skip

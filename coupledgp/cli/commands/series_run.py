@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import clone
 
 from coupledgp.cli.commands.graph_files import check_isolated
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
@@ -32,12 +33,12 @@ from coupledgp.cli.readers.covariates import read_covariates
 from coupledgp.cli.readers.domains import is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
-from coupledgp.cli.readers.series import Nodes, SeriesOptions, read_series
+from coupledgp.cli.readers.series import Nodes, SeriesOptions, guessed_times, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
 from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
 from coupledgp.cli.shared.options import naming
-from coupledgp.cli.shared.parameters import parameters_of
+from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
@@ -55,10 +56,6 @@ from coupledgp.series import Panel
 MODELS = ("auto", "field", "graph")
 # Keys of the JSON that differ from the names of options.
 JSON_NAMES = {"left_out": "leave_one_sensor_out"}
-# Arguments of the model that are options of the same name.
-ARGUMENTS = (
-    "kernel", "time_kernel", "periods", "usual_day", "dynamics", "outliers", "sensor_noise",
-)  # fmt: skip
 # Words of options that are yes, no or auto, and what they mean.
 WORDS: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 
@@ -106,7 +103,25 @@ class SeriesDomain(Domain):
                 raise InvalidInputError(
                     f"{options.name_of(name)}: expected one --target beside it, got {several}"
                 )
-        self.further = parameters_of(GraphTimeGPRegressor, options)
+        periods = options.periods
+        day, moving = (
+            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
+            for name in ("usual_day", "dynamics")
+        )
+        with as_options(options):
+            self.model = GraphTimeGPRegressor(
+                None,
+                "matern" if options.kernel == "auto" else options.kernel,
+                options.time_kernel,
+                None if periods is None else tuple(p.strip() for p in periods.split(",")),
+                sensor_noise=options.sensor_noise,
+                outliers=options.outliers,
+                usual_day=day,
+                dynamics=moving,
+                random_state=options.seed,
+                **parameters_of(GraphTimeGPRegressor, options),
+            )
+            self.model.check_parameters()
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -124,13 +139,11 @@ class SeriesDomain(Domain):
     def read(self) -> None:
         options = self.options
         assert options.values is not None
-        assert options.time_column is not None
         with reporter("read"):
             self.place = read_place(options)
             values = tuple(options.value_column or ())
-            how = SeriesOptions(
-                options.time_column, options.node_column, values, options.zone, options.resolution
-            )
+            time = options.time_column or guessed_times(options.values)
+            how = SeriesOptions(time, options.node_column, values, options.zone, options.resolution)
             self.panels = read_series(options.values, self.place.nodes, how)
             given = options.covariates
             self.covariates = None if not given else read_covariates(given, self.place.nodes, how)
@@ -192,25 +205,8 @@ class SeriesDomain(Domain):
             step = panel.axis.step or float(np.median(np.diff(panel.axis.values)))
             with naming("--window"):
                 window = int(np.ceil(panel.axis.duration(options.window, "window") / step))
-        periods = options.periods
-        day, moving = (
-            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
-            for name in ("usual_day", "dynamics")
-        )
-        model = GraphTimeGPRegressor(
-            self.place.domain,
-            "matern" if options.kernel == "auto" else options.kernel,
-            options.time_kernel,
-            None if periods is None else tuple(p.strip() for p in periods.split(",")),
-            sensor_noise=options.sensor_noise,
-            outliers=options.outliers,
-            usual_day=day,
-            dynamics=moving,
-            window=window,
-            random_state=options.seed,
-            **self.further,
-        )
-        with _named_options():
+        model = clone(self.model).set_params(graph=self.place.domain, window=window)
+        with as_options(options):
             return model.fit(panel, covariates=self.covariates)
 
     def _updated(self, panel: Panel) -> Any:
@@ -279,18 +275,6 @@ class SeriesDomain(Domain):
         write_table(pa.concat_tables(parts), path, self.options.left_out)
 
 
-@contextmanager
-def _named_options() -> Iterator[None]:
-    """Name the option in errors about an argument of the model."""
-    try:
-        yield
-    except InvalidInputError as error:
-        argument, _, text = str(error).partition(": ")
-        if argument not in ARGUMENTS:
-            raise
-        raise type(error)(f"{InterpolateOptions.name_of(argument)}: {text}") from error
-
-
 def read_place(options: InterpolateOptions) -> SeriesPlace:
     """Domain of the model: a graph, or the operator of a mesh or of roads with lengths.
 
@@ -300,7 +284,6 @@ def read_place(options: InterpolateOptions) -> SeriesPlace:
         The file is of another kind, or has no lengths for `--model field`.
     """
     path = options.graph
-    column = options.node_column or "node"
     if options.model == "field" or path.suffix.lower() in LINES:
         return _field_place(options)
     network = read_network(
@@ -309,8 +292,8 @@ def read_place(options: InterpolateOptions) -> SeriesPlace:
     )  # fmt: skip
     graph, crs = network.graph, None
     if options.positions is not None:
-        places, names = positions_of(options.positions, network.numbers, column)
-        network, crs = network.placed(places), None if names == ("x", "y") else LONLAT
+        places, in_degrees = positions_of(options.positions, network.numbers, options.node_column)
+        network, crs = network.placed(places), LONLAT if in_degrees else None
     observed = np.arange(graph.n_nodes) if options.keep_isolated else np.empty(0, np.int64)
     check_isolated(network, observed, options.keep_isolated, path)
     labels = [graph.label(k) for k in range(graph.n_nodes)]

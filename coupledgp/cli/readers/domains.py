@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.readers.files import about, on_disk
+from coupledgp.cli.readers.guesses import edge_ends
 from coupledgp.cli.readers.networks import (
     MARKUP,
     MESHES,
@@ -112,7 +113,7 @@ class DomainOptions:
         `"auto"`, `"none"` or a number, as text.
     positions : Path or None
         Table of positions of an edge table's nodes.
-    node_column : str
+    node_column : str or None
         Column of nodes in it.
     layer, crs : str or None
         Layer of a file of lines, and the coordinate system of one that has none.
@@ -123,7 +124,7 @@ class DomainOptions:
     length: str | None = None
     max_edge: str = "auto"
     positions: Path | None = None
-    node_column: str = "node"
+    node_column: str | None = None
     layer: str | None = None
     crs: str | None = None
     covariates: tuple[Path, ...] = ()
@@ -216,14 +217,15 @@ def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") 
 
 def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
     table = read_table(path)
-    check_columns(table, ["source", "target", *_listed(options.length)], str(path))
+    sides = edge_ends(path, table)
+    check_columns(table, _listed(options.length), str(path))
     _, length = measure(table.column_names, None, options.length)
     if length is None:
         return None
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected edges below the header, got none")
     texts = read_table(path, text_columns=True)  # 007 is not 7
-    names = [node_texts(texts, name, str(path)) for name in ("source", "target")]
+    names = [node_texts(texts, name, str(path)) for name in sides]
     labels = edge_labels([text for pair in zip(*names, strict=True) for text in pair])
     number = {str(label): k for k, label in enumerate(labels)}
     ends = np.array([[number[text] for text in side] for side in names], dtype=np.int64).T
@@ -265,8 +267,8 @@ def _placed(
     """The network with nodes at the positions of a table, if there is one; roads are straight."""
     if options.positions is None:
         return None
-    coordinates, names = positions_of(options.positions, number, options.node_column)
-    system = options.crs or (METRES if names == ("x", "y") else LONLAT)
+    coordinates, in_degrees = positions_of(options.positions, number, options.node_column)
+    system = options.crs or (LONLAT if in_degrees else METRES)
     plane = Plane.fitting(system, coordinates)
     places = plane.metres(coordinates)
     lines = tuple(places[pair] for pair in ends)

@@ -119,8 +119,9 @@ class Options:
         panel=MODEL_PANEL, metavar="NAME=VALUE", of=f"fit krige {ON_PLACES}",
     )  # fmt: skip
     latent: bool = option(
-        "Noise left out of std.", "--latent/--no-latent",
-        default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict {ON_PLACES}",
+        "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
+        default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
+        old="--observed=--no-latent",
     )  # fmt: skip
     format: str | None = option(
         "Of --output -: csv, tsv, parquet, json, ...", panel=OUTPUT_PANEL,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -12,6 +14,19 @@ from coupledgp.errors import InvalidInputError
 # Parameters that the command gives itself.
 TRANSFORM = "target_transform"
 OWN = ("graph", "operator", "random_state", "progress", "missing")
+
+
+@contextmanager
+def as_options(options: Options) -> Iterator[None]:
+    """Name the option, such as `--max-iter`, in errors about a parameter of an estimator."""
+    names = {own.name for own in options.declared(options.command)}
+    try:
+        yield
+    except InvalidInputError as error:
+        name, mark, text = str(error).partition(": ")
+        if not mark or name not in names:
+            raise
+        raise type(error)(f"{options.name_of(name)}: {text}") from error
 
 
 def parameters_of(kind: type[Any], options: Options) -> dict[str, Any]:

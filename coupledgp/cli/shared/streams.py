@@ -7,16 +7,17 @@ copied to standard output at the end, so that every format works, and nothing el
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from coupledgp.cli.readers.files import STDIN, own_folder
+from coupledgp.cli.readers.notices import QUIET, SAID, notice
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import Progress, silent, watched
 
@@ -25,28 +26,35 @@ __all__ = ["DASH", "STDIN", "notice", "spoken", "standard_output"]
 DASH = "-"
 # Seconds between two lines on the steps of the work.
 PAUSE = 1.0
-_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
-
-
-def notice(text: str) -> None:
-    """Say something on stderr that was taken for granted, unless `--quiet` asks for silence."""
-    if not _QUIET.get():
-        print(f"coupledgp: {text}", file=sys.stderr, flush=True)
+# What a forecast of ten seconds or more says.
+LONG = re.compile(r"about ([1-9]\d+ s|[\d.]+ (min|h))\b")
 
 
 @contextmanager
 def spoken(options: Any) -> Iterator[None]:
-    """Show steps line by line in the body, or with `--quiet` nothing but JSON."""
+    """Show steps line by line in the body, or with `--quiet` nothing but JSON.
+
+    By default long forecasts are said, and steps are shown on a terminal.
+    """
     with ExitStack() as stack:
+        stack.callback(SAID.clear)
         if options.spoken:
             stack.enter_context(watched(_lines()))
         elif options.spoken is not None:
-            token = _QUIET.set(True)
-            stack.callback(_QUIET.reset, token)
+            token = QUIET.set(True)
+            stack.callback(QUIET.reset, token)
             stack.enter_context(watched(silent))
             if not getattr(options, "as_json", False):
                 stack.enter_context(_unprinted())
+        elif not sys.stderr.isatty():
+            stack.enter_context(watched(_forecast))
         yield
+
+
+def _forecast(message: str) -> None:
+    """Say how long the work takes, if it is long."""
+    if LONG.search(message):
+        notice(message)
 
 
 def _lines() -> Progress:

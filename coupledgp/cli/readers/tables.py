@@ -100,7 +100,7 @@ def table_writer(path: Path, like: Path) -> Iterator[Callable[[pa.Table], None]]
     """A function that adds tables of the same columns to a file, see `write_table`."""
     kind = like.suffix.lower()
     if is_parquet(like):
-        with ExitStack() as stack, writing(path), path.open("wb") as file:
+        with writing(path), path.open("wb") as file, ExitStack() as stack:
             writers: list[Any] = []
 
             def add(table: pa.Table) -> None:

@@ -21,6 +21,7 @@ from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import IntArray
+from coupledgp.spectra import parse_spectrum
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def hyperparameters(
         return {"kernel": None if model is None else read_model(model), "noise": noise}
     if missing := [f"--{name}" for name in numbers if name not in given]:
         raise InvalidInputError(f"--kernel: expected {', '.join(missing)} beside it")
+    parse_spectrum(kernel, "--kernel")
     lengths = _lengths(lengthscale)
     return numbers | {"kernel": kernel, "lengthscale": lengths, "mean": mean}
 

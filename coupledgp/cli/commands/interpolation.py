@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from coupledgp.cli.commands.field_files import check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
@@ -22,7 +25,12 @@ from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
 from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
-from coupledgp.models import FieldGPRegressor
+from coupledgp.models import (
+    FieldGPClassifier,
+    FieldGPRegressor,
+    GraphGPClassifier,
+    GraphGPRegressor,
+)
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
@@ -52,6 +60,11 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
     is_gaussian(options.likelihood)
     remarks: list[str] = []
     found = surface_or_roads(options, remarks)
+    if found is None and not options.set_names & _own(GraphGPClassifier, GraphGPRegressor):
+        if is_gaussian(options.likelihood):
+            GraphDomain(options, remarks)  # refuses wrong options before values are read
+        else:
+            _check_parameters(GraphGPRegressor, options)
     if options.values is not None and is_under_law(options):
         if found is None:
             return NodesUnderLaw(options, remarks)
@@ -87,22 +100,23 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
         if model == other:
             wanted = "graph" if other == "field" else "field"
             refuse(options, names, f"expected --model {wanted} beside it, got {model}")
+    if options.set_names & _own(GraphGPRegressor, FieldGPRegressor):
+        of_graph.append("further")
     if of_graph and of_field:
         raise InvalidInputError(
             f"{options.name_of(of_graph[0])}, {options.name_of(of_field[0])}: expected one of "
             "them, as the one is of graphs and the other of fields"
         )
     of_graphs = ("auto", *available_graph_kernels())
-    kernel = check_choice(options.kernel, {*NAMES, *of_graphs}, "--kernel")
+    names = {"field": NAMES, "graph": of_graphs}.get(model, (*NAMES, *of_graphs))
+    kernel = check_choice(options.kernel, {*names}, "--kernel")
     if model == "graph" or of_graph or (kernel not in NAMES and not of_field and model == "auto"):
         check_choice(kernel, of_graphs, "--kernel")
         return None
     check_choice(kernel, NAMES, "--kernel")
     _check_files(options)
-    with as_options(options):
-        law = options.likelihood
-        further = parameters_of(FieldGPRegressor, options)
-        FieldGPRegressor(None, options.kernel, likelihood=law, **further).check_parameters()
+    if not options.set_names & _own(FieldGPClassifier, FieldGPRegressor):
+        _check_parameters(FieldGPRegressor, options)
     with noted(remarks), reporter("read"):
         found = read_domain(options.graph, domain_options(options))
     if found is None and (of_field or model == "field" or kernel == "position"):
@@ -111,6 +125,18 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
             "names their column or attribute)"
         )
     return found
+
+
+def _own(kind: type[Any], other: type[Any]) -> set[str]:
+    """Parameters of an estimator that another one has not."""
+    return {one.name for one in fields(kind)} - {one.name for one in fields(other)}
+
+
+def _check_parameters(kind: type[Any], options: InterpolateOptions) -> None:
+    """Refuse wrong parameters of a regressor, before data are read."""
+    own = {"likelihood": options.likelihood, **parameters_of(kind, options)}
+    with as_options(options):
+        kind(None, options.kernel, **own).check_parameters()
 
 
 def _check_files(options: InterpolateOptions) -> None:

@@ -49,9 +49,13 @@ from coupledgp.formats.road_files import LINES
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
+from coupledgp.kernels.fields import NAMES
+from coupledgp.kernels.graph.registry import parse_graph_kernel
 from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
+from coupledgp.series.durations import has_unit, seconds
+from coupledgp.series.zones import zone_name
 
 MODELS = ("auto", "field", "graph")
 # Keys of the JSON that differ from the names of options.
@@ -103,6 +107,13 @@ class SeriesDomain(Domain):
                 raise InvalidInputError(
                     f"{options.name_of(name)}: expected one --target beside it, got {several}"
                 )
+        for name in ("ahead", "resolution", "window"):
+            if (text := getattr(options, name)) is not None and has_unit(text):
+                seconds(text, options.name_of(name))
+        if options.kernel not in NAMES:
+            parse_graph_kernel(options.kernel, "--kernel")
+        if options.zone is not None:
+            zone_name(options.zone, "--zone")
         periods = options.periods
         day, moving = (
             WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]

@@ -50,7 +50,7 @@ def guessed(
     if not all(len(own) == 1 for own in found):
         return None
     columns = tuple(own[0] for own in found)
-    notice(f"{source}: {what}: {listed(columns)} ({option} names others)")
+    notice(f"{source}: {what} are {listed(columns)} ({option} names others)")
     return columns
 
 
@@ -81,7 +81,8 @@ def guessed_places(source: Path, names: Sequence[str], option: str) -> tuple[str
 def is_name(name: str) -> bool:
     """Whether a column names a row rather than holding a value."""
     text = plain(name)
-    return text in NODES[0] or text.endswith(("id", "name")) or text in ("", "index", "label")
+    named = text.endswith(("id", "name")) or text.startswith(("index", "unnamed"))
+    return named or text in ("", "label", *NODES[0])
 
 
 def value_column(source: Path, table: pa.Table, taken: Sequence[str], given: str | None) -> str:
@@ -111,7 +112,7 @@ def value_column(source: Path, table: pa.Table, taken: Sequence[str], given: str
     numbers = [name for name in left if not is_text(table.column(name).type)]
     for kept in (left, numbers):
         if len(kept) == 1:
-            notice(f"{source}: values: {kept[0]!r} (--target names another)")
+            notice(f"{source}: values are {kept[0]!r} (--target names another)")
             return kept[0]
     raise InvalidInputError(
         f"--target: {source}: expected the column of values, got {listed(numbers or others)}"
@@ -133,7 +134,7 @@ def edge_ends(source: Path, table: pa.Table) -> tuple[str, str]:
     """The columns of both ends of the edges: `source` and `target`, or of similar names."""
     names = table.column_names
     if not {"source", "target"} <= set(names):
-        found = guessed(source, names, ENDS, "edges", "the header source,target")
+        found = guessed(source, names, ENDS, "ends of edges", "a header source,target")
         if found is not None:
             return found[0], found[1]
     check_columns(table, ["source", "target"], str(source))

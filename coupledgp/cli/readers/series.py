@@ -148,7 +148,7 @@ def guessed_times(path: Path) -> str:
         stamped = [one.name for one in table.schema if pa.types.is_temporal(one.type)]
     found = guessed(path, stamped or names, TIMES, "times", "--time-column")
     if found is None and len(stamped) == 1:
-        notice(f"{path}: times: {stamped[0]!r} (--time-column names others)")
+        notice(f"{path}: times are {stamped[0]!r} (--time-column names others)")
         return stamped[0]
     if found is None:
         raise InvalidInputError(

@@ -142,6 +142,11 @@ class Options:
         return [own for own in found if not wanted or not own.metadata["of"]
                 or wanted & own.metadata["of"]]  # fmt: skip
 
+    @property
+    def set_names(self) -> set[str]:
+        """Names of the parameters that `--set` gives."""
+        return {text.partition("=")[0].strip().replace("-", "_") for text in self.further or ()}
+
     @classmethod
     def of_panel(cls, panel: str) -> tuple[str, ...]:
         """Names of the options below a heading."""
@@ -222,7 +227,7 @@ def command(
         sources = {key: context.get_parameter_source(key) for key in values}
         given = {key for key, at in sources.items() if at is not None and at.name != "DEFAULT"}
         options = kind(**values, given=frozenset(given), command=commands)
-        with spoken(options), standard_output(options) as found:
+        with standard_output(options) as found, spoken(options):
             run(found)
 
     parameters = [_parameter("context", typer.Context)]

@@ -312,7 +312,7 @@ def test_wrong_tables(mesh, sensors, tmp_path, fails):
     )
     assert "--target" in told({"vertex": [1], "a": [1], "b": [2]})
     assert "--places: expected 3 names" in told(node, "--places", "x,y")
-    assert "expected a column 'q'" in told(node, "--places", "node,value,q")
+    assert "expected column 'q'" in told(node, "--places", "node,value,q")
     assert "--left-out: expected sensors at two places" in told(
         {"vertex": [1, 1], "value": [1, 2]}, "--left-out", tmp_path / "loo.csv"
     )

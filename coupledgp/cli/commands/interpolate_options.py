@@ -194,8 +194,11 @@ class InterpolateOptions(Options):
             The share is none, or options of the task contradict each other.
         """
         if (self.values is None) == (self.signal is None):
-            other = ", or --signal normal-z for a mesh" if self.command == ALL else ""
-            raise InvalidInputError(f"--values: expected a table of values{other}")
+            if self.command != ALL:
+                raise InvalidInputError("--values: expected a table of values")
+            raise InvalidInputError(
+                "--values, --signal: expected one of them, a table or (for a mesh) normal-z"
+            )
         if self.signal not in (None, "normal-z"):
             raise InvalidInputError(f"--signal: expected one of 'normal-z'; got {self.signal!r}")
         default = 0.0 if self.signal is None else DEFAULT_HIDDEN

@@ -102,6 +102,8 @@ def read_sensors(
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
+    if options.place_columns:
+        check_columns(table, columns, f"--places: {path}")
     name = value_column(path, table, [*columns, *NAMES], target)
     values, observed = observed_values(table.column(name), path, name, as_values)
     return _places(path, table, kind, columns, domain, observed), values

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ ENDINGS = (".vtu", ".vtk", ".vtp")
 # Polygons among the kinds of cells of VTK.
 POLYGON = 7
 # Cells of PolyData that are no faces.
-OTHERS = re.compile(rb"<(Verts|Lines|Strips)\b.*?(</\1>|/>)", re.DOTALL)
+OTHERS = re.compile(rb"<(Verts|Lines|Strips)\s*(/>|>.*?</\1>)", re.DOTALL)
 
 
 def read_vtk(path: Path) -> tuple[Any, Any]:
@@ -27,18 +29,30 @@ def read_vtk(path: Path) -> tuple[Any, Any]:
     InvalidInputError
         It has other cells than triangles.
     """
-    import meshio
-
     if path.suffix.lower() == ".vtp":
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "cells.vtu"
             copy.write_bytes(as_cells(path.read_bytes()))
-            found = meshio.read(copy)
+            found = _read(copy)
         blocks = [block.data for block in found.cells]
         if not blocks or any(block.shape[1] != 3 for block in blocks):
             raise InvalidInputError("expected triangles, got other polygons")
         return found.points, np.concatenate(blocks)
-    return mesh_arrays(meshio.read(path))
+    return mesh_arrays(_read(path))
+
+
+def _read(path: Path) -> Any:
+    """What meshio reads, which else would print its error and end the process."""
+    import meshio
+
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            return meshio.read(path)
+    except SystemExit:
+        raise InvalidInputError(
+            "expected a file that meshio reads; of PolyData those ending in .vtp are"
+        ) from None
 
 
 def as_cells(content: bytes) -> bytes:

@@ -68,10 +68,14 @@ def audit(options: AuditOptions) -> None:
     from coupledgp.cli.readers.files import about
     from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import written_whole
-    from coupledgp.ground.validation import json_values
+    from coupledgp.ground.validation import check_choice, check_positive_int, json_values
     from coupledgp.models.other_models.reports import audit as audited
 
     check_budget(options.budget)
+    check_choice(options.how, ("auto", "dense", "stochastic"), "--compare")
+    check_positive_int(options.seed, "--seed", minimum=0)
+    if options.max_rows is not None:
+        check_positive_int(options.max_rows, "--max-rows", minimum=2)
     check_distinct(
         {"--output": options.output},
         [options.train, options.test, options.predictions, options.model],

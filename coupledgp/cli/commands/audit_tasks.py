@@ -19,7 +19,6 @@ from coupledgp.diagnostics.foreign.law import chance_names
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import IntArray
 from coupledgp.spectra import parse_spectrum
 
@@ -157,10 +156,6 @@ def settings(
     how: str, max_rows: int | None, seed: int, n_train: int, n_test: int, kernel: Any
 ) -> dict[str, Any]:
     """Arguments of `audit` on how the exact law is computed, and at how many test rows."""
-    check_choice(how, ("auto", "dense", "stochastic"), "--compare")
-    check_positive_int(seed, "--seed", minimum=0)
-    if max_rows is not None:
-        check_positive_int(max_rows, "--max-rows", minimum=2)
     solved = how == "stochastic" or (how == "auto" and n_train > DENSE_ROWS)
     if kernel is None:
         limit = max_rows or MAX_ALONE

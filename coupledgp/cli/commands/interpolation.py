@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from coupledgp.cli.commands.field_files import check_output
+from coupledgp.cli.commands.field_files import NETWORK_PLACES, SURFACE_PLACES, check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
@@ -144,6 +144,9 @@ def _check_files(options: InterpolateOptions) -> None:
     check_output(options.output, is_mesh(options.graph))
     if options.left_out is not None:
         check_table_path(options.left_out, "--left-out")
+    if options.at is not None:
+        places = SURFACE_PLACES if is_mesh(options.graph) else NETWORK_PLACES
+        check_choice(options.at, places, "--at")
     if options.nodes is not None:
         check_choice(options.nodes, ("faces", "vertices"), "--nodes")
         if not is_mesh(options.graph):

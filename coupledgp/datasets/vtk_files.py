@@ -58,6 +58,8 @@ def _read(path: Path) -> Any:
 def as_cells(content: bytes) -> bytes:
     """PolyData of VTK's XML, whose arrays may be appended, as an unstructured grid of polygons."""
     head, mark, data = content.partition(b"<AppendedData")
+    if b'encoding="raw"' in data[:200]:
+        raise InvalidInputError("expected arrays as text or in base64, got appended raw bytes")
     if b"<Polys" not in head:
         raise InvalidInputError("expected PolyData with polygons")
     counts = re.search(rb'NumberOfPolys\s*=\s*"(\d+)"', head)

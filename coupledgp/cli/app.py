@@ -18,7 +18,8 @@ from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
 from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
-from coupledgp.cli.commands.krige import KrigeOptions, krige
+from coupledgp.cli.commands.krige import krige
+from coupledgp.cli.commands.krige_options import KrigeOptions
 from coupledgp.cli.commands.predict import PredictOptions, predict
 from coupledgp.cli.commands.report import ReportOptions, report
 from coupledgp.cli.readers.files import pipes_kept

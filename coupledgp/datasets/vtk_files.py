@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 import tempfile
@@ -43,8 +44,7 @@ def read_vtk(path: Path) -> tuple[Any, Any]:
 
 def _read(path: Path) -> Any:
     """What meshio reads, which else would print its error and end the process."""
-    import meshio
-
+    meshio: Any = importlib.import_module("meshio")
     said = io.StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.krige import KrigeOptions
+from coupledgp.cli.commands.krige_options import KrigeOptions
 from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.guesses import guessed_places, value_column

@@ -15,7 +15,7 @@ import numpy as np
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from coupledgp.ground.tensors import Tensor
 
 Numbers = TypeVar("Numbers", "FloatArray", "Tensor")
 

@@ -7,15 +7,18 @@ GPU, and for any number of threads.
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 
-Seed: TypeAlias = int | np.integer | torch.Generator | np.random.Generator | None
+if TYPE_CHECKING:
+    import torch
+
+Seed: TypeAlias = "int | np.integer | torch.Generator | np.random.Generator | None"
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -43,7 +46,8 @@ def as_rng(generator: Seed) -> np.random.Generator:
     generator
         A non-negative int is a seed (0 included). A `torch.Generator` or a
         `numpy.random.Generator` supplies randomness and is advanced. `None` takes a seed from
-        torch's default generator, so that `torch.manual_seed` governs it.
+        torch's default generator, so that `torch.manual_seed` governs it, or from the operating
+        system where torch is not imported.
 
     Raises
     ------
@@ -56,7 +60,10 @@ def as_rng(generator: Seed) -> np.random.Generator:
         if generator < 0:
             raise InvalidInputError(f"generator: expected a seed >= 0, got {generator}")
         return np.random.default_rng(int(generator))
-    if generator is None or isinstance(generator, torch.Generator):
+    torch: Any = sys.modules.get("torch")
+    if generator is None and torch is None:
+        return np.random.default_rng()
+    if torch is not None and (generator is None or isinstance(generator, torch.Generator)):
         device = "cpu" if generator is None else generator.device
         seed = torch.randint(2**63 - 1, (), generator=generator, device=device)
         return np.random.default_rng(int(seed))

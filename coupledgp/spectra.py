@@ -20,7 +20,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import special
 
@@ -39,7 +38,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import Registry, Vocabulary
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from coupledgp.ground.tensors import Tensor
 
 
 class Spectrum(RowKernel):
@@ -196,7 +195,7 @@ class GaussianSpectrum(Spectrum):
         return special.ndtri(u)
 
     def kernel(self, r: ArrayLike) -> FloatArray:
-        return _exp(-0.5 * np.square(np.asarray(r, dtype=np.float64)))
+        return np.exp(-0.5 * np.square(np.asarray(r, dtype=np.float64)))
 
     def kernel_slope(self, r: ArrayLike) -> FloatArray:
         return self.kernel(r)
@@ -302,11 +301,11 @@ class MaternSpectrum(Spectrum):
     def kernel(self, r: ArrayLike) -> FloatArray:
         s = np.sqrt(2 * self.nu) * np.asarray(r, dtype=np.float64)
         if self.nu == 0.5:
-            return _exp(-s)
+            return np.exp(-s)
         if self.nu == 1.5:
-            return (1 + s) * _exp(-s)
+            return (1 + s) * np.exp(-s)
         if self.nu == 2.5:
-            return (1 + s + s**2 / 3) * _exp(-s)
+            return (1 + s + s**2 / 3) * np.exp(-s)
         return _bessel_term(s, self.nu)
 
     def kernel_slope(self, r: ArrayLike) -> FloatArray:
@@ -329,12 +328,6 @@ class MaternSpectrum(Spectrum):
     def __str__(self) -> str:
         half = Fraction(self.nu).limit_denominator(2)
         return f"matern-{half}" if float(half) == self.nu else f"matern-{self.nu!r}"
-
-
-def _exp(values: ArrayLike) -> FloatArray:
-    """`exp` of numbers of any shape by torch, a third of the time of numpy's on AVX2."""
-    found: FloatArray = torch.as_tensor(np.asarray(values)).exp().numpy()
-    return found
 
 
 def _bessel_term(s: FloatArray, nu: float) -> FloatArray:

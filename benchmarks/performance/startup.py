@@ -30,12 +30,12 @@ GRAPH_FIT = """
 import numpy as np
 from coupledgp import Graph, GraphGPRegressor
 
-number = np.arange(900).reshape(30, 30)
+number = np.arange(400).reshape(20, 20)
 sources = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
 targets = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
-nodes = np.random.default_rng(0).choice(900, 300, replace=False)
+nodes = np.random.default_rng(0).choice(400, 150, replace=False)
 model = GraphGPRegressor(Graph.from_edges(sources, targets), random_state=0)
-model.fit(nodes, np.sin(nodes / 50))
+model.fit(nodes, np.sin(nodes / 40))
 """
 
 

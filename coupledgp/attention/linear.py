@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import warnings
 
-import torch
-from torch import Tensor
+from coupledgp.ground.tensors import Tensor, torch
 
 # Queries in a chunk. A longer chunk saves steps of the loop, N / CHUNK, and costs exponentials,
 # CHUNK M for each query.

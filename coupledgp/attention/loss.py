@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.attention.linear import attend
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.complex_exponential import exponents
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive
 from coupledgp.inference.spectra.posterior_kl import check_frequencies
 

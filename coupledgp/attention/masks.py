@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 
 
 def as_additive(mask: Tensor, name: str) -> Tensor:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-import torch
-from torch import Tensor
-
 from coupledgp.attention.linear import attend, within_values
 from coupledgp.attention.masks import as_additive, check_attention_inputs, split_mask
 from coupledgp.attention.proposal import attention_proposal
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import ComplexExponentialFeatures
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 

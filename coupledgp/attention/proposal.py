@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.attention.loss import as_finite
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed, as_rng
 

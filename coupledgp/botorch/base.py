@@ -7,12 +7,10 @@ from typing import Any, Self
 
 import gpytorch
 import numpy as np
-import torch
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import Standardize
 from botorch.utils.types import DEFAULT
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
@@ -20,6 +18,7 @@ from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread, laplace_lengthscale
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,

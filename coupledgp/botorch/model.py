@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import torch
 from botorch.models.model import FantasizeMixin
 from botorch.models.utils import fantasize as fantasize_flag
 from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -13,11 +12,11 @@ from botorch.posteriors.posterior import Posterior
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
 from linear_operator import to_linear_operator
-from torch import Tensor
 
 from coupledgp.botorch.base import WeightSpaceModel
 from coupledgp.botorch.paths import MatheronPath, PathwiseSample
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.weights.conditioning import Conditioning
 from coupledgp.random import Seed, as_rng

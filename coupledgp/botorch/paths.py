@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from botorch.models.deterministic import DeterministicModel
-from torch import Tensor
 
 from coupledgp.botorch.base import WeightSpaceModel
+from coupledgp.ground.tensors import Tensor, torch
 
 
 class PathwiseSample(DeterministicModel):

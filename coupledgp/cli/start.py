@@ -7,6 +7,9 @@ import signal
 import sys
 from typing import Any
 
+from coupledgp.errors import MissingLibraryError
+from coupledgp.ground.extras import named_extras
+
 INTERRUPTED = 130
 
 
@@ -18,9 +21,14 @@ def main() -> None:
 
     open_streams()
     watch_signals(_interrupted)
-    from coupledgp.cli.app import run  # slow to import
+    try:
+        with named_extras():
+            from coupledgp.cli.app import run  # slow to import
 
-    code = run()
+            code = run()
+    except MissingLibraryError as error:
+        code = 2
+        print(f"coupledgp: {error}", file=sys.stderr)
     no_more_signals()
     sys.exit(code)
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import named_extras
 from coupledgp.random import FloatArray
 
 # A column of Arrow (`pyarrow.ChunkedArray`), or numbers (n,) of float64 with NaN where missing.
@@ -56,8 +57,8 @@ def special_columns(X: Any) -> list[Column] | None:
 
 
 def _arrow() -> Any:
-    import pyarrow as pa
-
+    with named_extras():
+        import pyarrow as pa
     return pa
 
 
@@ -69,8 +70,7 @@ def _refuse_repeated(names: Sequence[str]) -> None:
 
 def arrow_columns(X: Any) -> list[tuple[str | None, Column]]:
     """Names and columns of a table, or columns without a name of rows of Python objects."""
-    import pyarrow as pa
-
+    pa = _arrow()
     if hasattr(X, "iloc"):
         names = [str(name) for name in X.columns]
         series = (X.iloc[:, j] for j in range(len(names)))

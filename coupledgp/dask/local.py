@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.batches import TableBatch
@@ -24,6 +23,7 @@ from coupledgp.gp.local_table import random_order
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import reporter
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.parameters import Structure

@@ -13,21 +13,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from torch import Tensor
-from torch.nn import Module
 
 from coupledgp.batches.passes import Pass
 from coupledgp.dask.neighbours import Asking, Candidates, Found, Queries, RankedRows
 from coupledgp.features import Walks
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.graphs import Graph
+from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
 
 SIZED = (
     Asking, Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, LatticeSums,
-    Moments, Pass, Queries, RankedRows, Tensor, Walks,
+    Moments, Pass, Queries, RankedRows, Walks,
 )  # fmt: skip
 
 
@@ -36,6 +35,10 @@ def tell_dask() -> None:
     """Register the sizes of this package's objects in this process."""
     from dask.sizeof import sizeof
 
+    def of_tensors() -> None:
+        sizeof.register(torch.Tensor, size_of)  # type: ignore[no-untyped-call]
+
+    sizeof.register_lazy("torch", of_tensors)  # type: ignore[no-untyped-call]
     for kind in SIZED:
         sizeof.register(kind, size_of)  # type: ignore[no-untyped-call]
 
@@ -48,7 +51,7 @@ def size_of(value: Any) -> int:
         return size_of(value.data) + size_of(value.indices) + size_of(value.indptr)
     if isinstance(value, (tuple, list)):
         return sum(map(size_of, value))
-    if isinstance(value, Module):
+    if is_module(value):
         return sum(map(size_of, value.state_dict().values()))
     if is_dataclass(value):
         return sum(size_of(getattr(value, field.name)) for field in fields(value))

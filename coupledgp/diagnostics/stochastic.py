@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from coupledgp.diagnostics.scoring.laws import Law, in_units, law_of
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
@@ -15,7 +13,7 @@ from coupledgp.ground.validation import check_choice, check_positive, check_posi
 from coupledgp.linalg.system import SystemOptions, predictive_law
 
 # Precisions of the solver's steps.
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+DTYPES = ("float32", "float64")
 
 # Least number of random vectors.
 MIN_PROBES = 8
@@ -63,7 +61,7 @@ class StochasticOptions:
 
     def system_options(self) -> SystemOptions:
         """Return the settings of the systems of equations."""
-        return SystemOptions(DTYPES[self.dtype], self.rank, self.seed)
+        return SystemOptions(self.dtype, self.rank, self.seed)
 
 
 def solved_law(

@@ -9,18 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hadamard import HadamardTransform
+from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
 
-class FeatureMap(torch.nn.Module, ABC):
+class FeatureMap(Module, ABC):
     """Features whose dot product estimates a kernel of unit lengthscale and unit variance.
 
     `phi(x) . phi(y)` is unbiased for `k(x, y)`. Scale the inputs by the lengthscales before, and
@@ -40,7 +39,7 @@ class FeatureMap(torch.nn.Module, ABC):
         Seed or generator of the frequencies; the same seed gives the same bits.
     dtype, device
         Data type and device of the frequencies, hence of the features. Frequencies are drawn in
-        float64 on the CPU and then converted.
+        float64 on the CPU and then converted. None keeps float64.
 
     Attributes
     ----------
@@ -98,7 +97,7 @@ class FeatureMap(torch.nn.Module, ABC):
         spectrum: SpectrumLike = "gaussian",
         generator: Seed = None,
         *,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
@@ -183,6 +182,7 @@ class FeatureMap(torch.nn.Module, ABC):
         InvalidInputError
             The names or shapes of the tensors are not those of such a map.
         """
+        state = {name: torch.as_tensor(value) for name, value in state.items()}
         if "frequencies" in state and self.transform is not None:
             self.frequencies = state["frequencies"]  # once replaced, they are no product any more
         if "weights" not in state:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.features.base import FeatureMap
+from coupledgp.ground.tensors import Tensor, torch
 
 # Phases whose sines and cosines are taken at once: they stay in the cache of one core.
 CACHE_PHASES = 2**15

@@ -6,17 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies
 from coupledgp.couplings.frequencies.hadamard_products import product, unit_matrices
 from coupledgp.couplings.frequencies.simplex import simplex_constants
+from coupledgp.ground.tensors import Differentiable, Module, Tensor, torch
 
-COMPILED_DTYPES = (torch.float32, torch.float64)
 
-
-class HadamardTransform(torch.nn.Module):
+class HadamardTransform(Module):
     """The map `x -> W x` and its transpose, W the (m, d) frequencies of a fast coupling.
 
     It takes O(m log d) time for each input and stores O(m) numbers, where the matrix takes O(m d).
@@ -39,7 +36,7 @@ class HadamardTransform(torch.nn.Module):
         self,
         frequencies: StructuredFrequencies,
         *,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
@@ -52,12 +49,12 @@ class HadamardTransform(torch.nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return `inputs W'`, (..., m), for inputs (..., d); differentiable in the inputs."""
-        result: Tensor = _Product.apply(inputs, self, False)  # type: ignore[no-untyped-call]
+        result: Tensor = _Product.apply(inputs, self, False)
         return result
 
     def transposed(self, values: Tensor) -> Tensor:
         """Return `values W`, (..., d), for values (..., m); differentiable in the values."""
-        result: Tensor = _Product.apply(values, self, True)  # type: ignore[no-untyped-call]
+        result: Tensor = _Product.apply(values, self, True)
         return result
 
     def dense(self) -> Tensor:
@@ -91,7 +88,10 @@ class HadamardTransform(torch.nn.Module):
 
     @property
     def _compiled(self) -> bool:
-        return self.norms.device.type == "cpu" and self.norms.dtype in COMPILED_DTYPES
+        return self.norms.device.type == "cpu" and self.norms.dtype in (
+            torch.float32,
+            torch.float64,
+        )
 
     def _run_compiled(self, rows: Tensor, transposed: bool, out: Tensor) -> None:
         norms, units, signs = (t.detach().numpy() for t in (self.norms, self.units, self.signs))
@@ -141,7 +141,7 @@ class HadamardTransform(torch.nn.Module):
         return torch.as_tensor(shaped).to(self.units)
 
 
-class _Product(torch.autograd.Function):
+class _Product(Differentiable):
     """`inputs W'`, or `inputs W` if transposed; each is the derivative of the other."""
 
     @staticmethod
@@ -154,7 +154,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
         other = not ctx.transposed
-        result = _Product.apply(upstream[0], ctx.transform, other)  # type: ignore[no-untyped-call]
+        result = _Product.apply(upstream[0], ctx.transform, other)
         return result, None, None
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng, open_uniforms
 from coupledgp.spectra import GaussianSpectrum
@@ -91,7 +90,7 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         *,
         keys: ArrayLike | None = None,
         symmetric: bool = False,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         queries = _checked_rows(data, "data")

@@ -6,12 +6,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import Seed
 from coupledgp.spectra import SpectrumLike
 
@@ -41,7 +40,7 @@ class LaplaceFeatures(FeatureMap):
         spectrum: SpectrumLike = "gaussian",
         generator: Seed = None,
         *,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__(

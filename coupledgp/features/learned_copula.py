@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import special
 from scipy.spatial.distance import cdist
-from torch import Tensor
 
 from coupledgp.couplings import (
     CouplingLike,
@@ -31,6 +29,7 @@ from coupledgp.features.base import FeatureMap
 from coupledgp.features.registry import FeaturesLike, make_features, parse_features
 from coupledgp.ground.descent import constant, descend
 from coupledgp.ground.progress import reporter
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
@@ -239,7 +238,7 @@ class _Ensembles:
         """Mean of the loss over the draws."""
         normals, units = draws
         g = (normals @ factor.T).flatten(1)[:, : self.n_drawn]
-        norms: Tensor = _CopulaNorms.apply(g, self.order, self.spectrum)  # type: ignore[no-untyped-call]
+        norms: Tensor = _CopulaNorms.apply(g, self.order, self.spectrum)
         frequencies = norms[:, :, None] * units
         if self.coupling.antithetic:
             frequencies = torch.cat([frequencies, -frequencies], dim=1)[:, : self.n_frequencies]
@@ -290,7 +289,7 @@ def cholesky_factor(theta: Tensor) -> Tensor:
     return lower / lower.norm(dim=1, keepdim=True)
 
 
-class _CopulaNorms(torch.autograd.Function):
+class _CopulaNorms(Differentiable):
     """`F^-1(Phi(g))`, whose derivative is the normal density over the density of the norm."""
 
     @staticmethod

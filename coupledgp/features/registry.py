@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
 from coupledgp.couplings.frequencies.hadamard import (
@@ -21,6 +19,7 @@ from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.importance import ImportanceLaplaceFeatures
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry, Vocabulary
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
@@ -36,15 +35,13 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
     def accepts(self, value: object) -> bool:
         if isinstance(value, type):
             return issubclass(value, self.kind)
-        return callable(value) and not isinstance(value, torch.nn.Module)
+        return callable(value) and not is_module(value)
 
     @property
     def expected(self) -> str:
         return f"a subclass of {self.kind.__name__} or a function of its arguments"
 
 
-# Types of the frequencies of a file.
-FLOATS = (torch.float32, torch.float64)
 # Largest number of rows from which a proposal is made: frequencies cost one exponential for each.
 PROPOSAL_ROWS = 4096
 # Words shared with the features of `features.hybrid.registry`, so that no name means two maps.
@@ -89,7 +86,7 @@ def make_features(
     spectrum: SpectrumLike = "gaussian",
     generator: Seed = None,
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     name: str = "features",
     rows: ArrayLike | None = None,
@@ -216,7 +213,7 @@ class StoredFrequencies(FrequencyCoupling):
         blocks = -(-drawn // ambient)
         norms = self._array("transform.norms", (drawn,))
         units = self._array("transform.units", (blocks, ambient))
-        signs = self._array("transform.signs", (blocks, 2, ambient), (torch.int8,))
+        signs = self._array("transform.signs", (blocks, 2, ambient), ("int8",))
         if not (np.abs(signs) == 1).all():
             raise InvalidInputError("transform.signs: expected 1 or -1 each, got others")
         return StructuredFrequencies(
@@ -225,17 +222,20 @@ class StoredFrequencies(FrequencyCoupling):
         )  # fmt: skip
 
     def _array(
-        self, name: str, shape: tuple[int, ...], dtypes: tuple[torch.dtype, ...] = FLOATS
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtypes: tuple[str, ...] = ("float32", "float64"),
     ) -> Any:
         """A finite array of a shape and of one of some types that has to be in the state."""
-        found = self.state.get(name)
-        if found is None or tuple(found.shape) != shape or found.dtype not in dtypes:
-            got = "none" if found is None else f"{tuple(found.shape)} of {found.dtype}"
-            wanted = " or ".join(map(str, dtypes))
+        found = None if self.state.get(name) is None else np.asarray(self.state[name])
+        if found is None or found.shape != shape or found.dtype not in dtypes:
+            got = "none" if found is None else f"{found.shape} of {found.dtype}"
+            wanted = " or ".join(dtypes)
             raise InvalidInputError(f"{name}: expected shape {shape} of {wanted}, got {got}")
         if not (abs(float(found.min())) < np.inf and abs(float(found.max())) < np.inf):
             raise InvalidInputError(f"{name}: expected finite numbers, got NaN or inf")
-        return found.numpy()
+        return found
 
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
@@ -25,6 +23,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.system import SystemOptions
@@ -200,7 +199,7 @@ class AdditiveSystem(CovarianceSystem):
     """
 
     def __init__(self, problem: AdditiveProblem, options: SystemOptions) -> None:
-        double = replace(options, dtype=torch.float64)
+        double = replace(options, dtype="float64")
         super().__init__(problem.targets, problem.prior.noise, problem.data.relative_noise, double)
         self.problem = problem
 

@@ -72,20 +72,18 @@ def _axis(entries: Entries, j: int, stored: object) -> Eigenfunctions:
     name = f"{NAME}.{j}"
     own = Entries(require_type(stored, dict, f"{NAME}.factors"), entries.arrays)
     columns = _numbers(own.value("columns"), f"{name}.columns", entries.sizes["d"])
-    theta = entries.floats(
-        f"{name}.theta", 1, low=-LARGEST_LOGARITHM, high=LARGEST_LOGARITHM
-    ).numpy()
+    theta = entries.floats(f"{name}.theta", 1, low=-LARGEST_LOGARITHM, high=LARGEST_LOGARITHM)
     kernel = parse_spectrum(own.text("kernel"), "kernel")
-    points = entries.floats(f"{name}.points", f"Q{j}", len(columns)).numpy()
-    weights = entries.scales(f"{name}.weights", f"Q{j}").numpy()
+    points = entries.floats(f"{name}.points", f"Q{j}", len(columns))
+    weights = entries.scales(f"{name}.weights", f"Q{j}")
     if not weights.size or abs(float(weights.sum()) - 1.0) > ROUNDING:
         raise ModelFileError(f"{name}.weights: expected weights whose sum is one, got others")
     law = ColumnLaw(points, weights)
     return Eigenfunctions(
-        Factor(columns, kernel, theta), law, entries.floats(f"{name}.means", f"Q{j}").numpy(),
-        entries.scales(f"{name}.eigenvalues", f"R{j}").numpy(),
-        entries.floats(f"{name}.matrix", f"Q{j}", f"R{j}").numpy(),
-        entries.floats(f"{name}.shift", f"R{j}").numpy(),
+        Factor(columns, kernel, theta), law, entries.floats(f"{name}.means", f"Q{j}"),
+        entries.scales(f"{name}.eigenvalues", f"R{j}"),
+        entries.floats(f"{name}.matrix", f"Q{j}", f"R{j}"),
+        entries.floats(f"{name}.shift", f"R{j}"),
     )  # fmt: skip
 
 
@@ -93,10 +91,10 @@ def _support(entries: Entries, g: int, axes: tuple[Eigenfunctions, ...], stored:
     name = f"{NAME}.support.{g}"
     factors = _numbers(stored, name, len(axes))
     if f"{name}.frequencies" in entries.arrays:
-        found = entries.floats(f"{name}.frequencies", f"m{g}", len(factors)).numpy()
+        found = entries.floats(f"{name}.frequencies", f"m{g}", len(factors))
         own: Support = FourierSupport(factors, found)
     else:
-        terms = entries.integers(f"{name}.terms", f"m{g}", len(factors), low=0, high=2**31).numpy()
+        terms = entries.integers(f"{name}.terms", f"m{g}", len(factors), low=0, high=2**31)
         for factor, column in zip(factors, terms.T, strict=True):
             if column.size and int(column.max()) >= len(axes[factor]):
                 raise ModelFileError(

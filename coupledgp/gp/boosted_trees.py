@@ -148,10 +148,10 @@ class BoostedTrees:
 
         def integers(name: str, low: int, high: int, *shape: int | str) -> NDArray[np.int64]:
             array = entries.integers(f"{PREFIX}{name}", *shape, low=low, high=high)
-            return array.numpy().astype(np.int64)
+            return array.astype(np.int64)
 
         def floats(name: str, *shape: int | str) -> FloatArray:
-            return entries.floats(f"{PREFIX}{name}", *shape).numpy()
+            return entries.floats(f"{PREFIX}{name}", *shape)
 
         base, value = floats("base", "folds", n_outputs), floats("value", "nodes")
         n_nodes = len(value)

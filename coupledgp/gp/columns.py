@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import varies
 from coupledgp.random import FloatArray, IntArray
 

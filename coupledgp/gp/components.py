@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -33,6 +32,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 
@@ -347,18 +347,18 @@ class ComponentsGP(GaussianProcess):
         if not 1 <= len(headers) <= MOST_PARTS:
             raise ModelFileError(f"parts: expected 1 to {MOST_PARTS}, got {len(headers)}")
         size = graph.n_nodes
-        part_of = entries.integers("part_of", size, low=0, high=len(headers) - 1).numpy()
-        scale = entries.scales("component_scale", size).numpy()
-        borrows = entries.integers("borrows", size, low=0, high=1).numpy()
+        part_of = entries.integers("part_of", size, low=0, high=len(headers) - 1)
+        scale = entries.scales("component_scale", size)
+        borrows = entries.integers("borrows", size, low=0, high=1)
         nodes = entries.integers("nodes", "n", low=0, high=size - 1)
         targets = entries.floats("y", "n", "k")
         if not len(nodes):
             raise ModelFileError("nodes: expected at least one, got none")
-        owner, inner = part_of[nodes.numpy()], rescaled(graph, scale)
+        owner, inner = part_of[nodes], rescaled(graph, scale)
         parts: list[Any] = []
         for number, own in enumerate(headers):
             here = np.flatnonzero(owner == number)
-            rows = torch.as_tensor(here if here.size else np.arange(len(nodes)))
+            rows = here if here.size else np.arange(len(nodes))
             prefix = f"part.{number}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
             more |= {GRAPH: inner, "nodes": nodes[rows], "y": targets[rows]}
@@ -366,7 +366,7 @@ class ComponentsGP(GaussianProcess):
             if not isinstance(part.first, NodeGP):
                 raise ModelFileError("parts: expected processes on a graph, got others")
             parts.append(part)
-        rows_of_all = Data.of(nodes.numpy(), targets.numpy())
+        rows_of_all = Data.of(nodes, targets)
         return cls(graph, scale, tuple(parts), part_of, borrows, rows_of_all)
 
 

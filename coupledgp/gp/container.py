@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.errors import CoupledGPError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import check_integer, require_type
 from coupledgp.ground.output import write_bytes
+from coupledgp.linalg.matrices import as_numpy
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
 # Types of the arrays of a file, by their names in safetensors.
@@ -59,7 +59,7 @@ def pack(header: Header, arrays: Arrays) -> bytes:
     transposed, packed = [], {}
     for name in sorted(arrays):
         value = arrays[name]
-        value = value.cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+        value = as_numpy(value)
         if value.ndim == 2 and value.flags.f_contiguous and not value.flags.c_contiguous:
             transposed.append(name)
             value = value.T
@@ -80,7 +80,7 @@ def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     write_bytes(path, content)
 
 
-def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
+def read(path: Path) -> tuple[Header, dict[str, NDArray[Any]]]:
     """Return the header and the arrays, of any shape, of a file.
 
     Nothing is allocated before the description of all arrays was found to be that of the bytes
@@ -98,7 +98,7 @@ def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
             raise ModelFileError(f"{path}: {error}") from None
 
 
-def _contents(file: BufferedReader, size: int) -> tuple[Header, dict[str, torch.Tensor]]:
+def _contents(file: BufferedReader, size: int) -> tuple[Header, dict[str, NDArray[Any]]]:
     """The header and the arrays of an open file of so many bytes."""
     described, start = _described(file, size)
     metadata = described.pop(METADATA, None) or {}
@@ -110,7 +110,7 @@ def _contents(file: BufferedReader, size: int) -> tuple[Header, dict[str, torch.
         value = _array(file, start, place)
         digest.update(_mark(name, value))
         digest.update(value.reshape(-1).view(np.uint8))
-        arrays[name] = torch.from_numpy(value)
+        arrays[name] = value
     if metadata.get("sha256") != digest.hexdigest():
         raise ModelFileError("the file is damaged, its checksum does not fit its content")
     header = parsed_header(text, size)

@@ -7,8 +7,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm
@@ -19,9 +17,11 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import Matrix, add_to_diagonal, cholesky_solve, library, on_device
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
@@ -69,9 +69,9 @@ class DensePrior(ABC):
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between points a (n, ...) and b (p, ...)."""
 
-    def matrix(self, a: Points, b: Points) -> Tensor:
-        """The prior covariance (n, p) of f as a tensor on the prior's device."""
-        return torch.as_tensor(self.covariance(a, b))
+    def matrix(self, a: Points, b: Points) -> Matrix:
+        """The prior covariance (n, p) of f on the prior's device."""
+        return self.covariance(a, b)
 
     def on(self, device: torch.device) -> DensePrior:
         """The prior on a device; itself where it computes on the CPU alone."""
@@ -175,9 +175,9 @@ class DensePrior(ABC):
     def _factored(self, data: Data, units: Units, normalize: bool, warns: bool) -> Any:
         """Condition on data by a Cholesky factor."""
         gram = self.noisy_gram(data)
-        targets = torch.as_tensor(units.normalized(data.targets), device=self.device)
+        targets = on_device(units.normalized(data.targets), self.device)
         factor = cholesky(gram, NOISY_GRAM)
-        alpha = torch.cholesky_solve(targets, factor)
+        alpha = cholesky_solve(targets, factor)
         noise, weights = self.noise, data.weights
         if warns:
             least = noise if weights is None else noise * float(weights.relative_noise.min())
@@ -187,7 +187,7 @@ class DensePrior(ABC):
                 "raise the noise, or use SparseSpectrumGPRegressor",
             )
         quad = float((targets * alpha).sum())
-        logdet = 2 * float(factor.diagonal().log().sum())
+        logdet = 2 * float(library(factor).log(factor.diagonal()).sum())
         evidence = self.evidence_of(quad, logdet, data, units)
         return self.process_class(self, units, normalize, data, alpha, evidence, factor)
 
@@ -231,14 +231,12 @@ class DensePrior(ABC):
             rows.system.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows"
         )
         solution = rows.solution(units.normalized(data.targets))
-        found = self.process_class(
-            self, units, normalize, data, torch.as_tensor(solution.values), None
-        )
+        found = self.process_class(self, units, normalize, data, solution.values, None)
         # Solves of predictions start from the same preconditioner.
         found.__dict__["row_inverse"] = IteratedRows(rows.system, solver.tolerance)
         return found
 
-    def noisy_gram(self, data: Data) -> Tensor:
+    def noisy_gram(self, data: Data) -> Matrix:
         """Covariance `K + s R` (n, n) of observations, normalised units.
 
         Raises
@@ -249,11 +247,8 @@ class DensePrior(ABC):
         check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
         gram = self.matrix(data.points, data.points)
         noise, weights = self.noise, data.weights
-        gram.diagonal().add_(
-            noise
-            if weights is None
-            else torch.as_tensor(noise * weights.relative_noise, device=self.device)
-        )
+        more = noise if weights is None else on_device(noise * weights.relative_noise, self.device)
+        add_to_diagonal(gram, more)
         return gram
 
 

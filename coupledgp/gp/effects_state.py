@@ -56,20 +56,20 @@ def effects_from(entries: Entries, times: FloatArray, n_sites: int) -> SensorEff
                       number, n_sites)
         for number, one in enumerate(stored)
     )  # fmt: skip
-    sensors = entries.integers("effect_sensors", "e", low=0, high=n_sites - 1).numpy()
+    sensors = entries.integers("effect_sensors", "e", low=0, high=n_sites - 1)
     if not sensors.size or not (np.diff(sensors) > 0).all():
         raise ModelFileError("effect_sensors: expected rising sites, got others")
     moving = [one for one in columns if not one.is_static]
     q = sum(one.n_columns for one in columns) + sensors.size * sum(o.n_plain for o in moving)
-    covariance = entries.floats("effect_covariance", q, q).numpy()
+    covariance = entries.floats("effect_covariance", q, q)
     if not np.allclose(covariance, covariance.T) or covariance.diagonal().min() < -1e-9:
         raise ModelFileError("effect_covariance: expected a covariance, got another matrix")
     return SensorEffects(
         columns, axis, sensors,
-        entries.floats("effect_sensor_means", "e", sum(one.n_columns for one in moving)).numpy(),
-        entries.floats("effect_variances", len(columns), len(PARTS), low=0.0).numpy(),
-        entries.floats("effect_gains", len(columns)).numpy(),
-        entries.floats("effect_mean", q).numpy(), covariance,
+        entries.floats("effect_sensor_means", "e", sum(one.n_columns for one in moving)),
+        entries.floats("effect_variances", len(columns), len(PARTS), low=0.0),
+        entries.floats("effect_gains", len(columns)),
+        entries.floats("effect_mean", q), covariance,
     )  # fmt: skip
 
 
@@ -80,24 +80,24 @@ def _columns_from(entries: Entries, number: int, n_sites: int) -> EffectColumns:
         raise ModelFileError(f"kinds: expected at most {MOST_KINDS} rising texts, got others")
     s, t, k = (f"{letter}{number}" for letter in "stk")
     prefix = f"covariate_{number}_"
-    sites = entries.integers(f"{prefix}sites", s, low=0, high=n_sites - 1).numpy()
-    times = entries.floats(f"{prefix}times", t).numpy()
+    sites = entries.integers(f"{prefix}sites", s, low=0, high=n_sites - 1)
+    times = entries.floats(f"{prefix}times", t)
     for where, found, wanted in (("sites", sites, over != TIMES), ("times", times, over != NODES)):
         if bool(found.size) != wanted or not (np.diff(found) > 0).all():
             raise ModelFileError(f"{prefix}{where}: expected rising ones of {over}, got others")
     shape = sites.size or 1, times.size or 1
-    values = entries.floats(f"{prefix}values", *shape).numpy().astype(np.float64)
+    values = entries.floats(f"{prefix}values", *shape).astype(np.float64)
     if kinds and not np.isin(values, np.arange(len(kinds))).all():
         raise ModelFileError(f"{prefix}values: expected codes of {len(kinds)} kinds, got others")
-    known = entries.integers(f"{prefix}known", *shape, low=0, high=1).numpy() == 1
+    known = entries.integers(f"{prefix}known", *shape, low=0, high=1) == 1
     values = np.where(known, values, np.nan)
     low, high = entries.number("low"), entries.number("high")
     if low > high:
         raise ModelFileError(f"low: expected at most {high}, got {low}")
-    center = entries.floats(f"{prefix}center", k).numpy()
+    center = entries.floats(f"{prefix}center", k)
     if center.size not in ((len(kinds),) if kinds else (1, 1 + len(DEGREES))):
         raise ModelFileError(f"{prefix}center: expected a number for each column, got others")
     return EffectColumns(
         Covariate(name, over, kinds, sites, times, values), (low, high), center,
-        entries.scales(f"{prefix}scale", k).numpy(),
+        entries.scales(f"{prefix}scale", k),
     )  # fmt: skip

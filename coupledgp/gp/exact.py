@@ -7,8 +7,6 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
@@ -46,6 +44,7 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -56,6 +55,7 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.distances import scaled_distances
+from coupledgp.linalg.matrices import Matrix, as_numpy, beside, library, on_device
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, symmetric_root
@@ -104,7 +104,7 @@ class StationaryPrior(DensePrior):
             part[:] = self.hyperparameters.outputscale * self.spectrum.kernel(part)
         return found
 
-    def matrix(self, a: Points, b: Points) -> Tensor:
+    def matrix(self, a: Points, b: Points) -> Matrix:
         if self.device == CPU:
             return super().matrix(a, b)
         distances = distances_on(self.device, *self._scaled(a, b), self.spectrum.metric)
@@ -180,11 +180,11 @@ class ExactGP(ExactByPrior):
         Whether the units follow the data when rows are added.
     rows : Data
         Rows (n, d) and targets (n, k).
-    alpha : Tensor (n, k)
+    alpha : Matrix (n, k)
         `(K + s R)^-1 y`, normalised targets.
     evidence : float or None
         Log evidence of y in its own units, nats; None where it is estimated at its first use.
-    known_factor : Tensor (n, n) or None
+    known_factor : Matrix (n, n) or None
         Lower Cholesky factor of `K + s R`; None where it is computed at its first use.
     """
 
@@ -192,9 +192,9 @@ class ExactGP(ExactByPrior):
     units: Units
     normalize: bool
     rows: Data
-    alpha: Tensor
+    alpha: Matrix
     evidence: float | None
-    known_factor: Tensor | None = None
+    known_factor: Matrix | None = None
 
     @cached_property
     def row_inverse(self) -> RowFactor | IteratedRows:
@@ -205,7 +205,7 @@ class ExactGP(ExactByPrior):
         return self.dense_prior.rows_by_iteration(self.rows, self.units)
 
     @property
-    def factor(self) -> Tensor:
+    def factor(self) -> Matrix:
         """Lower Cholesky factor (n, n) of `K + s R`, for a process that is not iterated."""
         assert isinstance(self.row_inverse, RowFactor)
         return self.row_inverse.lower
@@ -235,7 +235,7 @@ class ExactGP(ExactByPrior):
         system, n_outputs = self.row_inverse.system, self.units.n_outputs
         rng = np.random.default_rng([system.options.seed, 5])
         logdet, error = system.log_determinant(EVIDENCE_PROBES, EVIDENCE_STEPS, rng)
-        quad = float((system.targets * self.alpha.numpy()).sum())
+        quad = float((system.targets * self.alpha).sum())
         value = self.dense_prior.evidence_of(quad, logdet, self.rows, self.units)
         return value, 0.5 * n_outputs * error
 
@@ -259,7 +259,7 @@ class ExactGP(ExactByPrior):
         if isinstance(self.row_inverse, RowFactor):
             return 0.0
         system = self.row_inverse.system
-        residuals = system.targets - system.times(self.alpha.numpy())
+        residuals = system.targets - system.times(self.alpha)
         deviation = np.sqrt(self.dense_prior.variance(self.rows.points).max())
         return float(deviation * np.sqrt(np.diagonal(system.inverse_bound(residuals)).max()))
 
@@ -281,22 +281,23 @@ class ExactGP(ExactByPrior):
                 continue
             known = self.row_inverse.explained(cross)
             # A difference of two variances: at training inputs it may round below zero.
-            own = torch.as_tensor(prior.variance(points[block]), device=prior.device)
-            variances.append((own - known.variance).clamp_min_(0.0))
+            own = on_device(prior.variance(points[block]), prior.device)
+            variances.append((own - known.variance).clip(0.0, None))
             if want == "covariance":
                 parts.append(known)
-        mean = torch.cat(means).cpu().numpy()
+        join = library(self.alpha).concatenate
+        mean = as_numpy(join(means))
         if want == "mean":
             return mean, None
-        variance = torch.cat(variances)
+        variance = as_numpy(join(variances))
         if want == "variance":
-            return mean, variance.cpu().numpy()
-        left, right = (torch.cat(side) for side in zip(*(p[1:] for p in parts), strict=True))
-        posterior = prior.matrix(points, points) - left @ right.T
+            return mean, variance
+        left, right = (join(side) for side in zip(*(p[1:] for p in parts), strict=True))
+        posterior = as_numpy(prior.matrix(points, points) - left @ right.T)
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
-        posterior.diagonal().copy_(variance)
-        return mean, posterior.cpu().numpy()
+        np.fill_diagonal(posterior, variance)
+        return mean, posterior
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -324,10 +325,10 @@ class ExactGP(ExactByPrior):
             found = self.dense_prior.slopes(points[start : start + size], self.rows.points)
             assert found is not None
             slopes, prior = found
-            means.append(np.einsum("dpn,nk->pdk", slopes, self.alpha.cpu().numpy()))
-            flat = torch.as_tensor(slopes.reshape(-1, slopes.shape[2]), device=self.alpha.device)
+            means.append(np.einsum("dpn,nk->pdk", slopes, as_numpy(self.alpha)))
+            flat = beside(slopes.reshape(-1, slopes.shape[2]), self.alpha)
             if want_variance:
-                lost = self.row_inverse.explained(flat).variance.cpu().numpy()
+                lost = as_numpy(self.row_inverse.explained(flat).variance)
                 variances.append(np.maximum(prior - lost.reshape(slopes.shape[:2]).T, 0.0))
         mean = np.concatenate(means) * self.units.scale
         if not want_variance:
@@ -389,8 +390,9 @@ class ExactGP(ExactByPrior):
 
     def on(self, device: torch.device) -> Self:
         prior = self.dense_prior.on(device)
-        known = None if self.known_factor is None else self.known_factor.to(prior.device)
-        alpha = self.alpha.to(prior.device)
+        known, alpha = self.known_factor, on_device(as_numpy(self.alpha), prior.device)
+        if known is not None:
+            known = on_device(as_numpy(known), prior.device)
         return replace(self, dense_prior=prior, alpha=alpha, known_factor=known)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
@@ -429,7 +431,7 @@ class ExactGP(ExactByPrior):
         return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
     def inverse_covariance(self) -> InverseCovariance:
-        return self.row_inverse.inverse_covariance(self.alpha.cpu().numpy())
+        return self.row_inverse.inverse_covariance(as_numpy(self.alpha))
 
     @classmethod
     def restored(cls, prior: DensePrior, entries: Entries) -> Self:
@@ -450,6 +452,6 @@ class ExactGP(ExactByPrior):
         )
 
 
-def _factor_of(prior: DensePrior, rows: Data, known: Tensor | None) -> Tensor:
+def _factor_of(prior: DensePrior, rows: Data, known: Matrix | None) -> Matrix:
     """The Cholesky factor (n, n) that is known, or that of `K + s R`."""
     return cholesky(prior.noisy_gram(rows), NOISY_GRAM) if known is None else known

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
-
 from coupledgp.gp.inverse_covariance import LowRankInverse
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray

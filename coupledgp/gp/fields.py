@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import torch
 
 from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
@@ -26,6 +25,7 @@ from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.linalg.matrices import cholesky_solve
 from coupledgp.random import FloatArray
 
 # Prior variance of the constant mean over the mean square of the normalised targets: as good as
@@ -178,7 +178,7 @@ class FieldGP(ExactGP):
         scale = np.sqrt(self.noise.variance * (1.0 if relative is None else relative[:, None]))
         seen = drawn[len(points) :] + scale * rng.standard_normal((n_rows, count))
         targets = np.repeat(self.units.normalized(self.rows.targets), n_samples, axis=1)
-        weights = torch.cholesky_solve(torch.as_tensor(targets - seen), self.factor).numpy()
+        weights = cholesky_solve(targets - seen, self.factor)
         drawn = drawn[: len(points)]
         drawn += self.dense_prior.covariance(points, self.rows.points) @ weights
         return drawn.reshape(len(points), n_outputs, n_samples)
@@ -213,7 +213,7 @@ class FieldGP(ExactGP):
 def restored_covariance(entries: Entries) -> FieldCovariance:
     """Covariances on the operator of a file."""
     state: dict[str, np.ndarray | None] = {
-        name.removeprefix(OPERATOR): torch.as_tensor(value).numpy()
+        name.removeprefix(OPERATOR): np.asarray(value)
         for name, value in entries.arrays.items()
         if name.startswith(OPERATOR)
     }
@@ -227,18 +227,18 @@ def restored_covariance(entries: Entries) -> FieldCovariance:
 
 def check_operator(entries: Entries, prefix: str) -> np.ndarray:
     """Refuse arrays that are no `LaplaceOperator.state()`; return its dimension, an array ()."""
-    dimension = entries.integers(f"{prefix}dimension", low=1, high=2).numpy()
+    dimension = entries.integers(f"{prefix}dimension", low=1, high=2)
     corners, n = int(dimension) + 1, len(entries.scales(f"{prefix}mass", "vertices"))
     check_symmetric_csr(
-        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62).numpy(),
-        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1).numpy(),
-        entries.floats(f"{prefix}stiffness_data", "entries").numpy(),
+        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62),
+        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1),
+        entries.floats(f"{prefix}stiffness_data", "entries"),
         f"{prefix}stiffness",
     )
     entries.integers(f"{prefix}elements", "elements", corners, low=0, high=n - 1)
     entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
     given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
-    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1).numpy()
+    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1)
     if f"{prefix}copies" in entries.arrays:
         entries.integers(f"{prefix}copies", "vertices", low=0, high=n - 1)
     if f"{prefix}column_sizes" in entries.arrays:
@@ -260,9 +260,9 @@ def check_operator(entries: Entries, prefix: str) -> np.ndarray:
 
 def check_columns(entries: Entries, prefix: str, corners: int) -> None:
     """Refuse arrays that are no columns of an operator."""
-    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31).numpy()
+    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31)
     entries.floats(f"{prefix}column_corners", "elements", corners, int(sizes.sum()))
-    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255).numpy()
+    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255)
     try:
         names = json.loads(bytes(text.tolist()))
     except ValueError:

@@ -472,7 +472,7 @@ class GraphTimeGP(NormalizedProcess):
         sensors, times, cells = grid_from(entries)
         if sensors.max() >= sites.n_sites:
             raise ModelFileError(f"sensors: expected sites below {sites.n_sites}, got others")
-        roots = entries.scales("roots", "p").numpy()
+        roots = entries.scales("roots", "p")
         noise = entries.number("noise", above=0.0)
         units = units_from(entries)
         if units.n_outputs != 1:

@@ -78,10 +78,10 @@ def grid_state(sensors: IntArray, times: FloatArray, cells: GridCells) -> Arrays
 
 def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, GridCells]:
     """Sensors, times and cells of `grid_state`."""
-    sensors = entries.integers("sensors", "p", low=0, high=2**62).numpy()
-    times = entries.floats("times", "n").numpy()
+    sensors = entries.integers("sensors", "p", low=0, high=2**62)
+    times = entries.floats("times", "n")
     p, n = sensors.size, times.size
-    cells = entries.integers("cells", "m", low=0, high=max(p * n - 1, 0)).numpy()
+    cells = entries.integers("cells", "m", low=0, high=max(p * n - 1, 0))
     for name, numbers in (("sensors", sensors), ("times", times), ("cells", cells)):
         if not (numbers[1:] > numbers[:-1]).all():
             raise ModelFileError(f"{name}: expected rising numbers, got others")
@@ -91,5 +91,5 @@ def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, GridCells]:
         raise ModelFileError("cells: expected some of each sensor, got none of one")
     extra = None
     if "extra" in entries.arrays:
-        extra = entries.floats("extra", "m", low=0.0).numpy()
-    return sensors, times, GridCells(cells, entries.floats("y", "m").numpy(), extra)
+        extra = entries.floats("extra", "m", low=0.0)
+    return sensors, times, GridCells(cells, entries.floats("y", "m"), extra)

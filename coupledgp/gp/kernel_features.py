@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
 import numpy as np
-import torch
 
 from coupledgp.couplings import parse_coupling
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -27,6 +26,7 @@ from coupledgp.gp.state import (
 from coupledgp.gp.tables import Box
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP, posterior_from
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels.feature_terms import ExpressionFeatures
 from coupledgp.random import FloatArray
@@ -202,7 +202,7 @@ class KernelFeatureGP(WeightSpaceGP):
         entries = Entries(header, arrays)
         dim = arrays["expression.center"].shape[0]
         prior = prior_from(entries, dim)
-        ends = (entries.floats(f"box.{name}", dim).numpy() for name in ("low", "high"))
+        ends = (entries.floats(f"box.{name}", dim) for name in ("low", "high"))
         prior = replace(prior, box=Box(*ends))
         names = require_type(header.get("terms"), list, "terms")
         if any(f"{NAME}{k}" not in arrays for k in range(len(names))):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -29,6 +28,7 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.rules import RULES, rule_of
@@ -358,7 +358,7 @@ class LatentGP(GaussianProcess):
         if not functions:
             raise ModelFileError("functions: expected at least one, got none")
         points = functions[0].data.points
-        targets = entries.floats(OBSERVED, len(points), len(functions)).numpy()
+        targets = entries.floats(OBSERVED, len(points), len(functions))
         parameters = require_type(entries.value("likelihood", "parameters"), dict, "parameters")
         try:
             likelihood = likelihood_from(entries.text("likelihood", "name"), parameters)
@@ -368,8 +368,8 @@ class LatentGP(GaussianProcess):
         weights = None
         if COUNTS in arrays:
             n = len(points)
-            counts = entries.floats(COUNTS, n).numpy()
-            exposure = entries.floats(EXPOSURE, n).numpy() if EXPOSURE in arrays else None
+            counts = entries.floats(COUNTS, n)
+            exposure = entries.floats(EXPOSURE, n) if EXPOSURE in arrays else None
             weights = RowWeights(np.ones(n), counts, exposure=exposure)
         # Files of before there was a choice are Laplace's.
         rule = entries.text("inference", among=tuple(RULES)) if "inference" in header else "laplace"

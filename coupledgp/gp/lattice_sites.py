@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.lattice.evidence import LatticePrior
 from coupledgp.inference.lattice.posterior import LatticePosterior, values_at
 from coupledgp.inference.lattice.system import LatticeSystem

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
@@ -77,20 +76,18 @@ def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
     if not 1 <= dim <= MOST_AXES:
         raise ModelFileError(f"lattice: expected one to {MOST_AXES} places, got {dim}")
     lattice = Lattice(
-        entries.floats("lattice.center", "d").numpy(),
-        entries.scales("lattice.steps", "d").numpy(),
-        entries.integers("lattice.halves", "d", low=1, high=MOST_HALF).numpy().astype(np.int64),
+        entries.floats("lattice.center", "d"),
+        entries.scales("lattice.steps", "d"),
+        entries.integers("lattice.halves", "d", low=1, high=MOST_HALF).astype(np.int64),
     )
-    box = PlaceBox(
-        *(entries.floats(f"box.{name}", "d").numpy() for name in ("low", "high", "core"))
-    )
-    center = entries.floats("trend.center", "D").numpy()
-    places = entries.integers("trend.places", "d", low=0, high=len(center) - 1).numpy()
+    box = PlaceBox(*(entries.floats(f"box.{name}", "d") for name in ("low", "high", "core")))
+    center = entries.floats("trend.center", "D")
+    places = entries.integers("trend.places", "d", low=0, high=len(center) - 1)
     if len(np.unique(places)) != dim:
         raise ModelFileError(f"trend.places: expected {dim} different columns, got {places}")
     trend = TrendColumns(
         places.astype(np.int64), entries.flag("trend_is_linear"), center,
-        entries.scales("trend.scale", "D").numpy(),
+        entries.scales("trend.scale", "D"),
     )  # fmt: skip
     units = units_from(entries)
     k, p, n = units.n_outputs, len(trend.columns), lattice.n_waves
@@ -99,11 +96,11 @@ def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
     own, twice = half_shape(lattice.halves), half_shape(2 * lattice.halves)
     sums = sums_from(entries, lattice, k, p)
     posterior = LatticePosterior(
-        entries.squares("mean", n + p, k).numpy(),
+        entries.squares("mean", n + p, k),
         _complex(entries, "spread", twice),
         _complex(entries, "trend_cross", (p, *own)),
-        entries.squares("trend_covariance", p, p).numpy(),
-        entries.squares("draws", n + p, "draws").numpy(),
+        entries.squares("trend_covariance", p, p),
+        entries.squares("draws", n + p, "draws"),
     )
     entries.sizes["d"] = len(center)  # of rows
     rows = data_from(entries) if "X" in arrays else None
@@ -114,7 +111,7 @@ def lattice_from_state(header: Header, arrays: Arrays) -> dict[str, Any]:
         "box": box,
         "units": units,
         "normalize": entries.flag("normalize"),
-        "offset": entries.floats("offset", k).numpy(),
+        "offset": entries.floats("offset", k),
         "sums": sums,
         "posterior": posterior,
         "seed": entries.integer("seed", low=0, high=2**63),
@@ -141,7 +138,7 @@ def sums_from(entries: Entries, lattice: Lattice, n_targets: int, n_trend: int) 
     return LatticeSums(
         _complex(entries, "waves", half_shape(2 * lattice.halves)),
         _complex(entries, "cross", (n_columns, *half_shape(lattice.halves))),
-        entries.squares("products", n_columns, n_columns).numpy(),
+        entries.squares("products", n_columns, n_columns),
         entries.number("n_counted", above=0.0),
         entries.number("log_noise"),
     )
@@ -153,6 +150,5 @@ def _pairs(values: Complex) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _complex(entries: Entries, name: str, shape: tuple[int, ...]) -> Complex:
-    parts: torch.Tensor = entries.squares(name, *shape, 2)
-    own = parts.numpy()
+    own = entries.squares(name, *shape, 2)
     return np.asarray(own[..., 0] + 1j * own[..., 1])

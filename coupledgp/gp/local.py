@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
@@ -37,6 +35,7 @@ from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.parameters import LEAST_NOISE
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.inference.weights.groups import WeightSums, fit_group_variances
@@ -401,10 +400,10 @@ class LocalGP(ExactByPrior):
         prior, data = prior_from_state(entries), data_from(entries)
         units = units_from(entries)
         n, k = len(data), units.n_outputs
-        order = entries.integers("order", "n", low=0, high=n - 1).numpy()
+        order = entries.integers("order", "n", low=0, high=n - 1)
         if (np.bincount(order, minlength=n) != 1).any():
             raise ModelFileError("order: expected each row once, got a row twice")
-        offset = entries.floats("offset", "k").numpy()
+        offset = entries.floats("offset", "k")
         table = StoredTable(prior.center, prior.spread, data, order, offset)
         shapes: dict[str, tuple[int | str, ...]] = {
             "gram": ("M", "M"), "cross": ("M", k + 1), "squares": (k + 1, k + 1),
@@ -412,7 +411,7 @@ class LocalGP(ExactByPrior):
         }  # fmt: skip
         entries.sizes["M"] = prior.n_columns
         sums = WhitenedSums(
-            **{name: entries.squares(f"sums.{name}", *shape) for name, shape in shapes.items()},
+            **{n: torch.as_tensor(entries.squares(f"sums.{n}", *s)) for n, s in shapes.items()},
             n_rows=entries.integer("n_whitened", low=1, high=2**62),
         )
         return cls.of(prior, units, entries.flag("normalize"), data, table, sums)

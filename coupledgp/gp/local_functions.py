@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.gp.drawn_functions import DrawnFunctions, row_blocks
 from coupledgp.gp.local_prior import LocalPrior
@@ -20,6 +18,7 @@ from coupledgp.gp.prior_draws import (
 )
 from coupledgp.gp.protocol import Points
 from coupledgp.gp.units import Units
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum

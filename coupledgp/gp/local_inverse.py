@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.gp.inverse_covariance import InverseCovariance, batches, inverse_of
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Kriged, Table, krige_from
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.nearest import nearest_outside
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray, IntArray

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.axis_state import axes_from, axes_state
@@ -17,6 +15,7 @@ from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
@@ -363,14 +362,14 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
 
 def prior_from_state(entries: Entries) -> LocalPrior:
     """Put the prior of `prior_state` together again."""
-    center = entries.floats("local.center", "d").numpy()
-    spread = entries.scales("local.spread", "d").numpy()
-    groups = entries.integers("local.groups", "d", low=0, high=max(center.size - 1, 0)).numpy()
+    center = entries.floats("local.center", "d")
+    spread = entries.scales("local.spread", "d")
+    groups = entries.integers("local.groups", "d", low=0, high=max(center.size - 1, 0))
     if not center.size or set(np.diff(groups)) - {0, 1} or groups[0] != 0:
         raise ModelFileError("local.groups: expected 0, 1, ... in rising order, got others")
     frequencies, kernel = None, entries.value("local", "kernel")
     if "local.frequencies" in entries.arrays:
-        frequencies = entries.floats("local.frequencies", "m", "d").numpy()
+        frequencies = entries.floats("local.frequencies", "m", "d")
     structure = Structure(
         center.size,
         None if kernel is None else parse_spectrum(entries.text("local", "kernel"), "kernel"),
@@ -389,7 +388,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
 
 def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
     """Vector (size,) of a file's hyperparameters; too large logarithms are refused."""
-    vector = entries.floats("local.vector", size).numpy()
+    vector = entries.floats("local.vector", size)
     for name, value in structure.named(vector).items():
         if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:
             raise ModelFileError(f"local.vector: expected another {name}, got {value.tolist()}")

@@ -7,10 +7,8 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import LocalPrior
@@ -19,6 +17,7 @@ from coupledgp.gp.tables import Box, TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, moved
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.conditionals import (
     Conditionals,
     Neighbourhoods,

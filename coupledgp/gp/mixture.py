@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -41,6 +40,7 @@ from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.likelihoods.base import Likelihood
@@ -444,7 +444,7 @@ class MixtureGP(GaussianProcess):
     def _from_states(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `_states` together again."""
         headers = require_type(header.get("laws"), list, "laws")
-        weights = Entries(header, arrays).scales("member_weights", len(headers)).numpy()
+        weights = Entries(header, arrays).scales("member_weights", len(headers))
         check_shares(weights, "member_weights")
         shared = {name: value for name, value in arrays.items() if name in SHARED}
         further, members = _by_member(arrays), []
@@ -463,7 +463,7 @@ class MixtureGP(GaussianProcess):
             return cls._from_states(header, arrays)
         entries = Entries(header, arrays)
         others = require_type(header["members"], list, "members")
-        weights = entries.scales("member_weights", len(others) + 1).numpy()
+        weights = entries.scales("member_weights", len(others) + 1)
         check_shares(weights, "member_weights")
         kind = KINDS[_kind(header)]
         arrays = {**arrays, **kind.shared_parts(header, arrays)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
 from coupledgp.gp.inverse_covariance import (
     DenseInverse,
@@ -63,7 +62,7 @@ def node_inverse(
     if isinstance(posterior, LeadingPosterior):
         return RootInverse(posterior.noise, errors, *posterior.whitened_root)
     if isinstance(posterior, DensePosterior):
-        return DenseInverse(torch.as_tensor(posterior.factor), posterior.weights)
+        return DenseInverse(posterior.factor, posterior.weights)
     if posterior.has_all_variances:
         return NodeInverse(posterior)
     advice = (

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import torch
 
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
@@ -25,6 +24,7 @@ from coupledgp.features.walks.hops import (
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.cholesky_prior import (
     SolveChoice,
     SolvePrior,

@@ -70,18 +70,18 @@ def graph_from(entries: Entries) -> Graph:
     known = entries.arrays.get(GRAPH)
     if isinstance(known, Graph):
         return known
-    n = entries.integers("indptr", "nodes and one", low=0, high=2**62).numel() - 1
+    n = entries.integers("indptr", "nodes and one", low=0, high=2**62).size - 1
     if n < 1:
         raise ModelFileError("indptr: expected at least one node, got none")
     csr = Csr(
-        entries.integers("indptr", n + 1, low=0, high=2**62).numpy(),
-        entries.integers("indices", "entries", low=0, high=n - 1).numpy(),
-        entries.scales("edge_weights", "entries").numpy(),
+        entries.integers("indptr", n + 1, low=0, high=2**62),
+        entries.integers("indices", "entries", low=0, high=n - 1),
+        entries.scales("edge_weights", "entries"),
     )
     check_symmetric_csr(*csr, "indices")
     scale = time_unit = None
     if "node_scale" in entries.arrays:
-        scale = entries.scales("node_scale", n).numpy()
+        scale = entries.scales("node_scale", n)
     if "time_unit" in entries.arrays:
         time_unit = float(entries.scales("time_unit", 1)[0])
     return Graph(
@@ -152,8 +152,7 @@ def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
         raise ModelFileError(f"recipe.method: expected 'auto' or 'walks', got {values['method']!r}")
     walkers = None
     if WALKERS in entries.arrays:
-        numbers = entries.integers(WALKERS, graph.n_nodes, low=1, high=WALKS_LIMIT)
-        walkers = numbers.numpy()
+        walkers = entries.integers(WALKERS, graph.n_nodes, low=1, high=WALKS_LIMIT)
     given = {name: values[name] for name in names}
     return WalkRecipe(graph=graph, seed=seed, coupling=coupling, walkers=walkers, **given)
 

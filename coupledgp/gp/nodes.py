@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.inverse_covariance import InverseCovariance
@@ -31,6 +30,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
@@ -491,9 +491,9 @@ class NodeGP(NormalizedProcess):
         recipe = recipe_from(entries, graph, settings.seed)
         outputscale, noise = _scales_from(entries)
         units = units_from(entries)
-        nodes = entries.integers("nodes", "n", low=0, high=graph.n_nodes - 1).numpy()
-        targets = entries.floats("y", "n", "k").numpy()
-        weights = entries.floats("weights", "n", "k").numpy()
+        nodes = entries.integers("nodes", "n", low=0, high=graph.n_nodes - 1)
+        targets = entries.floats("y", "n", "k")
+        weights = entries.floats("weights", "n", "k")
         if not nodes.size:
             raise ModelFileError("nodes: expected at least one, got none")
         chosen = _prior_from(entries, recipe, kernel, Scales(outputscale, noise, float("nan")))
@@ -504,7 +504,7 @@ class NodeGP(NormalizedProcess):
             make = HiddenPosterior
         relative, own = None, {}
         if "relative_noise" in arrays:
-            relative = entries.scales("relative_noise", "n").numpy()
+            relative = entries.scales("relative_noise", "n")
             make = DensePosterior if solver == "dense" else IterativePosterior
             own = {"relative": relative}
         posterior = make(

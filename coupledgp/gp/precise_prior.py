@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import torch
 
 from coupledgp.features import FeatureMap
 from coupledgp.geometry import LaplaceOperator
@@ -14,6 +13,7 @@ from coupledgp.geometry.locations import location_rows
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.fields.precision import (
     BoolArray,
     FieldPrecision,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
 from coupledgp.features.registry import make_features
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box
+from coupledgp.ground.tensors import torch
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 

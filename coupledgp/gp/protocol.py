@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
@@ -34,6 +33,7 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood

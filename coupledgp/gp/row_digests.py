@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.gp.protocol import Arrays
@@ -118,10 +117,10 @@ class RowDigests:
         name = VALUES if VALUES in entries.arrays else INPUTS
         if name not in entries.arrays:
             return None
-        salt = entries.integers(SALT, 16, low=0, high=255, dtypes=(torch.uint8,)).numpy()
+        salt = entries.integers(SALT, 16, low=0, high=255, dtypes=("uint8",))
         low, high = -(2**63), 2**63 - 1
-        values = entries.integers(name, "digests", low=low, high=high, dtypes=(torch.int64,))
-        found = values.numpy().view(np.uint64)
+        values = entries.integers(name, "digests", low=low, high=high, dtypes=("int64",))
+        found = values.view(np.uint64)
         with_targets = name == VALUES
         return cls(salt.tobytes(), found if with_targets else _of_inputs(found), with_targets)
 

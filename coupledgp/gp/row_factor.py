@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.linalg import blas, lapack
-from torch import Tensor
 
 from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, SolvedInverse
-from coupledgp.ground.devices import CPU
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor
 from coupledgp.inference.dense.system import CovarianceSystem
+from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky_solve, solve_lower
 from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray
 
@@ -30,15 +29,15 @@ class ExplainedPart(NamedTuple):
 
     Attributes
     ----------
-    variance : Tensor (p,)
+    variance : Matrix (p,)
         Its diagonal.
-    left, right : Tensor (p, n)
+    left, right : Matrix (p, n)
         Factors whose product `left right'` is the whole.
     """
 
-    variance: Tensor
-    left: Tensor
-    right: Tensor
+    variance: Matrix
+    left: Matrix
+    right: Matrix
 
 
 class RowInverse(ABC):
@@ -49,7 +48,7 @@ class RowInverse(ABC):
         """`A^-1 B` (n, j) for B (n, j)."""
 
     @abstractmethod
-    def explained(self, cross: Tensor) -> ExplainedPart:
+    def explained(self, cross: Matrix) -> ExplainedPart:
         """What the rows explain at points of covariances C (p, n), which it may overwrite."""
 
     @abstractmethod
@@ -66,11 +65,11 @@ class RowFactor(RowInverse):
         Computes the factor.
     """
 
-    def __init__(self, make: Callable[[], Tensor]) -> None:
+    def __init__(self, make: Callable[[], Matrix]) -> None:
         self._make = make
 
     @cached_property
-    def lower(self) -> Tensor:
+    def lower(self) -> Matrix:
         """L itself."""
         return self._make()
 
@@ -80,34 +79,32 @@ class RowFactor(RowInverse):
 
         A product with it takes half the time of a solve, and loses digits where L is near singular.
         """
-        if self.lower.device != CPU:
+        if isinstance(self.lower, Tensor):
             return None
-        factor = np.asfortranarray(self.lower.numpy())
+        factor = np.asfortranarray(self.lower)
         reciprocal, _ = lapack.dtrcon(factor, uplo="L")
         if reciprocal < LEAST_RECIPROCAL:
             return None
         inverse, info = lapack.dtrtri(factor, lower=1)
         return inverse if info == 0 else None
 
-    def whitened(self, cross: Tensor) -> Tensor:
+    def whitened(self, cross: Matrix) -> Matrix:
         """`C L^-T` (p, n) of covariances C (p, n), which it may overwrite."""
         inverse = self.inverse
         if inverse is None:
-            return torch.linalg.solve_triangular(self.lower, cross.T, upper=False).T
-        columns = np.ascontiguousarray(cross.numpy()).T
-        return torch.as_tensor(blas.dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1).T)
+            return solve_lower(self.lower, cross.T).T
+        columns = np.ascontiguousarray(cross).T
+        return blas.dtrmm(1.0, inverse, columns, lower=1, overwrite_b=1).T
 
-    def explained(self, cross: Tensor) -> ExplainedPart:
+    def explained(self, cross: Matrix) -> ExplainedPart:
         root = self.whitened(cross)
-        return ExplainedPart(root.square().sum(1), root, root)
+        return ExplainedPart((root * root).sum(1), root, root)
 
     def inverse_covariance(self, residuals: FloatArray) -> DenseInverse:
-        return DenseInverse(self.lower.cpu(), residuals)
+        return DenseInverse(as_numpy(self.lower), residuals)
 
     def solved(self, right: FloatArray) -> FloatArray:
-        sides = torch.as_tensor(right, device=self.lower.device)
-        found: FloatArray = torch.cholesky_solve(sides, self.lower).cpu().numpy()
-        return found
+        return as_numpy(cholesky_solve(beside(right, self.lower), self.lower))
 
 
 class IteratedRows(RowInverse):
@@ -135,14 +132,13 @@ class IteratedRows(RowInverse):
     def solved(self, right: FloatArray) -> FloatArray:
         return self.solution(right).values
 
-    def explained(self, cross: Tensor) -> ExplainedPart:
+    def explained(self, cross: Matrix) -> ExplainedPart:
         """By `C A^-1 C' = X' (C' + R) + R' A^-1 R`, X solutions with residuals R.
 
         The last term, quadratic in the tolerance, is left out.
         """
-        found = self.solution(cross.T.numpy())
-        left = cross + torch.as_tensor(found.residuals).T
-        right = torch.as_tensor(found.values).T
+        found = self.solution(cross.T)
+        left, right = cross + found.residuals.T, found.values.T
         return ExplainedPart((left * right).sum(1), left, right)
 
     def inverse_covariance(self, residuals: FloatArray) -> SolvedInverse:

@@ -12,16 +12,12 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.ground.validation import LARGEST_PRODUCT
 
-FLOAT64 = (torch.float64,)
-FLOATS = (torch.float32, torch.float64)
-INTEGERS = (torch.int32, torch.int64)
 # Largest magnitude of a number, and the inverse of the least scale: of the product of two numbers
 # that a fit accepts. Sums of squares of such products may be larger.
 LARGEST, LARGEST_SQUARE = LARGEST_PRODUCT, 1e304
@@ -58,8 +54,8 @@ class Entries:
         low: float = -LARGEST,
         above: float = -np.inf,
         high: float = LARGEST,
-        dtypes: tuple[torch.dtype, ...] = FLOAT64,
-    ) -> Tensor:
+        dtypes: tuple[str, ...] = ("float64",),
+    ) -> NDArray[Any]:
         """An array of numbers that are at least `low`, above `above` and at most `high`.
 
         Raises
@@ -68,7 +64,7 @@ class Entries:
             The array is missing, or of another type or shape, or a number is outside the range.
         """
         array = self._array(name, shape, dtypes)
-        if array.numel():
+        if array.size:
             least, largest = float(array.min()), float(array.max())  # NaN wherever there is one
             if not (np.isfinite(least) and np.isfinite(largest)):
                 raise ModelFileError(f"{name}: expected finite numbers, got NaN or inf")
@@ -78,11 +74,11 @@ class Entries:
                 )
         return array
 
-    def squares(self, name: str, *shape: int | str) -> Tensor:
+    def squares(self, name: str, *shape: int | str) -> NDArray[Any]:
         """An array of numbers that may be sums of squares of others: up to `LARGEST_SQUARE`."""
         return self.floats(name, *shape, low=-LARGEST_SQUARE, high=LARGEST_SQUARE)
 
-    def scales(self, name: str, *shape: int | str) -> Tensor:
+    def scales(self, name: str, *shape: int | str) -> NDArray[Any]:
         """An array of numbers above zero whose squares are above zero and finite too."""
         return self.floats(name, *shape, low=1 / LARGEST, high=LARGEST)
 
@@ -92,11 +88,11 @@ class Entries:
         *shape: int | str,
         low: int,
         high: int,
-        dtypes: tuple[torch.dtype, ...] = INTEGERS,
-    ) -> Tensor:
+        dtypes: tuple[str, ...] = ("int32", "int64"),
+    ) -> NDArray[Any]:
         """An array of whole numbers from `low` to `high`."""
         array = self._array(name, shape, dtypes)
-        if array.numel():
+        if array.size:
             least, largest = int(array.min()), int(array.max())
             if least < low or largest > high:
                 raise ModelFileError(
@@ -104,7 +100,7 @@ class Entries:
                 )
         return array
 
-    def factor(self, name: str, size: int | str) -> Tensor:
+    def factor(self, name: str, size: int | str) -> NDArray[Any]:
         """A lower Cholesky factor (size, size): its diagonal is above zero."""
         array = self.floats(name, size, size)
         if len(array) and not float(array.diagonal().min()) > 0:
@@ -112,15 +108,15 @@ class Entries:
         return array
 
     def _array(
-        self, name: str, shape: tuple[int | str, ...], dtypes: tuple[torch.dtype, ...]
-    ) -> Tensor:
+        self, name: str, shape: tuple[int | str, ...], dtypes: tuple[str, ...]
+    ) -> NDArray[Any]:
         if name not in self.arrays:
             raise ModelFileError(f"{name}: expected an array of this name, got none")
-        array = torch.as_tensor(self.arrays[name])
+        array = np.asarray(self.arrays[name])
         if not shape and array.shape == (1,):  # as files hold an array ()
             array = array.reshape(())
         if array.dtype not in dtypes:
-            wanted = " or ".join(str(dtype) for dtype in dtypes)
+            wanted = " or ".join(dtypes)
             raise ModelFileError(f"{name}: expected {wanted}, got {array.dtype}")
         known = tuple(self.sizes.get(s, s) if isinstance(s, str) else s for s in shape)
         found = tuple(array.shape)

@@ -153,8 +153,8 @@ class Seen:
         shapes: dict[str, tuple[int | str, ...]] = {
             "low": (d,), "high": (d,), "gaps": ("gaps", 2), "y_low": (k,), "y_high": (k,),
         }  # fmt: skip
-        found = {name: entries.floats(f"seen.{name}", *s).numpy() for name, s in shapes.items()}
-        columns = entries.integers("seen.columns", "gaps", low=0, high=max(d - 1, 0)).numpy()
+        found = {name: entries.floats(f"seen.{name}", *s) for name, s in shapes.items()}
+        columns = entries.integers("seen.columns", "gaps", low=0, high=max(d - 1, 0))
         low, high = found["gaps"].T
         ordered = [found["low"], low, high, found["high"]]
         ordered[0], ordered[3] = ordered[0][columns], ordered[3][columns]

@@ -68,8 +68,8 @@ def sites_from(entries: Entries) -> Sites:
         inner = _quantity_sites(entries, inner)
     if LEARNED not in entries.arrays:
         return inner
-    numbers = entries.integers(LEARNED_SENSORS, "learned", low=0, high=inner.n_sites - 1).numpy()
-    covariance = entries.floats(LEARNED, numbers.size, numbers.size).numpy()
+    numbers = entries.integers(LEARNED_SENSORS, "learned", low=0, high=inner.n_sites - 1)
+    covariance = entries.floats(LEARNED, numbers.size, numbers.size)
     if not (np.diff(numbers) > 0).all():
         raise ModelFileError(f"{LEARNED_SENSORS}: expected numbers that rise, got others")
     if not np.linalg.eigvalsh(covariance)[0] > -ROUNDING * np.trace(covariance):
@@ -86,11 +86,11 @@ def _quantity_sites(entries: Entries, inner: Sites) -> QuantitySites:
     domain = domain_of(inner)
     assert not isinstance(domain, Quantities)
     own = Quantities(
-        domain, tuple(names), entries.floats("quantity_offset", count).numpy(),
-        entries.scales("quantity_scale", count).numpy(),
+        domain, tuple(names), entries.floats("quantity_offset", count),
+        entries.scales("quantity_scale", count),
     )  # fmt: skip
     size = count * (count - 1) // 2
-    loadings = entries.floats("quantity_loadings", size, low=-MOST, high=MOST).numpy()
+    loadings = entries.floats("quantity_loadings", size, low=-MOST, high=MOST)
     return QuantitySites(inner, own, loadings)
 
 

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from coupledgp.couplings.frequencies.registry import coupling_text
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -17,6 +16,7 @@ from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import LARGEST, LARGEST_SQUARE, Entries
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -50,7 +50,7 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
 def tensors(record: Any) -> Arrays:
     """Fields of a dataclass that are arrays."""
     values = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {k: v for k, v in values.items() if isinstance(v, (torch.Tensor, np.ndarray))}
+    return {k: v for k, v in values.items() if isinstance(v, (Tensor, np.ndarray))}
 
 
 def scalars(record: Any) -> Header:
@@ -74,7 +74,7 @@ def hyperparameters_state(hyperparameters: Hyperparameters) -> tuple[Header, Arr
 def solver_state(solver: SystemOptions) -> Header:
     """Values of the options of a solver by iteration."""
     return {
-        "single": solver.dtype == torch.float32,
+        "single": solver.dtype == "float32",
         "rank": solver.rank,
         "seed": solver.seed,
         "tolerance": solver.tolerance,
@@ -84,7 +84,7 @@ def solver_state(solver: SystemOptions) -> Header:
 def solver_from(entries: Entries) -> SystemOptions:
     """Options of the solver of a file."""
     return SystemOptions(
-        torch.float32 if entries.flag("solver", "single") else torch.float64,
+        "float32" if entries.flag("solver", "single") else "float64",
         int(entries.number("solver", "rank", low=1, high=1e6)),
         int(entries.number("solver", "seed", low=0, high=2**63)),
         entries.number("solver", "tolerance", above=0.0, high=1.0),
@@ -94,7 +94,7 @@ def solver_from(entries: Entries) -> SystemOptions:
 def hyperparameters_from(entries: Entries) -> Hyperparameters:
     """Hyperparameters of a file."""
     name = "hyperparameters"
-    lengthscale = entries.scales(f"{name}.lengthscale", "d").numpy()
+    lengthscale = entries.scales(f"{name}.lengthscale", "d")
     for variance in ("outputscale", "noise"):
         positive_scale(entries, name, variance)
     found: Hyperparameters = entries.record(Hyperparameters, name, lengthscale=lengthscale)
@@ -109,8 +109,8 @@ def positive_scale(entries: Entries, *path: str) -> float:
 def units_from(entries: Entries) -> Units:
     """Units of the k outputs of a file, at least one."""
     units = Units(
-        entries.floats("y_mean", "k").numpy(),
-        entries.scales("y_scale", "k").numpy(),
+        entries.floats("y_mean", "k"),
+        entries.scales("y_scale", "k"),
     )
     if not units.n_outputs:
         raise ModelFileError("y_scale: expected at least one output, got none")
@@ -133,12 +133,12 @@ def data_from(entries: Entries) -> Data:
     """Observations (n, d) and (n, k) of `data_arrays`, at least one."""
     weights = None
     if ROW_WEIGHTS in entries.arrays:
-        noise, counts = entries.scales(ROW_WEIGHTS, "n", 2).numpy().T
+        noise, counts = entries.scales(ROW_WEIGHTS, "n", 2).T
         weights = RowWeights(noise.copy(), counts.copy())
     points, targets = entries.floats("X", "n", "d"), entries.floats("y", "n", "k")
-    if not points.numel():
+    if not points.size:
         raise ModelFileError("X: expected at least one row and column, got none")
-    return Data.of(points.numpy(), targets.numpy(), weights=weights)
+    return Data.of(points, targets, weights=weights)
 
 
 def statistics_state(statistics: DataStatistics) -> tuple[Header, Arrays]:
@@ -159,26 +159,23 @@ def statistics_state(statistics: DataStatistics) -> tuple[Header, Arrays]:
 
 def statistics_from(entries: Entries, dtype: torch.dtype) -> DataStatistics:
     """Sufficient statistics of a file, of features whose number M the entries know."""
-    n_features, offset = entries.sizes["M"], entries.floats("offset", "k")
+    n_features, offset = entries.sizes["M"], torch.as_tensor(entries.floats("offset", "k"))
     if "rows.features" in entries.arrays:
-        rows: tuple[torch.Tensor, ...] = (
-            entries.floats("rows.features", "r", "M"),
-            entries.floats("rows.targets", "r", "k"),
-        )
+        rows = [entries.floats("rows.features", "r", "M"), entries.floats("rows.targets", "r", "k")]
         if not len(rows[0]):
             raise ModelFileError("rows.features: expected at least one row, got none")
         if "rows.weights" in entries.arrays:
-            rows += (entries.scales("rows.weights", "r", 2),)
-        return DataStatistics(n_features, offset, (rows,), None, dtype)
+            rows.append(entries.scales("rows.weights", "r", 2))
+        return DataStatistics(n_features, offset, (tuple(map(torch.as_tensor, rows)),), None, dtype)
+    sums = {
+        "gram": ("M", "M"), "cross": ("M", "k"), "feature_sum": ("M",), "target_sum": ("k",),
+        "target_square": ("k",),
+    }  # fmt: skip
     moments = entries.record(
         Moments,
         "moments",
-        gram=entries.squares("moments.gram", "M", "M"),
-        cross=entries.squares("moments.cross", "M", "k"),
-        feature_sum=entries.squares("moments.feature_sum", "M"),
-        target_sum=entries.squares("moments.target_sum", "k"),
-        target_square=entries.squares("moments.target_square", "k"),
-        offset=entries.floats("moments.offset", "k"),
+        **{n: torch.as_tensor(entries.squares(f"moments.{n}", *s)) for n, s in sums.items()},
+        offset=torch.as_tensor(entries.floats("moments.offset", "k")),
         weighted=_weighted_sums(entries),
     )
     entries.integer("moments", "n_rows", low=1, high=2**62)
@@ -196,8 +193,8 @@ def _weighted_sums(entries: Entries) -> WeightedSums | None:
     sums: WeightedSums = entries.record(
         WeightedSums,
         name,
-        target_sum=entries.squares(f"{name}.target_sum", "k"),
-        target_square=entries.squares(f"{name}.target_square", "k"),
+        target_sum=torch.as_tensor(entries.squares(f"{name}.target_sum", "k")),
+        target_square=torch.as_tensor(entries.squares(f"{name}.target_square", "k")),
     )
     return sums
 
@@ -241,12 +238,10 @@ def moments_from(entries: Entries, width: int | None) -> ColumnMoments:
     if width is not None:
         entries.sizes["d"] = width
     found = {
-        name: entries.squares(name, "d").numpy()
+        name: entries.squares(name, "d")
         for name in ("long_mean", "long_mean_rest", "long_variance_rest", "low", "high")
     }
-    found["long_variance"] = entries.floats(
-        "long_variance", "d", low=0.0, high=LARGEST_SQUARE
-    ).numpy()
+    found["long_variance"] = entries.floats("long_variance", "d", low=0.0, high=LARGEST_SQUARE)
     if not found["low"].size or (found["low"] > found["high"]).any():
         raise ModelFileError("low, high: expected ends of ranges, got others")
     long_mean, long_variance = (

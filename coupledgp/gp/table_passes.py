@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.batches.passes import PartwisePass
 from coupledgp.batches.passes import Pass as Pass
@@ -28,6 +26,7 @@ from coupledgp.gp.state import moments_from, moments_state, statistics_from, sta
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
 from coupledgp.ground.devices import moved
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
@@ -238,7 +237,7 @@ class GradientPass(FeaturePass[FloatArray]):
         return {}, {"gradient": found}
 
     def restored(self, entries: Entries) -> FloatArray:
-        gradient: FloatArray = entries.floats("gradient", self.stream.feature_map.dim).numpy()
+        gradient: FloatArray = entries.floats("gradient", self.stream.feature_map.dim)
         return gradient
 
 

@@ -287,7 +287,7 @@ class TransformedGP(WrappedGP):
             forward(rows.targets, transforms)  # which refuses targets outside of the domain
         slopes, span = entries.number("log_jacobian"), None
         if "target_low" in arrays:
-            ends = (entries.floats(name, k).numpy() for name in ("target_low", "target_high"))
+            ends = (entries.floats(name, k) for name in ("target_low", "target_high"))
             span = Span(*ends)
             if (span.low > span.high).any():
                 raise ModelFileError("target_low: expected at most target_high, got more")

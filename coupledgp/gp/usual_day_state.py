@@ -45,14 +45,14 @@ def usual_from(entries: Entries, times: FloatArray) -> UsualDay:
     axis = axis_from(entries.value("days", "usual", "axis"), times)
     if axis.origin is None:
         raise ModelFileError("days.usual.axis: expected an origin of the times, got none")
-    dates = entries.integers("day_dates", "D", low=-MOST_DATES, high=MOST_DATES).numpy()
+    dates = entries.integers("day_dates", "D", low=-MOST_DATES, high=MOST_DATES)
     if dates.size < LEAST_DAYS or not (np.diff(dates) > 0).all():
         raise ModelFileError(f"day_dates: expected {LEAST_DAYS} rising days or more, got others")
-    holidays = entries.integers("day_holidays", "h", low=-MOST_DATES, high=MOST_DATES).numpy()
-    variances = entries.floats("day_variances", n_bands(n_steps), len(PARTS), low=0.0).numpy()
+    holidays = entries.integers("day_holidays", "h", low=-MOST_DATES, high=MOST_DATES)
+    variances = entries.floats("day_variances", n_bands(n_steps), len(PARTS), low=0.0)
     if not (variances[:, -1] > 0).all():
         raise ModelFileError("day_variances: expected variances of a day above zero, got others")
-    values = entries.floats("day_values", "s", "D", n_steps).numpy()
+    values = entries.floats("day_values", "s", "D", n_steps)
     return UsualDay(axis, n_steps, dates, values, variances, holidays)
 
 
@@ -97,7 +97,7 @@ def dynamics_state(
 
 def _positive(entries: Entries, name: str) -> FloatArray:
     """A symmetric positive definite matrix (q, q)."""
-    found: FloatArray = entries.floats(name, "q", "q").numpy()
+    found: FloatArray = entries.floats(name, "q", "q")
     try:
         np.linalg.cholesky(found)
     except np.linalg.LinAlgError:
@@ -109,12 +109,12 @@ def dynamics_from(
     entries: Entries, n_times: int, standardized: Callable[[SensorDynamics, Any], FloatArray]
 ) -> tuple[SensorDynamics, MovingPosterior]:
     """The dynamics of `dynamics_state`; `standardized` gives x of the observations."""
-    sensors = entries.integers("dynamics_sensors", "q", low=0, high=2**62).numpy()
+    sensors = entries.integers("dynamics_sensors", "q", low=0, high=2**62)
     if not sensors.size or not (np.diff(sensors) > 0).all():
         raise ModelFileError("dynamics_sensors: expected rising sites, got others")
     model = Autoregression(
-        entries.floats("dynamics_lags", N_GROUPS, "q", "q").numpy(),
-        entries.floats("dynamics_constant", "q").numpy(),
+        entries.floats("dynamics_lags", N_GROUPS, "q", "q"),
+        entries.floats("dynamics_constant", "q"),
     )
     law = Markov(
         model, _positive(entries, "dynamics_innovations"), _positive(entries, "dynamics_first")
@@ -122,53 +122,53 @@ def dynamics_from(
     spread = bend = gaps = None
     if entries.flag("days", "dynamics", "moves"):
         spread = Spread(
-            entries.scales("spread_variances", len(HORIZONS), "q").numpy(),
-            entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS).numpy(),
+            entries.scales("spread_variances", len(HORIZONS), "q"),
+            entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS),
         )
     # Files of before have no such entry.
     if "bends" in entries.value("days", "dynamics"):
         bend = Bend(
-            entries.floats("bend_coefficients", len(HORIZONS), N_BENDS).numpy(),
-            entries.scales("bend_first", "q").numpy(),
+            entries.floats("bend_coefficients", len(HORIZONS), N_BENDS),
+            entries.scales("bend_first", "q"),
         )
     if entries.value("days", "dynamics", "gaps") is not None:
         gaps = GapLaw(
-            entries.floats("gap_weights", KNOTS.size, low=0.0, high=1.0).numpy(),
-            entries.floats("gap_coefficients", KNOTS.size + N_COLUMNS - 1).numpy(),
+            entries.floats("gap_weights", KNOTS.size, low=0.0, high=1.0),
+            entries.floats("gap_coefficients", KNOTS.size + N_COLUMNS - 1),
             entries.number("days", "dynamics", "gaps", "ridge", low=0.0, high=max(PEER_RIDGES)),
             entries.integer("days", "dynamics", "gaps", "n_values", low=0, high=2**62),
         )
-    peers = entries.floats("dynamics_peers", "q", "q").numpy()
+    peers = entries.floats("dynamics_peers", "q", "q")
     if not (peers.diagonal() > 0).all():
         raise ModelFileError("dynamics_peers: expected a diagonal above zero, got others")
     dynamics = SensorDynamics(
-        sensors, law, entries.floats("dynamics_level", "q").numpy(),
-        entries.scales("dynamics_scale", "q").numpy(),
-        entries.scales("dynamics_level_spread", "q").numpy(),
-        entries.floats("dynamics_neighbours", "q", "q", low=0.0).numpy(), spread, bend, gaps, peers,
+        sensors, law, entries.floats("dynamics_level", "q"),
+        entries.scales("dynamics_scale", "q"),
+        entries.scales("dynamics_level_spread", "q"),
+        entries.floats("dynamics_neighbours", "q", "q", low=0.0), spread, bend, gaps, peers,
         entries.number("days", "dynamics", "ridge", above=0.0),
         entries.flag("days", "dynamics", "is_stable"),
         entries.number("days", "dynamics", "density"),
     )  # fmt: skip
-    observed = entries.integers("moving_observed", "q", n_times, low=0, high=1).numpy() == 1
+    observed = entries.integers("moving_observed", "q", n_times, low=0, high=1) == 1
     x = standardized(dynamics, observed)
 
     def placed(name: str, elsewhere: FloatArray, low: float) -> FloatArray:
         out = elsewhere.copy()
-        out[~observed] = entries.floats(name, "g", low=low).numpy()
+        out[~observed] = entries.floats(name, "g", low=low)
         return out
 
     zeros = np.zeros(observed.shape)
-    if int((~observed).sum()) != entries.floats("moving_mean", "g").numel():
+    if int((~observed).sum()) != entries.floats("moving_mean", "g").size:
         raise ModelFileError("moving_mean: expected a mean of each gap, got another number")
     filled = FilledSeries(
         placed("moving_filled", x, -1e300), placed("moving_filled_variance", zeros, 0.0),
-        entries.floats("moving_last", "u", "u").numpy(),
+        entries.floats("moving_last", "u", "u"),
         entries.number("days", "dynamics", "log_evidence"),
     )  # fmt: skip
     moving = MovingPosterior(
         dynamics, observed, filled, placed("moving_mean", x, -1e300),
-        placed("moving_variance", zeros, 0.0), entries.floats("moving_own", "q", low=0.0).numpy(),
+        placed("moving_variance", zeros, 0.0), entries.floats("moving_own", "q", low=0.0),
     )  # fmt: skip
     return dynamics, moving
 

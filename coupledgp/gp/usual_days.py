@@ -477,16 +477,16 @@ class UsualDayGP(KnownMean, WrappedGP):
         """Put the process of `state` together again."""
         inner = GraphTimeGP.from_state(header_of(header), arrays)
         entries = Entries(header, arrays, p=inner.rows.sensors.size, n=inner.rows.times.size)
-        targets = entries.floats(cls.observed, len(inner.data), 1).numpy()
+        targets = entries.floats(cls.observed, len(inner.data), 1)
         rows = Data.of(inner.data.points, targets, weights=inner.data.weights)
         usual = field = None
         past = np.zeros((0, inner.rows.times.size))
         if has(entries, "usual"):
             usual = usual_from(entries, inner.rows.times)
-            past = entries.floats("day_past", "s", "n").numpy()
+            past = entries.floats("day_past", "s", "n")
             sensors = entries.integers("day_sensors", "s", low=0, high=inner.sites.n_sites - 1)
             field = DayField(
-                under_kernel(inner.sites), sensors.numpy(), ratio_from(entries),
+                under_kernel(inner.sites), sensors, ratio_from(entries),
                 shared_from(entries),
             )  # fmt: skip
         reason = entries.text("days", "reason")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Arrays, Points
 from coupledgp.gp.schema import Entries
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 # Beginning of the names of its arrays in files.
@@ -90,10 +89,10 @@ class VarianceField:
         c = n_columns + 2
 
         def floats(name: str, *shape: int | str) -> FloatArray:
-            return entries.floats(PREFIX + name, *shape).numpy()
+            return entries.floats(PREFIX + name, *shape)
 
         low, high, center = (floats(name, c) for name in ("low", "high", "center"))
-        scale = entries.scales(f"{PREFIX}scale", c).numpy()
+        scale = entries.scales(f"{PREFIX}scale", c)
         if (low > high).any():
             raise ModelFileError(f"{PREFIX}low: expected at most {PREFIX}high, got more")
         frequencies = floats("frequencies", "variance_frequencies", c)

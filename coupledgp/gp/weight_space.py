@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.errors import InvalidInputError, NumericalError
@@ -47,6 +45,7 @@ from coupledgp.gp.state import (
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.spectra.posterior_draw import (
@@ -521,7 +520,7 @@ class WeightSpaceGP(ExactByPrior):
     def from_state(cls, header: Header, arrays: Arrays) -> WeightSpaceGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        center = entries.floats("center", "d").numpy()
+        center = entries.floats("center", "d")
         units = units_from(entries)
         drawn = restore_features(
             entries.text("features"), center.size,
@@ -546,15 +545,16 @@ def posterior_from(entries: Entries) -> WeightPosterior:
     """The posterior of a file; its factor is of the order M where there is no basis."""
     name = "posterior"
     basis = f"{name}.basis"
-    mean = entries.floats(f"{name}.mean", "M", "k")
+    mean = torch.as_tensor(entries.floats(f"{name}.mean", "M", "k"))
+    order = "rank" if basis in entries.arrays else "M"
     for variance in ("outputscale", "noise"):
         positive_scale(entries, name, variance)
     found: WeightPosterior = entries.record(
         WeightPosterior,
         name,
         mean=mean,
-        basis=entries.floats(basis, "M", "rank") if basis in entries.arrays else None,
-        factor=entries.factor(f"{name}.factor", "rank" if basis in entries.arrays else "M"),
+        basis=torch.as_tensor(entries.floats(basis, "M", "rank")) if order == "rank" else None,
+        factor=torch.as_tensor(entries.factor(f"{name}.factor", order)),
     )
     return found
 

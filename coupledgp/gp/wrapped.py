@@ -6,7 +6,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.gp.mixture import restored_process
@@ -21,6 +20,7 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
@@ -159,7 +159,7 @@ class WrappedGP(GaussianProcess):
         if cls.observed not in arrays:
             return inner, None
         data = inner.data
-        targets = entries.floats(cls.observed, len(data), inner.units.n_outputs).numpy()
+        targets = entries.floats(cls.observed, len(data), inner.units.n_outputs)
         return inner, Data.of(data.points, targets, weights=data.weights)
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from coupledgp.ground.tensors import Tensor, torch
 
 # Scoring costs about as much as a step: at every tenth it adds a tenth to the work.
 CHECK_EVERY = 10

@@ -9,17 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeAlias, TypeVar
-
-import torch
-from torch import Tensor, nn
+from typing import Any, TypeAlias, TypeVar, cast
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.tensors import Tensor, is_module, torch
 
-DeviceLike: TypeAlias = torch.device | str | None
+DeviceLike: TypeAlias = "torch.device | str | None"
 Record = TypeVar("Record")
-CPU = torch.device("cpu")
+
+
+class _Cpu(str):
+    """The CPU as torch takes it, equal to `torch.device("cpu")`; it is named without torch."""
+
+    __slots__ = ()
+    type = "cpu"
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == "cpu"
+
+    def __hash__(self) -> int:
+        return hash("cpu")
+
+
+CPU = cast("torch.device", _Cpu("cpu"))
 
 
 def parse_device(device: DeviceLike, name: str = "device") -> torch.device:
@@ -38,7 +51,7 @@ def parse_device(device: DeviceLike, name: str = "device") -> torch.device:
     InvalidInputError
         The text names no device, a device of another kind, or one that torch does not find.
     """
-    if device is None:
+    if device is None or (isinstance(device, str) and device == "cpu"):
         return CPU
     count, current = cuda_devices()
     if isinstance(device, str) and device == "auto":
@@ -121,7 +134,7 @@ def moved(value: Record, device: torch.device) -> Record:
     found: Any = value
     if isinstance(value, Tensor):
         found = value.to(device)
-    elif isinstance(value, nn.Module):
+    elif is_module(value):
         found = deepcopy(value).to(device)
     elif is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: moved(getattr(value, f.name), device) for f in fields(value)}

@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from coupledgp.ground.extras import named_extras
+
 Attached = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
 # `from module import name as name`, also over several lines in parentheses.
 PUBLIC = re.compile(r"^    from ([\w.]+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
@@ -49,13 +51,15 @@ def attach(package: str) -> Attached:
     def get(name: str) -> Any:
         module = homes.get(name, package)
         if module != package:
-            value = getattr(import_module(module), name)
+            with named_extras():
+                value = getattr(import_module(module), name)
             setattr(this, name, value)
             return value
         full = f"{package}.{name}"
         if name.startswith("_") or find_spec(full) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return import_module(full)
+        with named_extras():
+            return import_module(full)
 
     def listing() -> list[str]:
         return sorted([*public, *{"__version__"}.intersection(vars(this))])

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
 
-from rich.console import Console
-
 # Called at every step of long work, with the step in a few words.
 Progress: TypeAlias = Callable[[str], None]
 
@@ -46,6 +44,8 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     if watch is not None:
         yield watch
         return
+    from rich.console import Console  # slow to import
+
     console = Console(stderr=True)
     if enabled is False or not console.is_terminal:
         yield silent

@@ -20,14 +20,13 @@ from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Factor
 from coupledgp.features.axes.eigenfunctions import ColumnLaw, n_kept, nystrom
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.kernels.row_covariance import RowCovariance, RowLeaf, Summand
 from coupledgp.kernels.rows import Categorical, Linear, Sphere
 from coupledgp.metrics import Metric
@@ -202,7 +201,6 @@ class ExpressionFeatures:
     unit: float
     n_frequencies: int
     coupling: CouplingLike
-    dtype: ClassVar[torch.dtype] = torch.float64
     device: ClassVar[torch.device] = CPU
     maker: ClassVar[None] = None
     from_rows: ClassVar[bool] = False
@@ -253,6 +251,11 @@ class ExpressionFeatures:
     def terms(self) -> list[FeatureTerm]:
         """The terms of the expression."""
         return feature_terms(self.covariance, self.theta)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Double precision."""
+        return torch.float64
 
     @property
     def dim(self) -> int:

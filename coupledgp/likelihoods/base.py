@@ -17,12 +17,11 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
-import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods import hermite
 from coupledgp.random import FloatArray
 

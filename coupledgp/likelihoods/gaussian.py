@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from scipy import special
-from torch import Tensor
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 

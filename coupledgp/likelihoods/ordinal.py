@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from scipy import special
-from torch import Tensor
-from torch.nn.functional import softplus
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
@@ -91,8 +89,8 @@ class Ordinal(Likelihood):
         cuts = torch.cat([torch.zeros(1).to(f), gap[1:-1].cumsum(0)])
         number, last = y.to(torch.int64), self.n_classes - 1
         high, low = cuts[number.clamp(max=last - 1)] - f, cuts[number.clamp(min=1) - 1] - f
-        below = torch.where(number < last, -softplus(-high), 0.0)
-        above = torch.where(number > 0, -softplus(low), 0.0)
+        below = torch.where(number < last, -torch.nn.functional.softplus(-high), 0.0)
+        above = torch.where(number > 0, -torch.nn.functional.softplus(low), 0.0)
         inside = (number > 0) & (number < last)
         return below + above + torch.where(inside, torch.log(-torch.expm1(-gap[number])), 0.0)
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from scipy import stats
-from torch import Tensor
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 

@@ -6,25 +6,25 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-import torch
 from scipy import linalg
 from scipy.linalg import lapack
-from torch import Tensor
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.linalg.matrices import Matrix, library
 from coupledgp.random import FloatArray
 
 # A factor (n, n) and whether it is the lower one, as SciPy's `cho_solve` takes them.
 Factor: TypeAlias = tuple[FloatArray, bool]
 
 
-def cholesky(matrix: Tensor, name: str) -> Tensor:
+def cholesky(matrix: Matrix, name: str) -> Matrix:
     """Lower Cholesky factor (n, n) of a symmetric positive definite matrix (n, n).
 
     Parameters
     ----------
     matrix
-        Tensor (n, n) on any device.
+        Matrix (n, n) on any device.
     name
         Name of the matrix in the error message.
 
@@ -33,16 +33,21 @@ def cholesky(matrix: Tensor, name: str) -> Tensor:
     NumericalError
         The matrix is not positive definite; the message gives the condition number and a remedy.
     """
-    factor, info = torch.linalg.cholesky_ex(matrix)
+    own = library(matrix)
+    if isinstance(matrix, Tensor):
+        factor, info = torch.linalg.cholesky_ex(matrix)
+    else:  # the transpose of a symmetric matrix is itself, and LAPACK reads it without a copy
+        upper, info = lapack.dpotrf(matrix.T, lower=0)
+        factor = upper.T
     # Each entry of a row enters the last of it, which therefore is finite only if all are.
-    if int(info) == 0 and bool(torch.isfinite(factor.diagonal()).all()):
+    if int(info) == 0 and bool(own.isfinite(factor.diagonal()).all()):
         return factor
-    if not bool(torch.isfinite(matrix).all()):
+    if not bool(own.isfinite(matrix).all()):
         raise NumericalError(
             f"{name} has NaN or infinite entries: check that inputs, targets and hyperparameters "
             "are of moderate size"
         )
-    eigenvalues = torch.linalg.eigvalsh(matrix)
+    eigenvalues = own.linalg.eigvalsh(matrix)
     largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
     condition = largest / smallest if smallest > 0 else math.inf
     raise NumericalError(

@@ -13,21 +13,20 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.matrices import Matrix, as_numpy, in_precision, library
 from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray
 
 # `V -> A V` for columns V (n, k), in the dtype of V.
-Map: TypeAlias = Callable[[Tensor], Tensor]
-# Inner products (k,) of the columns of two tensors (n, k).
-InnerProduct: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Map: TypeAlias = Callable[[Matrix], Matrix]
+# Inner products (k,) of the columns of two matrices (n, k).
+InnerProduct: TypeAlias = Callable[[Matrix, Matrix], Matrix]
 # Factor by which the steps of one precision can reduce a residual before rounding stops them.
-INNER_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
+INNER_TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
 # Share of the wanted reduction that the steps aim at: the recurrence's residual is a little smaller
 # than the true one.
 MARGIN = 0.7
@@ -39,29 +38,30 @@ PATIENCE = 20
 LEAST_GAIN = 0.3
 
 
-def fast_inner(A: Tensor, B: Tensor) -> Tensor:
+def fast_inner(A: Matrix, B: Matrix) -> Matrix:
     """`sum_i A_ij B_ij`, (k,), on any device; its rounding depends on the number of threads."""
     return (A * B).sum(0)
 
 
-def ordered_inner(A: Tensor, B: Tensor) -> Tensor:
-    """`sum_i A_ij B_ij`, (k,), on the CPU: the same bits for any number of threads."""
-    return torch.as_tensor(np.einsum("ij,ij->j", A.numpy(), B.numpy()))
+def ordered_inner(A: FloatArray, B: FloatArray) -> FloatArray:
+    """`sum_i A_ij B_ij`, (k,), of arrays: the same bits for any number of threads."""
+    return np.asarray(np.einsum("ij,ij->j", A, B))
 
 
 class Iterated(NamedTuple):
     """Approximate solutions X (n, k), their residuals' squares over the goals' (k,), and steps."""
 
-    values: Tensor
-    excess: Tensor
+    values: Matrix
+    excess: Matrix
     n_iterations: int
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iteration
 def conjugate_gradients(
     product: Map,
     precondition: Map,
-    B: Tensor,
-    tolerance: float | Tensor,
+    B: Matrix,
+    tolerance: float | Matrix,
     max_iterations: int,
     *,
     in_norm_of_preconditioner: bool,
@@ -90,17 +90,18 @@ def conjugate_gradients(
     report
         Called with a line of progress after each step.
     """
-    X, Z = torch.zeros_like(B), precondition(B)
-    wanted = torch.as_tensor(tolerance, dtype=B.dtype, device=B.device).expand(B.shape[1])
+    own = library(B)
+    X, Z = own.zeros_like(B), precondition(B)
     rho = inner(B, Z)
     size = rho if in_norm_of_preconditioner else inner(B, B)
+    wanted = own.zeros_like(size) + tolerance
     goal = wanted**2 * size
     # Written so that a size that is not a number is not taken for a small one.
-    active = (~(size <= goal)).nonzero()[:, 0]
-    excess = torch.zeros_like(goal)
+    active = own.where(~(size <= goal))[0]
+    excess = own.zeros_like(goal)
     excess[active] = size[active] / goal[active]
     R, P, rho, goal = _some(B, active), _some(Z, active), rho[active], goal[active]
-    best, since, step = torch.inf, 0, 0
+    best, since, step = math.inf, 0, 0
     while len(active) and step < max_iterations and (patience is None or since < patience):
         AP = product(P)
         alpha = rho / inner(P, AP)
@@ -112,17 +113,17 @@ def conjugate_gradients(
         excess[active] = left
         worst, step = float(left.max()), step + 1
         best, since = (worst, 0) if worst < best else (best, since + 1)
-        residual = float((wanted[active] * left.sqrt()).max())
+        residual = float((wanted[active] * left**0.5).max())
         report(f"conjugate gradients, step {step}, residual {residual:.1e}")
         if not math.isfinite(worst):
             break
-        going = (left > 1).nonzero()[:, 0]
+        going = own.where(left > 1)[0]
         P = _some(Z, going) + following[going] / rho[going] * _some(P, going)
         R, rho, goal, active = _some(R, going), following[going], goal[going], active[going]
     return Iterated(X, excess, step)
 
 
-def _some(A: Tensor, columns: Tensor) -> Tensor:
+def _some(A: Matrix, columns: Matrix) -> Matrix:
     """Columns of A (n, k), each in one piece of memory."""
     return A.T[columns].T
 
@@ -173,16 +174,16 @@ def solve_columns(
     # Powers of two change no digit, and the squares of tiny columns do not vanish.
     scale = np.exp2(np.frexp(np.abs(B).max(axis=0, initial=0.0))[1].astype(np.float64))
     found = conjugate_gradients(
-        lambda V: torch.as_tensor(product(V.numpy())),
-        lambda R: torch.as_tensor(precondition(R.numpy())),
-        torch.as_tensor(np.ascontiguousarray(B / scale)),
-        torch.tensor(tolerances),
+        product,
+        precondition,
+        np.ascontiguousarray(B / scale),
+        tolerances,
         max_iterations,
         in_norm_of_preconditioner=in_norm_of_preconditioner,
         inner=ordered_inner,
         report=report,
     )
-    excess = found.excess.sqrt().numpy()
+    excess = np.sqrt(found.excess)
     failed = ~(excess <= 1)
     if failed.any():
         raise NumericalError(
@@ -190,15 +191,16 @@ def solve_columns(
             f"after {found.n_iterations} steps, expected {tolerances.min():.2g}; raise the noise, "
             "the tolerance or max_iterations, or use solver='dense'"
         )
-    return found.values.numpy() * scale
+    return np.asarray(found.values * scale)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_refined(
     product: Map,
     precondition: Map,
-    B: Tensor,
+    B: Matrix,
     tolerance: float,
-    dtype: torch.dtype,
+    dtype: str,
     report: Progress,
 ) -> Solution:
     """Solve `A X = B`, (n, k) in float64, to residuals that are true ones.
@@ -216,7 +218,7 @@ def solve_refined(
     tolerance
         Largest residual of each column, relative to its right-hand side.
     dtype
-        `torch.float32` or `torch.float64`.
+        `"float32"` or `"float64"`.
     report
         Called with a line of progress after each step.
 
@@ -226,30 +228,30 @@ def solve_refined(
         The tolerance is out of reach.
     """
 
-    def norms_of(R: Tensor) -> Tensor:
-        return fast_inner(R, precondition(R)).clamp_min(0.0).sqrt()
+    def norms_of(R: Matrix) -> Matrix:
+        return fast_inner(R, precondition(R)).clip(0.0, None) ** 0.5
 
     goal = tolerance * norms_of(B)
-    X, R = torch.zeros_like(B), B.clone()
+    X, R = library(B).zeros_like(B), B
     norms, steps = norms_of(B), 0
     while True:
-        gain = max(float((goal / norms.clamp_min(1e-300)).min()), INNER_TOLERANCE[dtype])
+        gain = max(float((goal / norms.clip(1e-300, None)).min()), INNER_TOLERANCE[dtype])
         change = conjugate_gradients(
-            product, precondition, R.to(dtype), MARGIN * gain,
+            product, precondition, in_precision(R, dtype), MARGIN * gain,
             REFINED_ITERATIONS, in_norm_of_preconditioner=True, patience=PATIENCE, report=report,
         )  # fmt: skip
         steps += change.n_iterations
-        if bool(torch.isfinite(change.values).all()):
-            X += change.values.double()
-            torch.sub(B, product(X), out=R)
+        if bool(library(B).isfinite(change.values).all()):
+            X += in_precision(change.values, "float64")
+            R = B - product(X)
         before, norms = norms, norms_of(R)
         if bool((norms <= goal).all()):
-            return Solution(X.numpy(), R.numpy(), steps)
+            return Solution(as_numpy(X), as_numpy(R), steps)
         if not bool((norms <= LEAST_GAIN * before).all()):
-            if dtype == torch.float64:
+            if dtype == "float64":
                 raise NumericalError(
                     f"tolerance: relative residual {float((norms / goal).max()) * tolerance:.2g} "
                     f"after {steps} steps of conjugate gradients, expected {tolerance:.2g}; raise "
                     "the tolerance, the rank of the preconditioner or the noise"
                 )
-            dtype = torch.float64
+            dtype = "float64"

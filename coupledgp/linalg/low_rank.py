@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 Columns = Callable[[NDArray[np.int64]], Tensor]

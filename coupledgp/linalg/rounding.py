@@ -6,10 +6,10 @@ import math
 import sys
 import warnings
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from coupledgp.errors import PrecisionWarning
+from coupledgp.linalg.matrices import Matrix, beside, precision_of, rounding_unit, solve_lower
 
 # Rounding may move a predictive mean by this many predictive standard deviations, or change the
 # standard deviation by this share, before there is a warning.
@@ -29,7 +29,12 @@ PROBES, STEPS = 4, 3
 ROWS_AT_ONCE = 256
 
 
-def inverse_sizes(factor: Tensor) -> tuple[float, float]:
+def column_norms(matrix: Matrix) -> Matrix:
+    """Euclidean norms (k,) of the columns of a matrix (n, k)."""
+    return (matrix * matrix).sum(0) ** 0.5
+
+
+def inverse_sizes(factor: Matrix) -> tuple[float, float]:
     """Estimates of the trace and of the spectral norm of `(L L')^-1`, in O(n^2).
 
     The trace is the mean of `z' (L L')^-1 z` over random signs z, which are the same in each call
@@ -40,22 +45,20 @@ def inverse_sizes(factor: Tensor) -> tuple[float, float]:
     factor
         Lower Cholesky factor L (n, n).
     """
-    generator = torch.Generator().manual_seed(0)
-    signs = 2 * torch.randint(0, 2, (len(factor), PROBES), generator=generator) - 1
-    columns = signs.to(factor)
-    half = torch.linalg.solve_triangular(factor, columns, upper=False)
-    trace = float(half.square().sum()) / PROBES
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(factor), PROBES))
+    columns = beside(signs.astype(precision_of(factor)), factor)
+    half = solve_lower(factor, columns)
+    trace = float((half * half).sum()) / PROBES
     norm = 0.0
     for _ in range(STEPS):
-        columns = columns / columns.norm(dim=0)
-        half = torch.linalg.solve_triangular(factor, columns, upper=False)
-        columns = torch.linalg.solve_triangular(factor.mT, half, upper=True)
-        norm = float(columns.norm(dim=0).max())
+        columns = columns / column_norms(columns)
+        columns = solve_lower(factor, solve_lower(factor, columns), transposed=True)
+        norm = float(column_norms(columns).max())
     return trace, norm
 
 
 def dense_error(
-    covariance: Tensor, solved: Tensor, targets: Tensor, noise: float, extent: float = 0.0
+    covariance: Matrix, solved: Matrix, targets: Matrix, noise: float, extent: float = 0.0
 ) -> float:
     """Estimated error of a posterior by rounding of its covariance, in standard deviations.
 
@@ -78,12 +81,11 @@ def dense_error(
         Largest coordinate of a row, in lengthscales: distances are rounded relative to it.
     """
     roundings = coordinate_roundings(extent)
-    eps = roundings * ENTRY_ROUNDINGS * torch.finfo(covariance.dtype).eps
+    eps = roundings * ENTRY_ROUNDINGS * rounding_unit(covariance)
     residual = targets - covariance @ solved
-    squares = solved.square()
-    starts = range(0, len(covariance), ROWS_AT_ONCE)
-    parts = [covariance[k : k + ROWS_AT_ONCE].square() @ squares for k in starts]
-    entries = eps * torch.cat(parts).sum(0).sqrt()
+    squares = solved * solved
+    parts = (covariance[k : k + ROWS_AT_ONCE] for k in range(0, len(covariance), ROWS_AT_ONCE))
+    entries = eps * sum(((part * part) @ squares).sum(0) for part in parts) ** 0.5
     largest = float(covariance.diagonal().max())
     return error_of_residual(residual, entries, roundings * largest, noise)
 
@@ -97,7 +99,7 @@ def coordinate_roundings(extent: float) -> float:
     return math.hypot(1.0, extent / FAR_EXTENT)
 
 
-def error_of_residual(residual: Tensor, entries: Tensor, largest: float, noise: float) -> float:
+def error_of_residual(residual: Matrix, entries: Matrix, largest: float, noise: float) -> float:
     """The estimate of `dense_error` from residuals (n, k) and the norms (k,) that rounding leaves.
 
     Parameters
@@ -111,8 +113,8 @@ def error_of_residual(residual: Tensor, entries: Tensor, largest: float, noise: 
     noise
         Least noise variance s of a row.
     """
-    moved = float((residual.square().sum(0) + entries.square()).max()) / noise
-    eps = ENTRY_ROUNDINGS * torch.finfo(residual.dtype).eps
+    moved = float(((residual * residual).sum(0) + entries * entries).max()) / noise
+    eps = ENTRY_ROUNDINGS * rounding_unit(residual)
     return bounded(max(math.sqrt(moved), eps * largest * math.sqrt(len(residual)) / noise))
 
 

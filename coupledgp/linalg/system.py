@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
@@ -24,8 +23,9 @@ class SystemOptions:
 
     Attributes
     ----------
-    dtype : torch.dtype
-        Precision of the products within the solver; residuals are computed in float64 anyhow.
+    dtype : str
+        `"float32"` or `"float64"`: precision of the products within the solver.
+        Residuals are computed in float64 anyhow.
     rank : int
         Number of columns of the preconditioner's low-rank part.
     seed : int
@@ -34,7 +34,7 @@ class SystemOptions:
         Largest relative residual of the solves of a process that is solved for by iteration.
     """
 
-    dtype: torch.dtype = torch.float32
+    dtype: str = "float32"
     rank: int = 1500
     seed: int = 0
     tolerance: float = 1e-6

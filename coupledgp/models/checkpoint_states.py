@@ -107,7 +107,7 @@ def search_state(found: OptimizationResult) -> tuple[Header, Arrays]:
 
 def search_from(entries: Entries, width: int) -> OptimizationResult:
     """Result of a search over so many columns from its state."""
-    lengthscale = entries.scales("lengthscale", width).numpy()
+    lengthscale = entries.scales("lengthscale", width)
     for name in ("outputscale", "noise"):
         positive_scale(entries, "variances", name)
     best = plain_record(

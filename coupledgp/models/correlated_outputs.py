@@ -375,9 +375,9 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
             ))  # fmt: skip
         sizes = tuple(_process(model).feature_map.n_features for model in models)
         M = sum(sizes)
-        covariances = entries.floats("output_covariances", Q, Q, Q).numpy()
-        grams = entries.floats("output_grams", "patterns", M, M).numpy()
-        noise = entries.floats("output_noise", Q, Q).numpy()
+        covariances = entries.floats("output_covariances", Q, Q, Q)
+        grams = entries.floats("output_grams", "patterns", M, M)
+        noise = entries.floats("output_noise", Q, Q)
         named = {
             "output_covariances": covariances, "output_grams": grams, "output_noise": noise[None],
         }  # fmt: skip
@@ -389,16 +389,14 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
             raise ModelFileError("output_noise: expected matrices of full rank, got others")
         law = Coregionalisation(covariances, noise, sizes)
         sums = OutputSums(
-            entries.integers("output_patterns", "patterns", Q, low=0, high=1).numpy() == 1, grams,
-            entries.floats("output_crosses", "patterns", Q, M).numpy(),
-            entries.floats("output_squares", "patterns", Q, Q).numpy(),
-            entries.floats("output_counts", "patterns", low=0.0).numpy(),
+            entries.integers("output_patterns", "patterns", Q, low=0, high=1) == 1, grams,
+            entries.floats("output_crosses", "patterns", Q, M),
+            entries.floats("output_squares", "patterns", Q, Q),
+            entries.floats("output_counts", "patterns", low=0.0),
         )  # fmt: skip
         model = cls(clone(models[0]), entries.integer("max_iter", low=1, high=2**40))
         model.models_, model._weights = models, OutputWeights.given(law, sums)
-        model._units = Units(
-            entries.floats("output_offset", Q).numpy(), entries.scales("output_scale", Q).numpy()
-        )
+        model._units = Units(entries.floats("output_offset", Q), entries.scales("output_scale", Q))
         model.n_iter_ = entries.integer("n_iter", low=0, high=2**40)
         model.converged_ = entries.flag("converged")
         model.n_features_in_ = models[0].n_features_in_

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
@@ -223,6 +222,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         exposure
             Exposures (p,) of the observations, for a likelihood of counts; None: ones.
         """
+        from sklearn.metrics import r2_score  # slow to import
+
         return float(r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight))
 
     def _at_exposure(self, points: Points, exposure: ArrayLike | None) -> GaussianProcess:

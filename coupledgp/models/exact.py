@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 from typing import Any
 
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
@@ -19,6 +18,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import reporter
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters

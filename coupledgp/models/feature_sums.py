@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.features import FeatureMap, SoftmaxFeatures
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 # Rows whose features (b, M) are held at once.

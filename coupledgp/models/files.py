@@ -12,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.correlated_outputs import CorrelatedOutputsGPRegressor

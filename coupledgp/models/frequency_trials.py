@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
@@ -23,6 +22,7 @@ from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_draw import PosteriorLaw, parse_law
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
@@ -36,7 +36,7 @@ from coupledgp.search.space import first_places
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
+DTYPES = ("float64", "float32")
 # The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.
 MAX_FREQUENCIES = 8192
 
@@ -74,7 +74,10 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
         rows: FloatArray | None = None,
     ) -> FeatureMap:
         kernel = parse_spectrum(self.kernel, "kernel")
-        where: dict[str, Any] = {"dtype": DTYPES[self.dtype], "device": parse_device(self.device)}
+        where: dict[str, Any] = {
+            "dtype": getattr(torch, self.dtype),
+            "device": parse_device(self.device),
+        }
         return make_features(self.features, dim, size, coupling, kernel, rng, rows=rows, **where)
 
     @property

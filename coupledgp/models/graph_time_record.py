@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
@@ -182,6 +181,8 @@ class SpaceTimeRecord(ProcessRegressor):
         check_is_fitted(self)
         data = self._further_data(X, y)
         mean, _ = self.process_.law(data.points, "mean")
+        from sklearn.metrics import r2_score  # slow to import
+
         return float(r2_score(data.targets[:, 0], mean[:, 0], sample_weight=sample_weight))
 
     @property

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
@@ -29,6 +28,7 @@ from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.tensors import Tensor
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,

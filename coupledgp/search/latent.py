@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data, NormalizedProcess
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.covariance import stationary_covariance
 from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.observed import Observed

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data, NormalizedProcess, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.objective import REACH, SiteObjective
 from coupledgp.inference.sites.observed import Observed

@@ -8,7 +8,6 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import torch
 
 from coupledgp.errors import NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
@@ -18,6 +17,7 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.likelihoods.gaussian import gaussian_log_density
+from coupledgp.linalg.matrices import as_numpy, cholesky_inverse
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
 from coupledgp.search.tables.local import (
@@ -112,8 +112,8 @@ def leave_one_out(process: ExactGP, targets: FloatArray) -> LeftOutScores:
     `mu_i = y_i - alpha_i / P_ii` and `1 / P_ii` with `P = (K + s R)^-1`, normalised units
     (Rasmussen and Williams, 2006, section 5.4.2).
     """
-    precision = torch.cholesky_inverse(process.factor).diagonal().numpy()
-    gaps = process.alpha.numpy() / precision[:, None]
+    precision = as_numpy(cholesky_inverse(process.factor).diagonal())
+    gaps = as_numpy(process.alpha) / precision[:, None]
     variance = 1 / precision[:, None]
     densities = gaussian_log_density(gaps, np.zeros_like(gaps), variance)
     return LeftOutScores(densities, targets - gaps, variance[:, 0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import torch
 
+from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 from coupledgp.testing.checks import require, require_close, require_mean

@@ -7,13 +7,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import stats
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.ground.progress import silent
+from coupledgp.ground.tensors import torch
 from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_close, require_mean
@@ -255,7 +255,7 @@ class ProcessContract:
         if not exact.is_gaussian:
             return  # a mixture over hyperparameters has no single kernel to solve with
         problem = self.process.exact_problem()
-        system = problem.system(SystemOptions(torch.float64, 64, self.seed))
+        system = problem.system(SystemOptions("float64", 64, self.seed))
         solved = predictive_law(system, self.points, 1e-9, silent)
         mean, covariance = self._law(exact)
         units = self.process.units

@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import graph_time
@@ -125,7 +124,7 @@ class TestOwnScales(ProcessContract):
     def test_exact_law(self):
         exact = self.process.exact()
         assert exact.exact() is exact
-        system = self.process.exact_problem().system(SystemOptions(torch.float64, 64, self.seed))
+        system = self.process.exact_problem().system(SystemOptions("float64", 64, self.seed))
         solved = predictive_law(system, self.points, 1e-9, silent)
         units = self.process.units
         law = exact.law(self.points, "covariance", latent=True)

@@ -260,7 +260,7 @@ def test_recovers_the_hyperparameters_of_its_own_law(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, true = 250, Hyperparameters(np.array([1.0, 2.0]), 1.0, 0.01)
     X = rng.uniform(-3, 3, size=(n, DIM))
-    law = ExactEvidence(GaussianSpectrum(), X, np.zeros((n, 1))).at(true.lengthscale).gram.numpy()
+    law = ExactEvidence(GaussianSpectrum(), X, np.zeros((n, 1))).at(true.lengthscale).gram
     y = np.linalg.cholesky(law + 0.01 * np.eye(n)) @ rng.normal(size=(n, 1))
     problem = ExactEvidence(GaussianSpectrum(), X, y)
     space = SearchSpace(base=np.full(DIM, 1.5), ard=True)

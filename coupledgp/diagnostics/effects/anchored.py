@@ -7,6 +7,7 @@ from scipy import linalg
 
 from coupledgp.gp.drawn_functions import DrawnFunctions, row_blocks
 from coupledgp.gp.exact import ExactGP
+from coupledgp.linalg.matrices import as_numpy
 from coupledgp.random import FloatArray
 
 # What is added to variances at the anchors, relative to their mean prior variance.
@@ -39,7 +40,7 @@ class AnchoredFunctions(DrawnFunctions):
         self.process, self.n_functions = process, n_functions
         prior, rows = process.dense_prior, process.data.points
         self._places = np.vstack([rows, anchors])
-        factor = process.factor.cpu().numpy()
+        factor = as_numpy(process.factor)
         root = linalg.solve_triangular(factor, prior.covariance(rows, anchors), lower=True)
         covariance = prior.covariance(anchors, anchors) - root.T @ root
         covariance[np.diag_indices_from(covariance)] += JITTER * prior.variance(anchors).mean()
@@ -48,7 +49,7 @@ class AnchoredFunctions(DrawnFunctions):
         innovations = rng.standard_normal((len(anchors), size))
         draws = linalg.solve_triangular(own, innovations, lower=True, trans="T")
         taken = linalg.solve_triangular(factor, root @ draws, lower=True, trans="T")
-        alpha = np.repeat(process.alpha.cpu().numpy(), n_functions, axis=1)
+        alpha = np.repeat(as_numpy(process.alpha), n_functions, axis=1)
         self._weights = np.vstack([alpha - taken, draws])
 
     def __call__(self, points: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from coupledgp.gp.drawn_functions import ChosenFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, mixed_parts
+from coupledgp.linalg.matrices import as_numpy
 from coupledgp.random import FloatArray
 
 # Draws of functions in all: by closed forms, and where functions are evaluated at many rows. The
@@ -154,8 +155,8 @@ def _closed(
     assert isinstance(process, ExactGP)  # which alone has terms
     prior, rows = process.dense_prior, process.data.points
     return AxisPosterior(
-        terms, prior.standardised(rows), process.factor.cpu().numpy(),
-        process.alpha.cpu().numpy(), process.units.scale,
+        terms, prior.standardised(rows), as_numpy(process.factor),
+        as_numpy(process.alpha), process.units.scale,
         tuple(_standardised(unit, prior.standardised, rows.shape[1]) for unit in units),
         n_draws, seed,
     )  # fmt: skip

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
@@ -24,6 +23,7 @@ from coupledgp.diagnostics.foreign import gpytorch, others
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.bernoulli import Bernoulli, Probit
 from coupledgp.random import FloatArray

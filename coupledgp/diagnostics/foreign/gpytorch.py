@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.random import FloatArray
 
 
@@ -110,7 +109,7 @@ def evaluating(module: Any) -> Iterator[None]:
 
 def _is_module(value: Any) -> bool:
     names = (kind.__module__.partition(".")[0] for kind in type(value).__mro__)
-    return isinstance(value, torch.nn.Module) and bool({"gpytorch", "botorch"} & set(names))
+    return is_module(value) and bool({"gpytorch", "botorch"} & set(names))
 
 
 def as_tensor(model: Any, X: FloatArray) -> Tensor:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
@@ -28,6 +26,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import GaussianProcess, NormalizedProcess, Points
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 
 from coupledgp.diagnostics.likelihoods.reliability import Reliability
 from coupledgp.diagnostics.pages.effects import short
 from coupledgp.diagnostics.pages.palette import GUIDE, INK, MODEL
-from coupledgp.diagnostics.pages.picture import STYLE, Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
 from coupledgp.diagnostics.pages.pictures import SIZE
 from coupledgp.random import IntArray
 
@@ -49,7 +48,7 @@ def confusion_map(matrix: IntArray, names: Sequence[str]) -> Picture:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    with mpl.rc_context(STYLE):
+    with styled():
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     size = 8 if len(names) <= 6 else 6
     for i, row in enumerate(matrix.tolist()):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 
 from coupledgp.diagnostics.effects.results import Effects, Importance
 from coupledgp.diagnostics.pages.palette import GUIDE, MODEL
 from coupledgp.diagnostics.pages.picture import (
-    STYLE,
     Picture,
     axes_of,
     blank,
     legend,
     plain_axis,
+    styled,
 )
 from coupledgp.diagnostics.pages.pictures import SIZE
 
@@ -27,7 +26,7 @@ def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
     """Draw the main effects of the parts that come first in an order, with one scale for all."""
     shown = [effects.names.index(name) for name in order[:PANELS]]
     n_rows, n_columns = -(-len(shown) // IN_ROW), min(len(shown), IN_ROW)
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = blank(PANEL[0] * n_columns, PANEL[1] * n_rows)
         panels = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel()
         for axes, place in zip(panels, shown, strict=False):

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import matplotlib as mpl
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
@@ -20,6 +16,7 @@ from coupledgp.ground.output import write_bytes, write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 # Formats of pictures that are saved, and dots per inch of pixels.
 FORMATS = ("svg", "png")
@@ -63,7 +60,7 @@ class Picture:
         Texts stay texts, so that they can be searched. The same figure gives the same bytes.
         """
         buffer = io.StringIO()
-        with mpl.rc_context(STYLE):
+        with styled():
             self.figure.savefig(buffer, format="svg", metadata={"Date": None})
         svg = buffer.getvalue()
         svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
@@ -104,8 +101,18 @@ def _themed(found: re.Match[str]) -> str:
     return f"var(--{THEME[colour][0]}, {colour})" if colour in THEME else colour
 
 
+def styled() -> AbstractContextManager[None]:
+    """Have figures drawn in the style of pages."""
+    import matplotlib as mpl  # an extra, and slow
+
+    return mpl.rc_context(STYLE)
+
+
 def blank(width: float, height: float) -> Figure:
     """Return an empty figure of a width and height in inches."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasSVG(figure)
     return figure
@@ -113,7 +120,7 @@ def blank(width: float, height: float) -> Figure:
 
 def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure of a width and height in inches, and its only axes."""
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = blank(width, height)
         axes = figure.subplots()
     axes.set_facecolor("none")
@@ -145,8 +152,10 @@ def number(value: float, _: Any = None) -> str:
 
 def log_axis(axis: Axis, ticks: list[float] | None = None) -> None:
     """Label an axis of logarithms at three ticks or so, also within one power of ten."""
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter
+
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(number))
+    axis.set_major_formatter(number)
     if ticks is not None:
         axis.set_major_locator(FixedLocator(ticks))
         axis.set_minor_locator(FixedLocator([]))
@@ -162,5 +171,7 @@ def log_axis(axis: Axis, ticks: list[float] | None = None) -> None:
 
 def plain_axis(axis: Axis, ticks: int = 5) -> None:
     """Label an axis of plain numbers, each in full."""
+    from matplotlib.ticker import MaxNLocator
+
     axis.set_major_locator(MaxNLocator(ticks))
-    axis.set_major_formatter(FuncFormatter(number))
+    axis.set_major_formatter(number)

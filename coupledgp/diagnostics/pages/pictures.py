@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import ndtri
 
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
-from coupledgp.diagnostics.pages.picture import STYLE, Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
 from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Largest number of points drawn with error bars: the bars of more points cover each other.
 MAX_BARS = 250
@@ -154,7 +158,7 @@ def kernel_map(errors: KernelErrors) -> Picture:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     limit = float(np.abs(errors.error).max()) or 1.0
-    with mpl.rc_context(STYLE):
+    with styled():
         drawn = axes.imshow(
             errors.error, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest"
         )
@@ -170,6 +174,6 @@ def kernel_map(errors: KernelErrors) -> Picture:
     return Picture("kernel-error", caption, figure)
 
 
-def _plain(axes: mpl.axes.Axes) -> None:
+def _plain(axes: Axes) -> None:
     plain_axis(axes.xaxis)
     plain_axis(axes.yaxis)

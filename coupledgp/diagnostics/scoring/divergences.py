@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 
@@ -48,7 +47,7 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
 
 def covariance_root(cov: FloatArray, name: str) -> FloatArray:
     """Lower Cholesky factor of a covariance (n, n), or a `NumericalError` that names it."""
-    return cholesky(torch.as_tensor(cov), name).numpy()
+    return np.asarray(cholesky(cov, name))
 
 
 def kl_bounds(

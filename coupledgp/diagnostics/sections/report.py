@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.table import ReportTable, safe_cell
 from coupledgp.diagnostics.studies.tables import csv_of, frame_of
+from coupledgp.ground.extras import named_extras
 from coupledgp.ground.notebook import Notebook, Shown
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice, json_values
@@ -38,9 +39,11 @@ class Rendered(Shown):
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
-        from coupledgp.diagnostics.pages.html import html_of
+        with named_extras():
+            from coupledgp.diagnostics.pages.html import html_of
 
-        return _written(html_of(self.layout().parts()), path)
+            page = html_of(self.layout().parts())
+        return _written(page, path)
 
     def notebook(self) -> Notebook:
         """Its verdicts, sentences and tables for a notebook; `_repr_html_` shows them."""
@@ -84,7 +87,8 @@ class Rendered(Shown):
 
     def pictures(self) -> dict[str, str]:
         """Return the pictures of the page as SVG documents in light colours, by name."""
-        return {name: picture.svg() for name, picture in self.layout().drawn().items()}
+        with named_extras():
+            return {name: picture.svg() for name, picture in self.layout().drawn().items()}
 
     def save_pictures(self, folder: str | PathLike[str], format: str = "svg") -> list[Path]:
         """Write each picture of the page as `<name>.<format>` into a folder.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.mesh import EDGES
-from coupledgp.diagnostics.pages.picture import STYLE, Picture, blank, plain_axis
+from coupledgp.diagnostics.pages.picture import Picture, blank, plain_axis, styled
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.space_time.layout import places_of
@@ -58,7 +57,7 @@ class TimeMaps:
         """Return six times side by side: means above, standard deviations below."""
         r = self.report
         chosen = chosen_times(r)
-        with mpl.rc_context(STYLE):
+        with styled():
             width, height = SMALL[0], self._height()
             figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
             figure.set_dpi(SMALL_DPI)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from matplotlib.ticker import FixedLocator, FuncFormatter
 from scipy.special import ndtri
 
 from coupledgp.diagnostics.pages.palette import (
@@ -120,6 +117,9 @@ def _caption(report: SpaceTimePage, one: SensorSeries, name: str, why: str, step
 
 def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:
     """Shade runs of gaps, as wide as the steps they fill."""
+    from matplotlib.patches import PathPatch  # an extra, and slow
+    from matplotlib.path import Path
+
     edges = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])
     change = np.diff(np.concatenate([[0], gaps.astype(np.int8), [0]]))
     starts, stops = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
@@ -149,8 +149,6 @@ def time_axis(axes: Axes, report: SpaceTimePage, times: FloatArray) -> None:
     first = times[0] + (-since) % unit
     ticks = np.arange(first, times[-1] + 1e-9 * span, unit)
     texts = iter(_tick_texts(report, ticks, unit))
-    axes.xaxis.set_major_locator(FixedLocator(ticks.tolist()))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda *_: ""))
     axes.set_xticks(ticks.tolist(), list(texts))
 
 

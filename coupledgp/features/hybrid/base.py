@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import Seed, as_rng
 
@@ -24,7 +23,7 @@ NOT_A_COVARIANCE = (
 )
 
 
-class SoftmaxFeatures(torch.nn.Module, ABC):
+class SoftmaxFeatures(Module, ABC):
     """Features `q(x)`, `k(y)` whose dot product estimates the softmax kernel without bias.
 
     `q(x) . k(y)` estimates `exp(x . y)`, or, if `kernel` is "gaussian", the Gaussian kernel

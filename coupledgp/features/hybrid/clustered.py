@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.complex_exponential import ComplexArray, exponents, real_features
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 
@@ -95,7 +94,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         form: str = "real",
         max_ratio: float = 10.0,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         queries = check_centers(query_centers, "query_centers")
@@ -136,7 +135,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         form: str = "real",
         max_ratio: float = 10.0,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Self:
         """Find centres and mean squares by k-means on queries X (n, d) and keys Y (p, d).

@@ -6,20 +6,19 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
 from coupledgp.features.registry import FeaturesLike, make_features
+from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed
 
 
-class Coefficient(torch.nn.Module, ABC):
+class Coefficient(Module, ABC):
     """A weight `lam(x, y)` of one estimator, estimated by `constant + r(x) . s(y)` without bias.
 
     Attributes
@@ -82,7 +81,7 @@ class AngularCoefficient(Coefficient):
         coupling: CouplingLike = "iid",
         generator: Seed = None,
         *,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
@@ -164,7 +163,7 @@ class GaussianCoefficient(Coefficient):
         *,
         query_matrix: ArrayLike = 1.0,
         length: float | None = None,
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()

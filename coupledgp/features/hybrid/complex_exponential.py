@@ -6,13 +6,12 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 
@@ -78,7 +77,7 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         generator: Seed = None,
         *,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__(dim, kernel)

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
@@ -25,6 +23,7 @@ from coupledgp.features.hybrid.coefficients import (
 )
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.registry import FeaturesLike
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed, as_rng
 
@@ -143,7 +142,7 @@ def outer(weight: Tensor, base: Tensor) -> Tensor:
 
 def two_signed(
     dim: int, n_frequencies: int, coupling: CouplingLike, rng: np.random.Generator, shared: bool,
-    kernel: str, dtype: torch.dtype, device: torch.device | str | None,
+    kernel: str, dtype: torch.dtype | None, device: torch.device | str | None,
 ) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:  # fmt: skip
     """Make positive features on `{+-w_i}`, and sine and cosine features, of m frequencies each.
 
@@ -267,7 +266,7 @@ class AngularHybridFeatures(_BipolarHybridFeatures):
         coefficient_coupling: CouplingLike = "iid",
         shared: bool = False,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         rng = as_rng(generator)
@@ -320,7 +319,7 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         length: float | None = None,
         shared: bool = False,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         rng = as_rng(generator)

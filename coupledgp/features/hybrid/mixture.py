@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
@@ -11,6 +10,7 @@ from coupledgp.features.hybrid.clustered import ClusterPairs, check_centers
 from coupledgp.features.hybrid.coefficients import GaussianCoefficient
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.hybrid.hybrid import HybridFeatures
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import Seed, as_rng
 
@@ -54,7 +54,7 @@ class GaussianMixtureHybridFeatures(HybridFeatures):
         *,
         max_ratio: float = 10.0,
         kernel: str = "softmax",
-        dtype: torch.dtype = torch.float64,
+        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         queries, keys = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
@@ -20,6 +18,7 @@ from coupledgp.features.registry import (
     make_features,
     parse_features,
 )
+from coupledgp.ground.tensors import is_module
 from coupledgp.ground.validation import unknown_choice
 from coupledgp.random import FloatArray, Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum
@@ -73,7 +72,7 @@ def make_kernel_features(
         The text names no features, they do not exist for the kernel, or a function makes something
         else.
     """
-    if callable(features) and not isinstance(features, (type, torch.nn.Module)):
+    if callable(features) and not (isinstance(features, type) or is_module(features)):
         return _checked(features(dim, n_frequencies, coupling, generator=generator))
     softmax = _softmax_features(features)
     make = None if softmax is not None else _feature_map(features)

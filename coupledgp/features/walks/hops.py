@@ -21,7 +21,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.modulation import (
@@ -118,6 +117,8 @@ def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArr
 
     r synthetic divisions, linear in f; f (.., n_terms) may hold several series.
     """
+    from scipy import signal  # slow to import
+
     rest = np.asarray(f, dtype=np.float64)
     if rest.shape[-1] <= nodes.size:
         rest = np.concatenate(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.spectra import Spectrum
 
 
-class _Covariance(torch.autograd.Function):
+class _Covariance(Differentiable):
     """`kappa(|x - x'|)` of rows in units of their lengthscales.
 
     Its derivative in `log l_j` is `-p (d kappa / d r^p) |x_j - x'_j|^p / l_j^p`, p the order of the
@@ -38,5 +36,5 @@ class _Covariance(torch.autograd.Function):
 
 def stationary_covariance(spectrum: Spectrum, X: Tensor, log_lengthscale: Tensor) -> Tensor:
     """Covariance (n, n) of rows X (n, d), differentiable once in `log l` (d,); O(n^2) memory."""
-    found: Tensor = _Covariance.apply(X, log_lengthscale, spectrum)  # type: ignore[no-untyped-call]
+    found: Tensor = _Covariance.apply(X, log_lengthscale, spectrum)
     return found

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.evidence.stationary import (
@@ -16,6 +15,7 @@ from coupledgp.inference.evidence.stationary import (
     slope_of,
 )
 from coupledgp.linalg.distances import scaled_distances, weighted_powers
+from coupledgp.linalg.matrices import Matrix, on_device
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
@@ -115,14 +115,13 @@ class KernelAtLengthscale(GramAtLengthscale):
         self.spectrum = spectrum
         self.inputs = inputs
         self._device = device
-        self._distances: FloatArray | Tensor
         if device == CPU:
-            self._distances = scaled_distances(inputs, inputs, spectrum.metric)
-            gram = torch.as_tensor(spectrum.kernel(self._distances))
+            self._distances: Matrix = scaled_distances(inputs, inputs, spectrum.metric)
+            gram: Matrix = spectrum.kernel(self._distances)
         else:
             self._distances = distances_on(device, inputs, inputs, spectrum.metric)
             gram = kernel_of(spectrum, self._distances)
-        super().__init__(gram, torch.as_tensor(targets, device=device), weights)
+        super().__init__(gram, on_device(targets, device), weights)
 
     @property
     def _expands(self) -> bool:
@@ -130,25 +129,24 @@ class KernelAtLengthscale(GramAtLengthscale):
         is_bounded = self.spectrum.kernel_slope(np.zeros(1))[0] > 0
         return self.spectrum.metric == Metric.L2 and bool(is_bounded)
 
-    def _slope(self) -> Tensor:
+    def _slope(self) -> Matrix:
         """Slopes `kernel_slope` of all distances (n, n)."""
         if isinstance(self._distances, Tensor):
             return slope_of(self.spectrum, self._distances)
-        return torch.as_tensor(self.spectrum.kernel_slope(self._distances))
+        return self.spectrum.kernel_slope(self._distances)
 
-    def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
+    def _lengthscale_gradient(self, cotangent: Matrix) -> Matrix:
         # d k / d log l_j = |u_j - u_j'|^p slope(r). Between near rows the slope of a rough kernel
         # is huge: expanding a square would leave nothing but rounding.
         weighted = cotangent * self._slope()
-        u = torch.as_tensor(self.inputs, device=self._device)
+        u = on_device(self.inputs, self._device)
         if u.shape[1] > _WIDE and self._expands:
-            u = u - u.mean(dim=0)
-            sums = weighted.sum(dim=0) + weighted.sum(dim=1)
-            return sums @ u.square() - 2 * (u * (weighted @ u)).sum(dim=0)
+            u = u - u.mean(0)
+            sums = weighted.sum(0) + weighted.sum(1)
+            return sums @ (u * u) - 2 * (u * (weighted @ u)).sum(0)
         if self._device == CPU:
             order = self.spectrum.metric.order
-            found = weighted_powers(self.inputs, self.inputs, weighted.numpy(), order)
-            return torch.as_tensor(found)
+            return weighted_powers(self.inputs, self.inputs, weighted, order)
         gradient = u.new_zeros(u.shape[1])
         size = max(_DEVICE_VALUES // max(u.numel(), 1), 1)
         for start in range(0, len(u), size):

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.stationary import (
     distances_between,
     kernel_of,
@@ -150,7 +149,7 @@ class CovarianceSystem(LinearSystem):
         return 0.5 * (bound + bound.T)
 
     def bytes_needed(self, n_columns: int) -> float:
-        single = 4 if self.options.dtype == torch.float32 else 8
+        single = 4 if self.options.dtype == "float32" else 8
         rank = min(self.options.rank, self.n_rows)
         columns = n_columns * (6 * 8 + 6 * single)
         blocks = 4 * 8 * TILE_ROWS * max(TILE_COLUMNS, self.n_rows)

@@ -17,12 +17,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import (
+    Matrix,
+    add_to_diagonal,
+    as_numpy,
+    beside,
+    cholesky_inverse,
+    cholesky_solve,
+    library,
+    rounding_unit,
+)
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.random import FloatArray, IntArray
 
@@ -172,33 +180,33 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, gram: Tensor, targets: Tensor, weights: RowWeights | None = None) -> None:
+    def __init__(self, gram: Matrix, targets: Matrix, weights: RowWeights | None = None) -> None:
         self.n_counted: float = len(targets)
         self.log_noise = 0.0
-        self._root: Tensor | None = None
+        self._root: Matrix | None = None
         if weights is not None:
             self.n_counted, self.log_noise = weights.n_counted, weights.log_noise
-            self._root = torch.as_tensor(weights.root, device=gram.device)[:, None]
+            self._root = beside(weights.root[:, None], gram)
             gram, targets = gram * self._root * self._root.T, targets * self._root
         self.gram = gram
         self.targets = targets
 
     def spectral(self) -> SpectralEvidence:
-        eigenvalues, vectors = torch.linalg.eigh(self.gram)
-        energy = (vectors.T @ self.targets).square().sum(1)
+        eigenvalues, vectors = library(self.gram).linalg.eigh(self.gram)
+        energy = ((vectors.T @ self.targets) ** 2).sum(1)
         return SpectralEvidence(
-            eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), 0.0, self.n_counted,
+            np.maximum(as_numpy(eigenvalues), 0.0), as_numpy(energy), 0.0, self.n_counted,
             self.targets.shape[1], self.log_noise,
         )  # fmt: skip
 
-    def _solve(self, outputscale: float, noise: float) -> tuple[float, Tensor, Tensor]:
+    def _solve(self, outputscale: float, noise: float) -> tuple[float, Matrix, Matrix]:
         """Log evidence, Cholesky factor of `G + lam I`, and `(G + lam I)^-1 y`."""
-        ridge = self.gram.clone()
-        ridge.diagonal().add_(noise / outputscale)
+        ridge = 1.0 * self.gram
+        add_to_diagonal(ridge, noise / outputscale)
         factor = cholesky(ridge, "K / outputscale + (noise / outputscale) I")
-        solved = torch.cholesky_solve(self.targets, factor)
+        solved = cholesky_solve(self.targets, factor)
         quad = float((self.targets * solved).sum())
-        logdet = 2 * float(factor.diagonal().log().sum()) + self.log_noise
+        logdet = 2 * float(library(factor).log(factor.diagonal()).sum()) + self.log_noise
         repeated = self.n_counted - len(self.targets)
         if repeated:
             logdet += repeated * math.log(noise / outputscale)
@@ -211,9 +219,9 @@ class GramAtLengthscale(EvidenceAtLengthscale):
     def error(self, outputscale: float, noise: float) -> float:
         """Estimated error of the evidence: `|x' dG x| / 2 v + k |tr((G + lam I)^-1 dG)| / 2`."""
         _, factor, solved = self._solve(outputscale, noise)
-        eps = ENTRY_ROUNDINGS * torch.finfo(self.gram.dtype).eps
-        squares = solved.square()
-        quadratic = (squares * (self.gram.square() @ squares)).sum(0).sqrt()
+        eps = ENTRY_ROUNDINGS * rounding_unit(self.gram)
+        squares = solved * solved
+        quadratic = (squares * ((self.gram * self.gram) @ squares)).sum(0) ** 0.5
         trace = inverse_sizes(factor)[0] * float(self.gram.diagonal().mean())
         nats = float(quadratic.sum()) / outputscale + solved.shape[1] * trace
         return bounded(0.5 * eps * nats)
@@ -222,20 +230,21 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         n, n_outputs = self.n_counted, self.targets.shape[1]
         lam = noise / outputscale
         value, factor, solved = self._solve(outputscale, noise)
-        inverse = torch.cholesky_inverse(factor)
+        inverse = cholesky_inverse(factor)
         quad, trace = float((self.targets * solved).sum()), float(inverse.diagonal().sum())
-        by_noise = 0.5 * lam * (float(solved.square().sum()) / outputscale - n_outputs * trace)
+        by_noise = 0.5 * lam * (float((solved * solved).sum()) / outputscale - n_outputs * trace)
         by_noise -= 0.5 * n_outputs * (n - len(self.targets))
         # Scaling v and s together leaves lam alone, and the derivative along that is known.
         by_both = 0.5 * (quad / outputscale - n_outputs * n)
-        cotangent = torch.addmm(-n_outputs * inverse, solved / outputscale, solved.T).mul_(0.5)
+        cotangent = (solved * (0.5 / outputscale)) @ solved.T
+        cotangent -= 0.5 * n_outputs * inverse
         if self._root is not None:
             cotangent = cotangent * self._root * self._root.T
-        by_lengthscale = self._lengthscale_gradient(cotangent).cpu().numpy()
+        by_lengthscale = as_numpy(self._lengthscale_gradient(cotangent))
         return EvidenceGradient(value, by_lengthscale, by_both - by_noise, by_noise)
 
     @abstractmethod
-    def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
+    def _lengthscale_gradient(self, cotangent: Matrix) -> Matrix:
         """Gradient (d,) in the log lengthscales from that in the Gram matrix (n, n) as given."""
 
 

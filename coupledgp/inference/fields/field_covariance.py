@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from scipy.spatial.distance import cdist
 
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners, location_positions, location_rows
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.fields.covariance import SurfaceCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel
 from coupledgp.random import FloatArray

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy import linalg, sparse
 
 from coupledgp.features import FeatureMap
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.fields.precision import FieldPrecision, PriorPrecision
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.random import FloatArray

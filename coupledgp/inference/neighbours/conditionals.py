@@ -13,9 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.linalg.cholesky import batch_cholesky
 from coupledgp.linalg.distances import weighted_powers_within
@@ -95,13 +93,13 @@ def conditionals(
     NumericalError
         A covariance of neighbours is not positive definite to rounding.
     """
-    found = _Conditionals.apply(  # type: ignore[no-untyped-call]
+    found = _Conditionals.apply(
         log_lengthscale, log_outputscale, log_noise, spectrum, neighbourhoods
     )
     return Conditionals(*found)
 
 
-class _Conditionals(torch.autograd.Function):
+class _Conditionals(Differentiable):
     """Closed-form derivatives: one more solve with each factor, where autograd takes several."""
 
     @staticmethod

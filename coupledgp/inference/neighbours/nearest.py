@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from coupledgp.ground.compiled import compiled, part, share_rows
+from coupledgp.ground.tensors import torch
 from coupledgp.random import FloatArray
 
 Places = NDArray[np.int64]

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.features.axes.maps import LEAST_VARIANCE, AxisFeatures
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import torch
 
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.stationary import distances_between
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import LocalObjective, Structure, trend_columns

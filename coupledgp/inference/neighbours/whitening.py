@@ -17,12 +17,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import embedding, embedding_bag
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.conditionals import Conditionals, Neighbourhoods
 from coupledgp.inference.neighbours.nearest import MISSING, Places
 from coupledgp.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
@@ -67,8 +65,8 @@ class Neighbours:
 
     def neighbourhoods(self, inputs: Tensor, noise: Tensor) -> Neighbourhoods:
         """Differences of coordinates, from inputs (u, d) and relative noise (u,) of used rows."""
-        differences = embedding(self.near, inputs) - inputs[self.own][:, None, :]
-        return Neighbourhoods(differences, self.present, noise[self.own], noise[self.near])
+        near = torch.nn.functional.embedding(self.near, inputs) - inputs[self.own][:, None, :]
+        return Neighbourhoods(near, self.present, noise[self.own], noise[self.near])
 
     def whiten(self, values: Tensor, laws: Conditionals) -> Tensor:
         """Whitened values (b, c), from those (u, c) of the used rows."""
@@ -79,7 +77,9 @@ class Neighbours:
         """`sum_a b_ia values_a` over the neighbours of each row, (b, c)."""
         if not self.near.shape[1]:
             return values.new_zeros(len(self.own), values.shape[1])
-        return embedding_bag(self.near, values, per_sample_weights=laws.weights, mode="sum")
+        return torch.nn.functional.embedding_bag(
+            self.near, values, per_sample_weights=laws.weights, mode="sum"
+        )
 
 
 class WhitenedSums(NamedTuple):

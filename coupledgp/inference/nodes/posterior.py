@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import torch
 from scipy import linalg
 
 from coupledgp.ground.progress import Progress, silent
@@ -19,7 +18,7 @@ from coupledgp.linalg.conjugate_gradients import (
     solve_columns,
 )
 from coupledgp.linalg.lanczos import Product
-from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, error_of_residual
+from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.random import FloatArray, IntArray
 
 # Nodes or samples whose columns exist at once.
@@ -182,8 +181,8 @@ def error_of_direct(posterior: GraphPosterior, Y: FloatArray) -> float:
     residual -= posterior.row_noise[:, None] * weights
     largest = v * float(posterior.prior.diagonal(nodes).max()) + s
     eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
-    entries = eps * largest * torch.as_tensor(weights).norm(dim=0)
-    return error_of_residual(torch.as_tensor(residual), entries, largest, s)
+    entries = eps * largest * column_norms(weights)
+    return error_of_residual(residual, entries, largest, s)
 
 
 def blocks_of(size: int) -> list[slice]:

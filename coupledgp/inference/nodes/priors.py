@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from coupledgp.couplings import LengthLaw, WalkerCoupling
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
@@ -19,6 +18,7 @@ from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.ground.devices import CPU
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
 from coupledgp.random import FloatArray, IntArray

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.priors import GraphPrior
@@ -96,18 +95,17 @@ class GraphSystem(LinearSystem):
     def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         problem = self.problem
         rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.row_noise
-        diagonal = torch.as_tensor(rough)[:, None]
+        diagonal = rough[:, None]
         parts = []
         for start in range(0, B.shape[1], BLOCK_COLUMNS):
             done = f"columns {start} to {min(start + BLOCK_COLUMNS, B.shape[1])} of {B.shape[1]}"
-            right = torch.as_tensor(B[:, start : start + BLOCK_COLUMNS].copy())
             parts.append(
                 solve_refined(
-                    lambda V: torch.as_tensor(self.product(V.numpy())),
+                    self.product,
                     lambda V: V / diagonal,
-                    right,
+                    B[:, start : start + BLOCK_COLUMNS].copy(),
                     BOUND_FACTOR * tolerance,
-                    torch.float64,
+                    "float64",
                     lambda text, done=done: report(f"{done}, {text}"),  # type: ignore[misc]
                 )
             )

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 from scipy import linalg
 
 from coupledgp.features import WalkFeatures
@@ -172,7 +171,7 @@ def exact_form(
     covariance[np.diag_indices_from(covariance)] += noise
     if measure == "prior":  # of which no observation tells
         covariance[n:, :n] = covariance[:n, n:] = 0.0
-    factor = cholesky(torch.as_tensor(covariance), "K + noise I of the pilot").numpy()
+    factor = np.asarray(cholesky(covariance, "K + noise I of the pilot"))
     ones = np.zeros((places.size, nodes.size))
     ones[np.arange(places.size), places] = 1.0
     whitened = linalg.solve_triangular(factor, ones, lower=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
+from coupledgp.ground.tensors import Tensor
 from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DifferentiableSites
 from coupledgp.inference.sites.rules import SiteRule, Variational, expected_log_density

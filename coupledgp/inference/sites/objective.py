@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.evidence import differentiable_evidence
 from coupledgp.inference.sites.observed import Observed

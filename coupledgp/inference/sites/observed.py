@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.likelihoods.base import LEAST_PRECISION, Likelihood, Site
 from coupledgp.random import FloatArray

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.linalg.cholesky import batch_cholesky
 from coupledgp.random import FloatArray
 

@@ -18,10 +18,9 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import unknown_choice
 from coupledgp.inference.sites.observed import Observed
 from coupledgp.likelihoods.base import Site

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import NumericalError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import SitePrior
 from coupledgp.inference.sites.rules import SiteRule

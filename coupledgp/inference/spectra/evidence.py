@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from coupledgp.features import FourierFeatures
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
@@ -143,7 +142,7 @@ class SpectrumEvidence:
         return gradient
 
 
-class _LogEvidence(torch.autograd.Function):
+class _LogEvidence(Differentiable):
     """`SpectrumEvidence.evaluate` as one differentiable operation."""
 
     @staticmethod
@@ -198,7 +197,7 @@ def log_evidence_of(
         return frequencies.new_tensor(
             problem.posterior(frequencies, log_weights, *scales).log_evidence
         )
-    value: Tensor = _LogEvidence.apply(  # type: ignore[no-untyped-call]
+    value: Tensor = _LogEvidence.apply(
         problem, frequencies, log_weights, log_outputscale, log_noise
     )
     return value

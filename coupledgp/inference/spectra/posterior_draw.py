@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from coupledgp.couplings import parse_coupling
 from coupledgp.couplings.balanced import balanced_sample, recombined_sample
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
 from coupledgp.features import FeatureMap, FourierFeatures
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_form import Atoms, PosteriorForm

@@ -22,11 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy import linalg
 
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_choice
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
@@ -191,4 +191,4 @@ class PosteriorForm:
 def _factor(matrix: FloatArray, noise: FloatArray, name: str) -> FloatArray:
     """Lower Cholesky factor of a matrix with noise on its diagonal."""
     noisy = matrix + np.diag(noise)
-    return np.asarray(cholesky(torch.as_tensor(noisy), f"{name} of the pilot").numpy())
+    return np.asarray(cholesky(noisy, f"{name} of the pilot"))

@@ -17,11 +17,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights

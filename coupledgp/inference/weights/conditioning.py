@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.linalg.cholesky import batch_cholesky
 
 

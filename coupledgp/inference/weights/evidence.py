@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.features import FourierFeatures, LaplaceFeatures
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     GramAtLengthscale,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.linalg.cholesky import cholesky
 
@@ -40,7 +40,7 @@ class NormalEquations:
     square: Tensor
     n_rows: float
     log_noise: float = 0.0
-    rounding: float = torch.finfo(torch.float64).eps
+    rounding: float = float(np.finfo(np.float64).eps)
     cancelled: Tensor | None = None
 
     def cross_terms(self) -> Tensor:

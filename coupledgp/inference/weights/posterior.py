@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import NumericalError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
 from coupledgp.inference.weights.rounding import FeatureRounding, error_of_rows, error_of_sums
 from coupledgp.inference.weights.square_root import SquareRoot

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from coupledgp.ground.tensors import Tensor
 from coupledgp.inference.weights.normal_equations import NormalEquations
 from coupledgp.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 
-EPS = torch.finfo(torch.float64).eps
+EPS = float(np.finfo(np.float64).eps)
 # Errors of an orthogonal factor, as multiples of the rounding of one operation on the norm of the
 # rows.
 FACTOR_ROUNDINGS = 2.0

@@ -12,9 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import log_evidence
 
 

@@ -13,10 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-import torch
-from torch import Tensor
-
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import SMALLEST
 from coupledgp.inference.weights.normal_equations import NormalEquations
 from coupledgp.inference.weights.posterior import WeightPosterior

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.features import FeatureMap
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray, IntArray
 
 # Most bytes of one chunk of features, and most rows, so that float32 sums within a chunk stay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from torch import Tensor
+from coupledgp.ground.tensors import Tensor
 
 
 @dataclass(frozen=True, eq=False)

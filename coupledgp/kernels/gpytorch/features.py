@@ -8,18 +8,17 @@ from typing import Any, Self
 
 import gpytorch
 import numpy as np
-import torch
 from gpytorch.models.exact_prediction_strategies import (
     DefaultPredictionStrategy,
     LinearPredictionStrategy,
 )
 from linear_operator.operators import LinearOperator, MatmulLinearOperator
-from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.directions import check_directions
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.gram import FeatureGram
 from coupledgp.random import Seed, as_rng

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from linear_operator.operators import (
     DiagLinearOperator,
     LinearOperator,
     LowRankRootLinearOperator,
     RootLinearOperator,
 )
-from torch import Tensor
+
+from coupledgp.ground.tensors import Tensor, torch
 
 
 class FeatureGram(LowRankRootLinearOperator):

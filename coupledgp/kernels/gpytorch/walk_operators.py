@@ -11,14 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import torch
 from linear_operator.operators import LinearOperator
 from linear_operator.utils.getitem import _is_noop_index
-from torch import Tensor
 
 from coupledgp.features import HopPlan, WalkFeatures, Walks
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import fused_product
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.random import FloatArray
 
 
@@ -109,7 +108,7 @@ class WalkFeatureLinearOperator(LinearOperator):
                 self.walks, as_array(head), as_array(series), self.plan
             )
         rows = self.positions[index].cpu().numpy()
-        found: Tensor = _WalkProduct.apply(  # type: ignore[no-untyped-call]
+        found: Tensor = _WalkProduct.apply(
             head, series, rhs, self._members[index], rows, self.transposed
         )
         return found
@@ -164,11 +163,11 @@ class GraphSeriesLinearOperator(LinearOperator):
         return torch.stack(parts).reshape(*batch, *parts[0].shape)
 
     def _member_product(self, coefficients: Tensor, rhs: Tensor) -> Tensor:
-        found: Tensor = _SeriesProduct.apply(coefficients, rhs, self.graph)  # type: ignore[no-untyped-call]
+        found: Tensor = _SeriesProduct.apply(coefficients, rhs, self.graph)
         return found
 
 
-class _WalkProduct(torch.autograd.Function):
+class _WalkProduct(Differentiable):
     """`Phi[rows] V`, or `Phi[rows]' V`, for V (.., k)."""
 
     @staticmethod
@@ -201,7 +200,7 @@ class _WalkProduct(torch.autograd.Function):
         return like(head, heads), like(head, series), back, None, None, None
 
 
-class _SeriesProduct(torch.autograd.Function):
+class _SeriesProduct(Differentiable):
     """`sum_k c_k T_k(W~) V` for V (n_nodes, k)."""
 
     @staticmethod

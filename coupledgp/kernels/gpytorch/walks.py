@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import gpytorch
 import numpy as np
-import torch
 from gpytorch.models.exact_prediction_strategies import (
     DefaultPredictionStrategy,
     LinearPredictionStrategy,
@@ -20,7 +19,6 @@ from linear_operator.operators import (
     MatmulLinearOperator,
     RootLinearOperator,
 )
-from torch import Tensor
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
@@ -31,6 +29,7 @@ from coupledgp.features.walks.modulation import SERIES_TOLERANCE, n_terms_for
 from coupledgp.features.walks.visits import Expanded, form_of, packed
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
 from coupledgp.kernels.graph.base import GraphKernel
@@ -233,7 +232,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
 
     def _parts(self) -> tuple[Tensor, Tensor]:
         """Divided differences and walked series, (*batch_shape, r) and (*batch_shape, n)."""
-        parts: tuple[Tensor, Tensor] = _SplitSeries.apply(  # type: ignore[no-untyped-call]
+        parts: tuple[Tensor, Tensor] = _SplitSeries.apply(
             self.theta, self._kernels(), np.array(self.plan.nodes)
         )
         return parts
@@ -341,7 +340,7 @@ def row_products(left: LinearOperator, right: LinearOperator) -> Tensor:
     return torch.cat(parts, dim=-1)
 
 
-class _SplitSeries(torch.autograd.Function):
+class _SplitSeries(Differentiable):
     """Divided differences and walked series as functions of the kernel's parameters."""
 
     @staticmethod

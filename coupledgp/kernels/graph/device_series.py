@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-import torch
-from torch import Tensor
-
 from coupledgp.graphs import Graph
 from coupledgp.ground.devices import check_device_memory
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 # Blocks of as many numbers as there are nodes and columns that are alive at once.

@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import Solved, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     LadderProblem,

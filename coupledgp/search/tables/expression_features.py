@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from coupledgp.gp.kernel_features import KernelFeatureGP, KernelFeaturePrior
 from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.expression_evidence import NOISE_PRIOR
 from coupledgp.inference.weights.groups import WeightSums
 from coupledgp.inference.weights.scale_evidence import ScaleEvidence

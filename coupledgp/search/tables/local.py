@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike
@@ -23,6 +22,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import varies
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.rows import RowWeights

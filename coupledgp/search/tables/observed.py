@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.objective import REACH, SiteObjective
@@ -34,7 +33,7 @@ from coupledgp.search.tables.local import VALUE_TOLERANCE, LocalProblem, Round
 LARGER = 1.5
 
 
-class _Gram(torch.autograd.Function):
+class _Gram(Differentiable):
     """Covariance of rows as a function of hyperparameters that torch differentiates."""
 
     @staticmethod
@@ -70,7 +69,7 @@ class LatentEvidence(VectorObjective):
         covariance, rows = evidence.covariance, evidence.rows
 
         def sites(theta: Tensor) -> DenseSites:
-            return DenseSites(_Gram.apply(theta, covariance, rows))  # type: ignore[no-untyped-call]
+            return DenseSites(_Gram.apply(theta, covariance, rows))
 
         self.sites = SiteObjective(sites, len(covariance.parameters), observed, rule_of(inference))
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from torch import Tensor
 
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import Tensor
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence

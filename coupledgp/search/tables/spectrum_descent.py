@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.ground.descent import cosine, descend
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.random import FloatArray
 

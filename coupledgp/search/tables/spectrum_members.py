@@ -18,12 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
@@ -209,16 +208,16 @@ class Trajectory:
         penalty = penalty + 0.5 * self.log_weights.square().sum()
         return loss + penalty / (self.problem.n_rows * self.problem.n_outputs)
 
-    @torch.no_grad()
     def _keep_in_bounds(self) -> None:
         """Move the variances into their bounds, the noise above the Gram matrix's rounding."""
-        bounds, size = self.space.bounds, 2 * len(self.frequencies)
-        if "outputscale" in self.space.free:
-            self.log_outputscale.clamp_(*np.log(bounds.outputscale))
-        if "noise" in self.space.free:
-            rounding = ROUNDINGS * size * np.finfo(np.float64).eps * self.problem.n_rows
-            least = max(bounds.noise[0], rounding * float(self.log_outputscale.exp()))
-            self.log_noise.clamp_(float(np.log(least)), float(np.log(bounds.noise[1])))
+        with torch.no_grad():
+            bounds, size = self.space.bounds, 2 * len(self.frequencies)
+            if "outputscale" in self.space.free:
+                self.log_outputscale.clamp_(*np.log(bounds.outputscale))
+            if "noise" in self.space.free:
+                rounding = ROUNDINGS * size * np.finfo(np.float64).eps * self.problem.n_rows
+                least = max(bounds.noise[0], rounding * float(self.log_outputscale.exp()))
+                self.log_noise.clamp_(float(np.log(least)), float(np.log(bounds.noise[1])))
 
     def state(self, **values: Tensor) -> Member:
         """The present state, with other values of the variables that are named."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.columns import spread_lengthscale
@@ -175,8 +174,8 @@ class TransformProblem:
         gram = ExactEvidence(
             self.spectrum, self.data.points, np.zeros((len(self.data), 1)), self.data.weights
         ).at(lengthscale).gram  # fmt: skip
-        eigenvalues, vectors = torch.linalg.eigh(gram)
-        return _Profile(self, eigenvalues.clamp_min(0.0).numpy(), vectors.numpy())
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        return _Profile(self, np.maximum(eigenvalues, 0.0), vectors)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from scipy import special
 from scipy.optimize import minimize
-from torch import Tensor
 
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.tails import Tail
 from coupledgp.gp.variance_field import VarianceField, variance_features
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box
 from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.observed import Observed

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from coupledgp.inference.dense.system import ExactProblem, StationarySystem
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions, predictive_law
@@ -79,7 +78,7 @@ def test_residuals_of_rows_of_unequal_noise_are_those_of_the_equations():
         parse_spectrum("matern-3/2"), X, TARGETS, np.ones(2), 1.4, NOISE, np.zeros(K), np.ones(K),
         relative,
     )  # fmt: skip
-    system = StationarySystem(problem, SystemOptions(dtype=torch.float64, rank=4))
+    system = StationarySystem(problem, SystemOptions(dtype="float64", rank=4))
     distance = np.linalg.norm(X[:, None] - X, axis=2)
     A = 1.4 * problem.spectrum.kernel(distance) + NOISE * np.diag(relative)
     solved = system.solve(TARGETS, 0.1, silent)

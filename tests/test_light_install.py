@@ -1,0 +1,188 @@
+"""A plain installation, without the libraries of the extras: what works, and what names its extra.
+
+Programs run in processes of their own, in which those libraries cannot be found.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coupledgp
+from coupledgp.ground.extras import EXTRAS
+
+ROOT = Path(coupledgp.__file__).parents[1]
+LACKING = f"""
+import sys
+
+class Lacking:
+    "Finds that libraries are not installed."
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(EXTRAS)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Lacking())
+"""
+BEGIN = """
+import sys
+import numpy as np
+import coupledgp as cgp
+
+rng = np.random.default_rng(0)
+
+def ring(n):
+    nodes = np.arange(n)
+    return cgp.Graph.from_edges(nodes, (nodes + 1) % n)
+"""
+DOMAINS = {
+    "table": """
+X = rng.uniform(size=(60, 2))
+y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60)
+gp, points = cgp.ExactGPRegressor().fit(X, y), X[:7] + 0.01
+report = cgp.diagnostics.compare(gp, X[:20], y[:20])
+""",
+    "lattice": """
+X = rng.uniform(size=(300, 2))
+y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=300)
+gp, points = cgp.LatticeGPRegressor(random_state=0).fit(X, y), X[:7] + 0.01
+report = cgp.diagnostics.cross_validate(gp, groups=np.arange(300) % 4)
+""",
+    "graph": """
+nodes = rng.choice(400, 120, replace=False)
+y = np.sin(nodes / 20) + 0.1 * rng.normal(size=120)
+gp, points = cgp.ExactGraphGPRegressor(ring(400)).fit(nodes, y), np.arange(9)
+report = cgp.diagnostics.cross_validate(gp)
+""",
+    "walks": """
+nodes = rng.choice(400, 120, replace=False)
+y = np.sin(nodes / 20) + 0.1 * rng.normal(size=120)
+gp, points = cgp.GraphGPRegressor(ring(400), random_state=0).fit(nodes, y), np.arange(9)
+report = cgp.posterior_report(gp, points, np.sin(points / 20))
+""",
+    "field": """
+import trimesh
+
+part = trimesh.creation.box((4.0, 2.0, 1.0))
+points, _ = trimesh.sample.sample_surface(part, 40, seed=0)
+y = 20 + 5 * points[:, 0] + np.sin(3 * points[:, 2])
+gp = cgp.FieldGPRegressor(part).fit(points, y)
+report = cgp.diagnostics.cross_validate(gp)
+""",
+}
+SAVED = """
+mean, std = gp.predict(points, return_std=True)
+assert np.isfinite(mean).all() and (std > 0).all()
+gp.save("model")
+again, spread = cgp.load_model("model").predict(points, return_std=True)
+np.testing.assert_allclose(again, mean, rtol=1e-9, atol=1e-12)
+np.testing.assert_allclose(spread, std, rtol=1e-9)
+assert str(report) and report.to_dict()
+"""
+SERIES = """
+values = np.cumsum(rng.normal(size=(12, 40)), axis=1)
+values[rng.random(values.shape) < 0.1] = np.nan
+gp = cgp.GraphTimeGPRegressor(ring(60)).fit(np.arange(0, 60, 5), np.arange(40.0), values)
+mean = gp.predict(times=[40.0, 41.0])
+gp.save("model")
+np.testing.assert_allclose(cgp.load_model("model").predict(times=[40.0, 41.0]), mean, rtol=1e-9)
+assert str(cgp.diagnostics.space_time_report(gp))
+"""
+ERRORS = """
+import pandas
+
+X = rng.uniform(size=(60, 2))
+y = np.sin(6 * X[:, 0])
+report = cgp.diagnostics.compare(cgp.ExactGPRegressor().fit(X, y), X[:9], y[:9])
+
+def frequencies():
+    cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, y)
+
+for work, extra in [
+    (frequencies, "torch"),
+    (lambda: cgp.GPClassifier(random_state=0).fit(X, y > 0), "torch"),
+    (lambda: cgp.kernels.GraphFeatureKernel, "torch"),
+    (lambda: cgp.CoupledAttention, "torch"),
+    (report.to_html, "pages"),
+    (lambda: cgp.ExactGPRegressor().fit(pandas.DataFrame({"a": ["x", "y"] * 30}), y), "tables"),
+]:
+    try:
+        work()
+    except ImportError as error:
+        assert isinstance(error, cgp.errors.MissingLibraryError), error
+        assert f"coupledgp[{extra}]" in str(error), error
+        print("https://download.pytorch.org/whl/cpu" in str(error), extra == "torch")
+    else:
+        print("no error of", extra)
+"""
+
+
+def run(code: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        [sys.executable, *(command or ("-c", code))], cwd=folder, env=variables,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("domain", [*DOMAINS, "series"])
+def test_every_domain_works_without_the_libraries_of_the_extras(domain, tmp_path):
+    own = SERIES if domain == "series" else DOMAINS[domain] + SAVED
+    result = run(LACKING + BEGIN + own, tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_what_needs_a_library_names_its_extra_and_the_build_for_cpus(tmp_path):
+    result = run(LACKING + BEGIN + ERRORS, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["True True"] * 4 + ["False False"] * 2
+
+
+def test_the_command_line_names_its_extra(tmp_path):
+    result = run(LACKING + "from coupledgp.cli.start import main; main()", tmp_path)
+    assert result.returncode == 2
+    assert 'pip install "coupledgp[cli]"' in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("domain", ["table", "graph", "field"])
+def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
+    result = run(BEGIN + DOMAINS[domain] + SAVED + "print('torch' in sys.modules)", tmp_path)
+    assert result.stdout.split() == ["False"], result.stderr
+
+
+def test_modules_of_torch_are_written_before_it_is_imported(tmp_path):
+    """Written without torch, they are its modules, with gradients, once they are made."""
+    code = """
+import sys
+from coupledgp.features import FourierFeatures, LaplaceFeatures
+from coupledgp.inference.dense.covariance import stationary_covariance
+assert "torch" not in sys.modules
+made = FourierFeatures(2, 8, generator=0)
+import torch
+assert isinstance(made, torch.nn.Module) and issubclass(LaplaceFeatures, torch.nn.Module)
+assert made.double()(torch.zeros(3, 2)).dtype == torch.float64
+from coupledgp.spectra import GaussianSpectrum
+rows, scale = torch.ones(2, 2).cumsum(0).double(), torch.zeros(2, dtype=torch.float64)
+work = lambda log: stationary_covariance(GaussianSpectrum(), rows, log)
+assert torch.autograd.gradcheck(work, scale.requires_grad_())
+"""
+    result = run(code, tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_all_and_every_library_of_an_extra_are_in_the_metadata():
+    import tomllib
+
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = " ".join(described["dependencies"])
+    for library, extra in EXTRAS.items():
+        assert library not in needed
+        if library != "linear_operator":  # which gpytorch brings
+            assert any(one.startswith(library) for one in described["optional-dependencies"][extra])
+        (everything,) = described["optional-dependencies"]["all"]
+        assert extra in everything or extra in ("pages", "tables")

@@ -93,6 +93,13 @@ class LaplaceOperator:
     copies : IntArray (n,) or None
         Of a mesh cut by `with_creases`, the vertex before the cut that each vertex is a copy of;
         `given_vertices` has the first copy. None: the mesh is whole.
+
+    Examples
+    --------
+    >>> import trimesh
+    >>> sphere = trimesh.creation.icosphere(subdivisions=2)
+    >>> LaplaceOperator.from_trimesh(sphere, max_edge="auto").n_vertices >= len(sphere.vertices)
+    True
     """
 
     stiffness: sparse.csr_array

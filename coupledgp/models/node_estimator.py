@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.components import ComponentsGP, PartGP, restored_on_graph
 from coupledgp.gp.latent import LatentGP
@@ -444,6 +445,14 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero for a dense solver."""
         return self.first_process_.node_evidence.error
+
+    def _picture(self, X: Any) -> Any:
+        graph, data = self._graph, self.process_.data
+        mean, std = self.predict(return_std=True)
+        if mean.ndim > 1:
+            raise InvalidInputError(f"y: expected one output to draw a map, got {mean.shape[1]}")
+        layout = pages.NodeLayout.of(X, graph)
+        return pages.NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
 
     def _every_place(self) -> tuple[Points, Any]:
         graph = self.first_process_.graph

@@ -119,6 +119,16 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     walker_spread_
         With `walkers="posterior"`: the numbers of walkers of each node and the KL that is expected
         of them (`gp.walker_spread.WalkerSpread`), for each group of components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> seen = np.arange(0, 24, 2)
+    >>> model = GraphGPRegressor(ring, "heat", random_state=0).fit(seen, np.cos(np.pi * seen / 12))
+    >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
+    True
     """
 
     graph: Graph
@@ -361,6 +371,16 @@ class ExactGraphGPRegressor(NodeRegressor):
     ----------
     method_, method_reason_
         The method in use at the fitted kernel, and the reason for it in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> seen = np.arange(0, 24, 2)
+    >>> model = ExactGraphGPRegressor(ring, "heat").fit(seen, np.cos(np.pi * seen / 12))
+    >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
+    True
     """
 
     graph: Graph

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
+from coupledgp.diagnostics import pages
+from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
 from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.units import LEAST_CONSTANT, are_constant
+from coupledgp.gp.wrapped import has_data
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
@@ -39,11 +42,14 @@ from coupledgp.models.targets import (
     fit_transformed,
     parse_target_transform,
 )
+from coupledgp.models.told import column_sentence, identifier_sentences
 from coupledgp.spectra import SpectrumLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Points and levels of the law along a single column, in a plot.
+BAND_POINTS, BAND_LEVELS = 200, (0.5, 0.95)
 # How equations in the exact covariance of the rows are solved.
 SOLVERS = ("dense", "iterative")
 # Columns of a predictive law in a data frame.
@@ -82,6 +88,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
     # Whether the targets are to be modelled as they are, since they were transformed before.
     targets_are_given: ClassVar[bool] = False
+    _points_are: ClassVar[str] = "rows"
 
     _: KW_ONLY
     target_transform: TransformLike = None
@@ -204,6 +211,31 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         )  # fmt: skip
         frame.columns = _law_columns(parts.shape[1:-1])
         return frame
+
+    def _told(self) -> list[str]:
+        columns, process = self._columns, self.process_
+        told = [*super()._told(), column_sentence(process, columns)]
+        told += identifier_sentences(columns, len(process.data) if has_data(process) else 0)
+        return list(filter(None, told))
+
+    def _picture(self, X: Any) -> Any:
+        places = PlacesOf.of(self)
+        if places is not None:
+            return places.map.picture()
+        process, extent = self.process_, self.fitted_.extent
+        if extent is None or len(extent.low) > 1 or self._number_columns()[0] < 0:
+            return self.effects().picture()
+        grid = np.linspace(extent.low, extent.high, BAND_POINTS)
+        bounds = {}
+        for level in BAND_LEVELS:
+            ends = process.quantiles(grid, np.array(interval_ends(level)))
+            bounds[level] = (ends[..., 0], ends[..., 1])
+        mean = process.law(grid, "mean").mean
+        dots = (grid[:0, 0], mean[:0])
+        if has_data(process):
+            chosen = np.random.default_rng(0).permutation(len(process.data))[:DOTS]
+            dots = (process.data.points[chosen, 0], process.data.targets[chosen])
+        return pages.band(grid[:, 0], mean, bounds, dots, self._columns.name(0))
 
     def solved_exactly(self, solver: str) -> GaussianProcess:
         """The exact counterpart of the fitted process, by the solver of `exact_twin`."""

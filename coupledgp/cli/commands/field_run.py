@@ -11,7 +11,6 @@ from coupledgp.cli.commands.field_files import (
     law_at,
     named,
     piecewise,
-    refined_places,
     write_edges,
     write_left_out,
     write_nodes,
@@ -35,6 +34,7 @@ from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.left_out import LeftOutPlaces
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.field import FieldResult, field_report
+from coupledgp.diagnostics import pages
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
@@ -114,6 +114,7 @@ class FieldDomain(Domain):
         result["data"] |= {
             "path": str(options.graph), "values": str(self.values),
             "places": self.sensors.kind, "columns": list(self.sensors.columns),
+            "value": self.sensors.value,
             "share_hidden": options.share,
         }  # fmt: skip
         result["model"] = {
@@ -174,31 +175,18 @@ class FieldDomain(Domain):
 
     def found(self, result: dict[str, Any]) -> FieldResult:
         """The picture of the law, if there are positions, and the sensors left out."""
-        from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
-
         operator = self.domain.operator
         if operator.positions is None:
             return FieldResult(result, None, self.loo)
+        if self.domain.is_surface:
+            drawn = self.model.field_map(latent=self.options.latent, **self._observed())
+            return FieldResult(result, drawn, self.loo)
+        found = self.piecewise()
         sensors = location_positions(self.task.places.points, operator.positions)
-        if not self.domain.is_surface:
-            found = self.piecewise()
-            picture = RoadMap(
-                found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
-            )
-            return FieldResult(result, picture, self.loo)
-        mean, std = self.model.predict(
-            refined_places(operator), return_std=True, latent=self.options.latent
+        roads = pages.RoadMap(
+            found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
         )
-        surface = SurfaceMap(
-            operator.positions,
-            operator.elements,
-            mean,
-            std,
-            sensors,
-            self.task.y,
-            **self._observed(),
-        )
-        return FieldResult(result, surface, self.loo)
+        return FieldResult(result, roads, self.loo)
 
     def _observed(self) -> dict[str, Any]:
         """Names of the sensors of a map, and their errors when they are left out."""

@@ -12,7 +12,6 @@ import numpy as np
 from coupledgp.cli.commands.field_files import (
     Fields,
     chosen_place,
-    refined_places,
     write_nodes,
     write_query,
     write_surface,
@@ -44,6 +43,7 @@ from coupledgp.models import (
     GraphGPClassifier,
     GraphGPRegressor,
 )
+from coupledgp.models.field_places import refined_places
 
 # Options of `interpolate` that are for Gaussian laws alone.
 OF_GAUSSIAN = (

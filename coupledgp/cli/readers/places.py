@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,8 @@ class ReadPlaces:
         The rows.
     rows : IntArray (n,)
         Numbers of the rows in the file, from 1.
+    value : str
+        Column of the values of sensors; empty for queries.
     """
 
     locations: Locations
@@ -78,6 +80,7 @@ class ReadPlaces:
     columns: tuple[str, ...]
     table: pa.Table = field(repr=False)
     rows: IntArray = field(repr=False)
+    value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +109,8 @@ def read_sensors(
         check_columns(table, columns, f"--places: {path}")
     name = value_column(path, table, [*columns, *NAMES], target)
     values, observed = observed_values(table.column(name), path, name, as_values)
-    return _places(path, table, kind, columns, domain, observed), values
+    places = _places(path, table, kind, columns, domain, observed)
+    return replace(places, value=name), values
 
 
 def read_queries(

@@ -11,6 +11,7 @@ from coupledgp.diagnostics.pages.maps import panels
 from coupledgp.diagnostics.pages.palette import INK
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ FEW_DOTS, LONGEST = 300, 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class PlaceMap:
+class PlaceMap(Plotted):
     """The law of f on a grid over the box of the rows.
 
     Attributes

@@ -10,9 +10,9 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
-from coupledgp.geometry.forms import MESHES, is_mesh, is_point_table, table_points
 from coupledgp.geometry.locations import at_corners
 from coupledgp.gp.protocol import Points
+from coupledgp.graphs.forms import MESHES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.linalg.rounding import levels_to_caller

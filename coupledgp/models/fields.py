@@ -200,22 +200,24 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         """
         return self._assigned(lambda: self._fit(places, y, exposure))
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+        check_choice(self.route, ROUTES, "route")
+        check_positive_int(self.n_frequencies, "n_frequencies")
+        check_choice(self.creases, CREASES, "creases")
+        self._law()
+
     def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
             self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         data, ndim, _ = self._checked(operator, places, y)
-        averages = check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
         settings = RouteSettings(
-            check_choice(self.route, ROUTES, "route"),
-            check_positive_int(self.n_frequencies, "n_frequencies"),
-            self.coupling,
-            draw_seed(self.random_state),
-            self.normalize_y,
-            averages == "averaged",
-        )
-        creases = check_choice(self.creases, CREASES, "creases")
+            self.route, self.n_frequencies, self.coupling, draw_seed(self.random_state),
+            self.normalize_y, self.hyperparameters == "averaged",
+        )  # fmt: skip
         law, data = self._law(), self._exposed(data, exposure, y)
         if law is not None:
             warn_of_parts(operator, data.points)
@@ -229,7 +231,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
             along = any(family.surface is not None for family in families)
             usable = informative_rows(on if along else 0 * on, place_numbers(data.points))
             used = data if usable.all() else data.take(np.flatnonzero(usable))
-            found, operator = fit_whole_or_cut(operator, families, used, settings, creases, report)
+            found, operator = fit_whole_or_cut(
+                operator, families, used, settings, self.creases, report
+            )
             data = placed_on(operator, data)
             process = found.process if usable.all() else found.process.conditioned(data)
         warn_of_parts(operator, data.points)

@@ -175,10 +175,6 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse invalid parameters of the subclass, before anything is computed."""
-
-    @abstractmethod
     def _recipe(self, seed: int) -> NodePriorRecipe:
         """The settings by which this model makes a prior of a kernel."""
 
@@ -231,7 +227,6 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         checkpoint: str | Path | None,
         exposure: ArrayLike | None = None,
     ) -> FittedModel:
-        self._check_parameters()
         data, ndim, _ = self.checked(nodes, y)
         law = self._law()
         if law is not None:
@@ -363,9 +358,9 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         ignored = ("random_state", "progress", "device", "missing")
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
-    def _check_common(self) -> None:
-        super()._check_common()
-        _ = self._graph  # refuses what is no graph
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        self._law()
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)
         check_choice(self.solver, ["auto", "dense", "iterative"], "solver")

@@ -82,12 +82,19 @@ class ProcessEstimator(Declared, Stored):
     def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
         """The estimator with the results of a fit, which take effect by one assignment."""
         with named_exhaustion("fit"):
-            self._check_common()
+            self.check_parameters()
             fitted = fit()
         self._fitted = fitted
         return self
 
-    def _check_common(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no data go with. `fit` does so first.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter has a value that the estimator does not take.
+        """
         if self.missing != "raise":
             raise InvalidInputError(
                 "missing: expected 'raise', since points of this model cannot be missing, got "

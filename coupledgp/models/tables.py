@@ -36,7 +36,12 @@ from coupledgp.models.record import FittedModel
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
-from coupledgp.models.targets import TransformLike, chosen_transforms, fit_transformed
+from coupledgp.models.targets import (
+    TransformLike,
+    chosen_transforms,
+    fit_transformed,
+    parse_target_transform,
+)
 from coupledgp.models.told import column_sentence, identifier_sentences
 from coupledgp.spectra import SpectrumLike
 
@@ -239,8 +244,10 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         with reporter("exact twin", self.progress) as report:
             return self.process_.exact_by(SystemOptions(), report)
 
-    def _check_common(self) -> None:
+    def check_parameters(self) -> None:
         parse_device(self.device)
+        if self.target_transform is not None:
+            parse_target_transform(self.target_transform)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         if self.target_transform is not None:

@@ -32,7 +32,7 @@ from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries,
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.left_out import LeftOutPlaces
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.field import FieldResult, field_report
 from coupledgp.diagnostics import pages
 from coupledgp.diagnostics.sections.report import Report
@@ -58,9 +58,11 @@ class FieldDomain(Domain):
             self.baselines = options.report is not None
         assert options.values is not None
         self.values = options.values
-        further = further_parameters(FieldGPRegressor, options.further, options)
         self.model = FieldGPRegressor(
-            domain.operator, options.kernel, random_state=options.seed, **further
+            domain.operator,
+            options.kernel,
+            random_state=options.seed,
+            **parameters_of(FieldGPRegressor, options),
         )
         self.queries: ReadPlaces | None = None
         self.loo: LeftOutPlaces | None = None
@@ -72,7 +74,7 @@ class FieldDomain(Domain):
 
     @property
     def outputs(self) -> Paths:
-        return {name: getattr(self.options, name) for name in ("output", "loo", "report")}
+        return {name: getattr(self.options, name) for name in ("output", "left_out", "report")}
 
     def read(self) -> None:
         options, domain = self.options, self.domain
@@ -86,8 +88,8 @@ class FieldDomain(Domain):
             if options.query is not None:
                 self.queries = read_queries(options.query, domain, self.places)
         self.task = split_places(self.sensors, y, options.share, options.seed)
-        if options.loo is not None and self.task.n_places < 2:
-            raise InvalidInputError("--loo: expected sensors at two places at least, got one")
+        if options.left_out is not None and self.task.n_places < 2:
+            raise InvalidInputError("--left-out: expected sensors at two places at least, got one")
 
     def fit(self) -> None:
         self.model.fit(self.task.places, self.task.y)
@@ -100,7 +102,7 @@ class FieldDomain(Domain):
             if hidden.size:
                 points = self.model.points(self.task.hidden_places)
                 scored = scores(self.model.process_, points, hidden, "hidden")
-            if options.loo is not None or options.report is not None or self.baselines:
+            if options.left_out is not None or options.report is not None or self.baselines:
                 self.loo = left_out(self.model, self.task, self.sensors.names)
         beside = None
         if self.baselines:
@@ -126,7 +128,7 @@ class FieldDomain(Domain):
             "warnings": self.remarks, **described_verdicts(judged),
             "output": {
                 "path": str(options.output), "at": self.at, "latent": options.latent,
-                **texts({"loo": options.loo}),
+                **texts({"loo": options.left_out}),
             },
         }  # fmt: skip
 
@@ -134,11 +136,15 @@ class FieldDomain(Domain):
         with self.clock("predict"), reporter("predict"):
             assert paths["output"] is not None
             self._write_law(paths["output"])
-        if paths["loo"] is not None:
+        if paths["left_out"] is not None:
             assert self.loo is not None
-            assert self.options.loo is not None
+            assert self.options.left_out is not None
             write_left_out(
-                self.sensors, self.task.sensors, self.loo, paths["loo"], self.options.loo
+                self.sensors,
+                self.task.sensors,
+                self.loo,
+                paths["left_out"],
+                self.options.left_out,
             )
         if paths["report"] is not None:
             field_report(self.found(result)).to_html(paths["report"])

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import lapack
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.left_out import Groups
@@ -138,8 +139,14 @@ class DenseInverse(InverseCovariance):
         found: FloatArray = cholesky_inverse(self.factor)
         return found
 
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        """Diagonal (n,) of the inverse, by `L^-T`: a third of the time of the inverse."""
+        root, _ = lapack.dtrtri(self.factor.T, lower=0)
+        return np.asarray(np.einsum("ij,ij->i", root, root))
+
     def diagonal(self, rows: IntArray) -> FloatArray:
-        return self._inverse.diagonal()[rows]
+        return self._diagonal[rows]
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
         for group in groups:

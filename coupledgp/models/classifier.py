@@ -21,6 +21,7 @@ from coupledgp.models.classes import (
     restored_class_weight,
     restored_classes,
 )
+from coupledgp.models.grids import ClassesOnGrids
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -31,7 +32,7 @@ from coupledgp.selection.latent_kernels import KernelChoice
 
 
 @estimator
-class GPClassifier(TableEstimator, ProcessClassifier):
+class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
     """Gaussian process classification that chooses its kernel and says why.
 
     A class is one where a function f of the rows is large: `P(y = 1) = sigmoid(f)`,

@@ -26,6 +26,8 @@ LONG_NAMES = {
     "std": "posterior standard deviation",
     "lower": "lower end of the interval of an observation",
     "upper": "upper end of the interval of an observation",
+    "chance": "probability of the class",
+    "label": "most probable class",
 }
 
 
@@ -104,20 +106,25 @@ class PlaceGrid:
 
         return DataFrame(dict(zip(names, values, strict=True)))
 
-    def filled(self, answers: Mapping[str, FloatArray]) -> Any:
-        """Answers (p,) or (p, k) by name on the grid: a Dataset of xarray, or a dict of arrays."""
+    def filled(self, answers: Mapping[str, Any], classes: Any = None) -> Any:
+        """Answers (p,) or (p, k) by name on the grid: a Dataset of xarray, or a dict of arrays.
+
+        The last axis of answers (p, k) is `output`, or `class` with these labels.
+        """
         shaped = {name: values.reshape(*self.shape, *values.shape[1:])
                   for name, values in answers.items()}  # fmt: skip
         if find_spec("xarray") is None:
             return shaped
         from xarray import Dataset  # slow to import
 
-        axes = list(self.coordinates)
+        axes, last = list(self.coordinates), "output" if classes is None else "class"
         variables = {
-            name: ([*axes, "output"] if values.ndim > len(axes) else axes, values)
+            name: ([*axes, last] if values.ndim > len(axes) else axes, values)
             for name, values in shaped.items()
         }
-        found = Dataset(variables, coords=self.coordinates, attrs={"Conventions": "CF-1.8"})
+        labels = {} if classes is None else {last: classes}
+        coordinates = {**self.coordinates, **labels}
+        found = Dataset(variables, coords=coordinates, attrs={"Conventions": "CF-1.8"})
         for name, text in LONG_NAMES.items():
             if name in found:
                 found[name].attrs["long_name"] = text
@@ -127,12 +134,22 @@ class PlaceGrid:
         return found
 
 
-class OnGrids(FittedToTable[FittedModel]):
-    """Part of the regressors of tables: their laws on grids."""
+class HasGrids(FittedToTable[FittedModel]):
+    """Part of the estimators of tables: the grids on which they answer."""
 
     def _grid_places(self) -> IntArray | None:
         """Encoded columns that coordinates have to be; None: any columns."""
         return None
+
+    def _grid(
+        self, coordinates: Mapping[str, ArrayLike], others: Mapping[str, Any] | None
+    ) -> PlaceGrid:
+        check_is_fitted(self)
+        return PlaceGrid.of(coordinates, others, self._columns, self._grid_places())
+
+
+class OnGrids(HasGrids):
+    """Part of the regressors of tables: their laws on grids."""
 
     def predict_grid(
         self,
@@ -177,9 +194,8 @@ class OnGrids(FittedToTable[FittedModel]):
             A coordinate is no column (or no place), one is missing, a column has no value, or
             `level` is not between 0 and 1.
         """
-        check_is_fitted(self)
         ends = None if level is None else interval_ends(level)
-        grid = PlaceGrid.of(coordinates, others, self._columns, self._grid_places())
+        grid = self._grid(coordinates, others)
         rows = grid.rows(self._columns)
         size = int(np.prod(grid.shape))
         exposures = None if exposure is None else np.full(size, float(exposure))
@@ -191,3 +207,34 @@ class OnGrids(FittedToTable[FittedModel]):
             interval = model._quantiles(rows, ends, exposures, judged=False)
             found |= {"lower": interval[..., 0], "upper": interval[..., 1]}
         return grid.filled(found)
+
+
+class ClassesOnGrids(HasGrids):
+    """Part of the classifiers of tables: chances of classes on grids."""
+
+    def predict_grid(
+        self, coordinates: Mapping[str, ArrayLike], others: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Chances of the classes on the grid of all combinations of coordinates.
+
+        Parameters
+        ----------
+        coordinates, others
+            Values of columns, as for regressors.
+
+        Returns
+        -------
+        xarray.Dataset
+            `chance` with a last axis `class` in the order of `classes_`, and the most probable
+            class, `label`. Where xarray is not installed a dict of arrays.
+
+        Raises
+        ------
+        InvalidInputError
+            A coordinate is no column, one is missing, or a column has no value.
+        """
+        grid = self._grid(coordinates, others)
+        model: Any = self  # a classifier
+        chances = model.predict_proba(grid.rows(self._columns))
+        labels = model.classes_[chances.argmax(axis=1)]
+        return grid.filled({"chance": chances, "label": labels}, model.classes_)

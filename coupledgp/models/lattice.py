@@ -38,7 +38,7 @@ from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise, noise_of_level
 from coupledgp.random import IntArray
 from coupledgp.search.tables.lattice import scales_of
-from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem, Tried
+from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem, Tried
 from coupledgp.search.tables.lattice_rows import (
     SAMPLE_ROWS,
     LatticeRows,
@@ -50,8 +50,6 @@ from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 TRENDS = ("constant", "linear")
 # Kernel that is tried after all others, where none of the smoother ones is clearly better.
 ROUGHEST = "matern-1/2"
-# Share of the noise in waves beyond the lattice above which a kernel is called too rough.
-MOST_LEFT_OUT = 0.5
 
 
 @estimator
@@ -85,6 +83,9 @@ class LatticeGPRegressor(FitInBatches):
         a relative error of `1 / sqrt(2 P)`. On fewer waves variances are exact.
     random_state
         Seed of probes and draws.
+    budget
+        Seconds of one core that the fit may take. A forecast from few rows and the speed of this
+        machine is made before all rows are searched, and `fit` refuses what is above the budget.
     geographic
         Columns of latitude and longitude in degrees, which become kilometres: on a plane within
         1000 km of their centre, whose distances are within .4 %, and in space beyond, where places
@@ -138,6 +139,7 @@ class LatticeGPRegressor(FitInBatches):
     noise: float | None = None
     optimizer: str | None = "information"
     n_draws: int = N_DRAWS
+    budget: float = 600.0
     geographic: GeographicLike = "auto"
 
     choice_ = fitted_result("choice_", "The kernels that were tried, the best first.")
@@ -196,7 +198,8 @@ class LatticeGPRegressor(FitInBatches):
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
         with reporter("fit", self.progress) as report:
             rows = RowsInMemory(data, units, trend)
-            problem = self._problem(rows, columns, known, report)
+            budget = check_positive(self.budget, "budget")
+            problem = self._problem(rows, columns, known, report, budget)
             if are_constant(data.targets):
                 return self._found(self._given(problem, kernels[0]))
             return self._fitted_to(problem, kernels)
@@ -222,7 +225,8 @@ class LatticeGPRegressor(FitInBatches):
         trend = TrendColumns.of_moments(places, self.trend == "linear", summary.inputs)
         known = noise_of_level(summary.level, units, self.noise if self.optimizer is None else None)
         rows = RowsInPasses(passes, units, trend)
-        problem = self._problem(rows, summary.columns, known, report, budget)
+        most = np.inf if budget is None else budget
+        problem = self._problem(rows, summary.columns, known, report, most)
         ends = np.stack([summary.targets.low, summary.targets.high])
         if are_constant(ends, units.offset):
             return self._found(self._given(problem, kernels[0]))
@@ -234,7 +238,7 @@ class LatticeGPRegressor(FitInBatches):
         columns: Columns,
         known: float | None,
         report: Progress,
-        budget: float | None = None,
+        budget: float,
     ) -> LatticeProblem:
         seed = int(self._rng().integers(2**31))
         return LatticeProblem(

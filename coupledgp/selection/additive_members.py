@@ -77,10 +77,7 @@ class AdditiveFeatureMembers(MemberKind):
         alone, name = search.alone(task.report), str(search)
         prior, n_evaluations = alone.local_prior, len(LENGTHSCALES) + 1
         if self.local:
-            fitter = problem.fitter(task.report)
-            local = problem.structure(task.trend, task.n_neighbours)
-            spectra = [parse_spectrum(name) for name in kernels_for(local.dim, problem.shared)]
-            screened = fitter.smoothest(local, spectra, SCREENING)
+            fitter, screened = problem.fitter(task.report), task.screened
             rounds = plan.rounds(ADDITIVE_ROUNDS)
             found = search.with_local(fitter, screened, alone, rounds)
             prior = problem.prior(found.structure, found.vector)

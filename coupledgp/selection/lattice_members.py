@@ -12,7 +12,7 @@ from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
-from coupledgp.search.tables.lattice_kernels import KERNELS, LatticeProblem
+from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_costs import Size
@@ -98,7 +98,7 @@ class LatticeMembers(MemberKind):
         shared = plan.shared or np.unique(own.groups).size == 1  # as of points of space
         problem = LatticeProblem(
             RowsInMemory(own.data, own.units, trend), task.normalize, shared, own.known_noise,
-            own.seed, most_waves=most_waves, report=task.report,
+            own.seed, most_waves=most_waves, report=task.report, most_left_out=MOST_LEFT_OUT,
         )  # fmt: skip
         try:
             best, tried = problem.best([parse_spectrum(name) for name in KERNELS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,8 +16,15 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.search.tables.local import (
+    SCREENING,
+    LocalProblem,
+    LocalSearch,
+    Round,
+    kernels_for,
+)
 from coupledgp.selection.member_costs import Size
+from coupledgp.spectra import parse_spectrum
 
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25
@@ -128,6 +136,14 @@ class MemberTask:
     def targets(self) -> FloatArray:
         """Normalised targets (b, k) of these rows."""
         return self.train.units.normalized(self.scored.targets)
+
+    @cached_property
+    def screened(self) -> LocalSearch:
+        """The local kernel of greatest evidence of few rows, found once for all members."""
+        structure = self.train.structure(self.trend, self.n_neighbours)
+        names = kernels_for(structure.dim, self.train.shared)
+        spectra = [parse_spectrum(name) for name in names]
+        return self.train.fitter(self.report).smoothest(structure, spectra, SCREENING)
 
 
 class MemberPrior(ABC):

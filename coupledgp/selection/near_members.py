@@ -25,7 +25,6 @@ from coupledgp.selection.member_kinds import (
     MemberTask,
     PartsModel,
 )
-from coupledgp.spectra import parse_spectrum
 
 
 class NearModel(PartsModel):
@@ -69,13 +68,9 @@ class NearMembers(MemberKind):
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         problem = task.train
         fitter = problem.fitter(task.report)
-        k = task.n_neighbours if self.local else 0
-        structure = problem.structure(task.trend, k)
-        n_screened = 0
-        if k:
-            spectra = [parse_spectrum(name) for name in kernels_for(structure.dim, problem.shared)]
-            screened = fitter.smoothest(structure, spectra, SCREENING)
-            structure, n_screened = screened.structure, screened.n_evaluations
+        structure, n_screened = problem.structure(task.trend, 0), 0
+        if self.local:
+            structure, n_screened = task.screened.structure, task.screened.n_evaluations
         rounds = plan.rounds(FITTING_ROUNDS if self.features else LOCAL_ROUNDS)
         if self.features:
             structure = problem.with_features(

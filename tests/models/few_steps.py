@@ -9,7 +9,13 @@ from coupledgp.search.minimise import Stopping
 from coupledgp.search.tables import spectra as fit_spectrum
 from coupledgp.search.tables import variance_field
 from coupledgp.search.tables.local import Round
-from coupledgp.selection import exact_members, latent_kernels, near_members, tree_members
+from coupledgp.selection import (
+    exact_members,
+    latent_kernels,
+    member_kinds,
+    near_members,
+    tree_members,
+)
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
@@ -33,7 +39,7 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
     for module in (near_members, tree_members):
         patch.setattr(module, "LOCAL_ROUNDS", rounds)
     patch.setattr(near_members, "FITTING_ROUNDS", rounds)
-    patch.setattr(near_members, "SCREENING", rounds[:1])
+    patch.setattr(member_kinds, "SCREENING", rounds[:1])
     patch.setattr(variance_field, "STOPPING", Stopping(6))
     patch.setattr(variance_field, "FREQUENCIES", 4)
     patch.setattr(latent_kernels, "LATENT_ROUNDS", (Round(60, 2),))

@@ -167,6 +167,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("models.local", "selection.near_members"):
         for name in ("SCREENING", "LOCAL_ROUNDS", "FITTING_ROUNDS"):
             monkeypatch.setattr(f"coupledgp.{module}.{name}", (Round(40, 3),))
+    monkeypatch.setattr("coupledgp.selection.member_kinds.SCREENING", (Round(40, 3),))
     monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
 
 

@@ -48,6 +48,23 @@ def test_grids_hold_the_laws_of_rows(name):
     assert (np.abs(other["std"] / grid["std"] - 1) > 1e-3).all()
 
 
+def test_grids_hold_chances_of_classes(monkeypatch):
+    labels = np.array(["low", "high", "peak"])[np.digitize(F, [0.2, 1.0])]
+    model = cgp.GPClassifier(random_state=0).fit(X, labels)
+    grid = model.predict_grid(AXES)
+    assert grid["chance"].dims == ("north", "east", "class")
+    rows = pd.DataFrame([(e, n) for n in AXES["north"] for e in AXES["east"]], columns=X.columns)
+    chances = model.predict_proba(rows)
+    np.testing.assert_array_equal(grid["chance"].to_numpy().reshape(6, 3), chances)
+    assert grid["class"].to_numpy().tolist() == model.classes_.tolist()
+    assert grid["label"].to_numpy().ravel().tolist() == model.predict(rows).tolist()
+    monkeypatch.setattr("coupledgp.models.grids.find_spec", lambda name: None)
+    plain = model.predict_grid(AXES)
+    np.testing.assert_array_equal(plain["chance"], grid["chance"])
+    with pytest.raises(InvalidInputError, match="others: expected a value for each of"):
+        model.predict_grid({"east": [1.0]})
+
+
 def test_means_of_transformed_targets_are_those_of_y():
     """A normal law of `z = log y` has the mean `exp(m + v / 2)`, of f or with its noise."""
     model, y, _ = MODELS["transformed"]

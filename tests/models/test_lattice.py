@@ -11,7 +11,8 @@ from scipy.spatial.distance import pdist
 
 import coupledgp as cgp
 from coupledgp.diagnostics.variograms import variogram
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.search.tables.lattice import LatticeFitter
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (1500, 2))
@@ -156,6 +157,28 @@ def test_it_is_a_member_of_the_default():
     assert 0.7 < z.std() < 1.3
     assert "lattice" in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 2)]
     assert "lattice" not in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 4)]
+
+
+def test_a_rough_map_without_noise_is_no_lattice_member(monkeypatch):
+    """Few waves would hold less of it than neighbours do, for many more seconds."""
+    draws = np.random.default_rng(8)
+    places = draws.uniform(0, 100, (6000, 2))
+    # A draw of a Matern-3/2 process.
+    waves = draws.normal(size=(400, 2)) / np.sqrt(draws.chisquare(3, (400, 1)) / 3) / 5
+    angles = places @ waves.T + draws.uniform(0, 2 * np.pi, 400)
+    y = np.cos(angles).sum(axis=1) / np.sqrt(200)
+    monkeypatch.setattr(LatticeFitter, "search", lambda *own: pytest.fail("all rows are searched"))
+    with pytest.raises(NumericalError, match="expected one that a lattice holds"):
+        cgp.GPRegressor("lattice", random_state=0).fit(places, y)
+
+
+def test_a_fit_beyond_its_budget_is_refused_before_all_rows_are_searched(monkeypatch):
+    monkeypatch.setattr(LatticeFitter, "search", lambda *own: pytest.fail("all rows are searched"))
+    places = np.random.default_rng(0).uniform(0, 10, (5000, 1))
+    with pytest.raises(InvalidInputError, match=r"budget: the fit takes about .*LocalGPRegressor"):
+        cgp.LatticeGPRegressor("gaussian", budget=1e-6).fit(places, np.sin(places[:, 0]))
+    with pytest.raises(InvalidInputError, match="budget: expected"):
+        cgp.LatticeGPRegressor("gaussian", budget=0).fit(places, np.sin(places[:, 0]))
 
 
 def test_variograms_are_means_over_pairs(fitted):

@@ -10,11 +10,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.gaussian import normal_log_density
+from coupledgp.models.regressor import GPRegressor
 from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local import LocalFitter, LocalProblem
 from coupledgp.selection.expression_members import ExpressionModel
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores
 from coupledgp.selection.members import MemberSearch
+from tests.models.few_steps import search_little
 
 N = 25
 KERNEL = parse_kernel("gaussian + constant")
@@ -101,3 +103,27 @@ def test_rows_that_are_far_off_make_the_tails_as_wide(n_far, least, most):
     if n_far:
         mixed = np.logaddexp(both[0] + np.log(0.95), both[1] + np.log(0.05))
         assert mixed.mean() > both[0].mean() + 0.5
+
+
+def test_members_with_a_local_part_share_the_screening_of_its_kernels(monkeypatch):
+    """It is found once, and each member is the same as alone."""
+    search_little(monkeypatch)
+    monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 2))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=200)
+    screened = []
+    smoothest = LocalFitter.smoothest
+
+    def counted(self, structure, *further):
+        screened.append(structure)
+        return smoothest(self, structure, *further)
+
+    monkeypatch.setattr(LocalFitter, "smoothest", counted)
+    names = ("local", "hybrid", "additive-local")
+    together = GPRegressor(names, n_frequencies=3, random_state=0).fit(X, y).choice_.members
+    assert len(screened) == 1
+    found = {member.name: member.log_density for member in together}
+    for name in names:
+        (alone, *_) = GPRegressor(name, n_frequencies=3, random_state=0).fit(X, y).choice_.members
+        assert found[alone.name] == alone.log_density

@@ -138,8 +138,8 @@ class Lattice:
         n_rows
             Number of rows, each as often as it counts.
         most_waves
-            Most waves of the lattice, whose band is narrower where it would have more. None: twice
-            the number of rows, within `FEW_WAVES` and `MOST_WAVES`.
+            Most waves of the lattice, whose band is narrower where it would have more. There are
+            never more than twice the number of rows, within `FEW_WAVES` and `MOST_WAVES`.
 
         Raises
         ------
@@ -156,8 +156,8 @@ class Lattice:
         level = LEAST_SIGNAL * float(np.prod(core / lengthscale)) / (n_rows * signal)
         reach = _band(spectrum, dim, level)
         halves = np.maximum(np.ceil(reach / lengthscale * period), 1).astype(np.int64)
-        if most_waves is None:
-            most_waves = int(np.clip(2 * n_rows, FEW_WAVES, MOST_WAVES))
+        allowed = int(np.clip(2 * n_rows, FEW_WAVES, MOST_WAVES))
+        most_waves = allowed if most_waves is None else min(most_waves, allowed)
         found = cls(box.center, 1 / period, halves)
         if found.n_waves <= most_waves:
             return found

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import duration
-from coupledgp.inference.lattice.evidence import LatticePrior
+from coupledgp.inference.lattice.evidence import (
+    PROBE_TOLERANCE,
+    LatticePrior,
+    mean_tolerance,
+)
 from coupledgp.inference.lattice.lattice import Lattice
+from coupledgp.inference.lattice.posterior import DRAW_TOLERANCE, MEAN_TOLERANCE
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import BLOCK_WAVES
+from coupledgp.search.tables.lattice import N_PROBES
 from coupledgp.search.tables.lattice_rows import SUM_ROWS, LatticeRows
 
 # Rows whose sums are timed.
 TRIAL_ROWS = 8192
 # Passes over the rows of a search on all of them: a lattice, and one that it outgrows.
 PASSES = 2
-# Steps of a search on all rows, and columns of each one's solves beside one for each lengthscale.
-SEARCH_STEPS, COLUMNS = 6, 11
-# Steps of conjugate gradients, and of Lanczos' method for a draw, in units of the root of the
-# signal outside of the block, and beside these.
-SOLVE_STEPS, ROOT_STEPS, FEWEST = 2.0, 4.0, 10.0
-# Time of all else, as a share of the products.
-BESIDE = 0.35
+# Steps of a search on all rows, and steps of solves that do not hang on the signal.
+SEARCH_STEPS, FEWEST = 6, 5.0
+# Columns of the solve that is timed, and inverses of the block in a step, in units of its factor.
+TRIAL_COLUMNS, BLOCK_SHARE = 4, 3.0
 # Seconds of a search on the largest lattice whose equations have a factor.
 DENSE_SECONDS = 3.0
 
@@ -62,7 +66,7 @@ class LatticeForecast:
         if budget is not None and self.seconds > budget:
             raise InvalidInputError(
                 f"budget: the fit takes {self}, more than the {duration(budget)} allowed; take a "
-                "smoother kernel, some of the rows, or a larger budget"
+                "smoother kernel, some of the rows or a larger budget, or use LocalGPRegressor"
             )
 
 
@@ -87,16 +91,30 @@ def forecast_of(prior: LatticePrior, rows: LatticeRows, n_draws: int) -> Lattice
         return LatticeForecast(PASSES * a_pass + DENSE_SECONDS, lattice.n_waves, n_rows)
     sums = replace(sums, waves=sums.waves * (n_rows / sums.n_counted))  # of as many rows
     system = prior.system(sums, rows.n_outputs)
-    product = np.inf
-    for _ in range(2):  # the first call also plans the transforms
+    block = _least_time(lambda: system.block, 1)
+    trial = np.ones((system.n_weights, TRIAL_COLUMNS))
+    a_step = _least_time(lambda: system.precondition(system.product(trial)), 2) / TRIAL_COLUMNS
+    root, k = float(np.sqrt(system.signal_outside)), rows.n_outputs
+
+    def steps(tolerance: float) -> float:
+        """Of conjugate gradients, by the bound of their error for eigenvalues in [1, signal]."""
+        return FEWEST + 0.5 * root * float(np.log(2 / tolerance))
+
+    loose = N_PROBES + k * (3 + lattice.dim)
+    searched = k * steps(float(mean_tolerance(system).min())) + loose * steps(PROBE_TOLERANCE)
+    drawn = k * steps(MEAN_TOLERANCE) + n_draws * steps(DRAW_TOLERANCE)
+    solves = a_step * (SEARCH_STEPS * searched + drawn) + SEARCH_STEPS * BLOCK_SHARE * block
+    return LatticeForecast(PASSES * a_pass + solves, lattice.n_waves, n_rows)
+
+
+def _least_time(work: Callable[[], object], repeats: int) -> float:
+    """Least CPU seconds of some calls; the first one may also plan transforms."""
+    found = []
+    for _ in range(repeats):
         start = time.process_time()
-        system.product(np.ones((system.n_weights, 1)))
-        product = min(product, time.process_time() - start)
-    steps = float(np.sqrt(system.signal_outside))
-    solved = SEARCH_STEPS * (COLUMNS + lattice.dim + 2 * rows.n_outputs)
-    columns = solved * (FEWEST + SOLVE_STEPS * steps) + n_draws * (FEWEST + ROOT_STEPS * steps)
-    products = (1 + BESIDE) * product * columns
-    return LatticeForecast(PASSES * a_pass + products, lattice.n_waves, n_rows)
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
 
 
 def _timed(rows: LatticeRows, lattice: Lattice, size: int) -> tuple[float, LatticeSums]:

@@ -23,6 +23,10 @@ FAR_SIDES = 20.0
 # Standard errors of the difference by which rows that are left out must be less dense for a kernel
 # to go.
 NEAR_ERRORS = 2.5
+# Draws of the process of few rows, whose laws come from the exact one where it has a factor.
+FEW_DRAWS = 8
+# Variance beyond a lattice, in units of the noise, above which a kernel is too rough for its rows.
+MOST_LEFT_OUT = 0.5
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,9 @@ class LatticeProblem:
     report : Progress
         Called with a line of progress.
     budget : float or None
-        Most seconds that the fit may take by its forecast.
+        Most seconds that the fit may take by its forecast; None makes no forecast.
+    most_left_out : float or None
+        Most variance beyond the lattice of all rows, in units of the noise, that a kernel may have.
     """
 
     rows: LatticeRows
@@ -116,6 +122,7 @@ class LatticeProblem:
     most_waves: int | None = None
     report: Progress = silent
     budget: float | None = None
+    most_left_out: float | None = None
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
         """The search for the hyperparameters of one kernel."""
@@ -123,13 +130,13 @@ class LatticeProblem:
             spectrum, self.shared, self.known_noise, self.seed, self.report, self.most_waves
         )
 
-    def process(self, search: LatticeSearch, rows: LatticeRows | None = None) -> LatticeGP:
-        """The process of a search, given the rows that it was made on."""
-        table = self.rows if rows is None else rows
+    def process(self, search: LatticeSearch, few: LatticeRows | None = None) -> LatticeGP:
+        """The process of a search, given all rows, or the few that it was made on."""
+        table = self.rows if few is None else few
+        n_draws = self.n_draws if few is None else min(self.n_draws, FEW_DRAWS)
         return LatticeGP.of(
             search.prior, table.trend, table.box, table.units, self.normalize, table.units.offset,
-            search.sums_in(table.units.scale), self.seed, self.n_draws, table.kept,
-            report=self.report,
+            search.sums_in(table.units.scale), self.seed, n_draws, table.kept, report=self.report,
         )  # fmt: skip
 
     def best(self, spectra: Sequence[Spectrum]) -> tuple[Tried, tuple[Tried, ...]]:
@@ -145,7 +152,8 @@ class LatticeProblem:
         self._check_box()
         fitters = [self.fitter(spectrum) for spectrum in spectra]
         tried = self._tried(fitters) if len(fitters) > 1 else [self._alone(fitters[0])]
-        closest = _closest(tried)
+        closest = [each for each in _closest(tried) if self._holds(each)]
+        self._check_some(closest)
         self._forecast(closest)
         left = []
         for each in closest:
@@ -169,9 +177,25 @@ class LatticeProblem:
         few = self.rows.some(FIRST_ROWS, np.random.default_rng(self.seed))
         return Tried(fitter, first=fitter.first(self.rows.part(few)))
 
+    def _holds(self, tried: Tried) -> bool:
+        """Whether a lattice of all rows holds a kernel, as far as the search on few rows tells.
+
+        The noise of few rows is that of all, or more: where a function has hardly any, further
+        rows show finer parts of it.
+        """
+        assert tried.first is not None
+        if self.most_left_out is None:
+            return True
+        try:
+            wanted = tried.fitter.prior(self.rows, tried.first.prior.hyperparameters)
+        except TooManyWavesError as error:
+            self.report(str(error))
+            return False
+        return wanted.left_out_variance <= self.most_left_out * wanted.hyperparameters.noise
+
     def _forecast(self, tried: Sequence[Tried]) -> None:
         """Tell what the searches on all rows will take, and refuse them above the budget."""
-        if self.rows.n_counted <= FIRST_ROWS:
+        if self.budget is None or self.rows.n_counted <= FIRST_ROWS:
             return
         for each in tried:
             assert each.first is not None
@@ -217,8 +241,8 @@ class LatticeProblem:
                 self.report(str(error))
                 continue
             found.append(Tried(fitter, self._densities(self.process(first, table), table), first))
-            if found[-1] not in _closest(found):
-                break  # rougher ones are worse yet
+            if found[-1] not in _closest(found) or not self._holds(found[-1]):
+                break  # rougher ones are worse yet, or take more waves yet
         self._check_some(found)
         return found
 

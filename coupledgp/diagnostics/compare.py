@@ -132,7 +132,7 @@ def compare(
             model, X_test, y_test, sites=sites_of(method), options=options,
             leave_out_overlap=leave_out_overlap, progress=progress,
         )  # fmt: skip
-    options = StochasticOptions() if options is None else options
+    options, given = StochasticOptions() if options is None else options, y_test
     labels = checked_groups(groups, len(X_test))
     columns = with_row_order(metadata, len(X_test))
     overlap, rows = overlap_of(model, X_test, y_test, reference)
@@ -142,7 +142,7 @@ def compare(
             labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
     found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
     found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
-    return found.with_overlap(overlap)
+    return found.with_overlap(overlap).with_target(given)
 
 
 def compared(

@@ -309,20 +309,20 @@ def posterior_report(
         chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
         asked = (*_check_study(model, couplings, chosen, n_draws), n_draws,
                     seed_from_random_state(random_state))  # fmt: skip
-    options = StochasticOptions() if options is None else options
+    options, given = StochasticOptions() if options is None else options, y_test
     overlap, rows = overlap_of(model, X_test, y_test)
     columns = with_row_order(metadata, len(X_test))
     if leave_out_overlap:
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
         columns = kept_columns(columns, ~rows) if overlap.left_out else columns
     base, study = _compared(model, X_test, y_test, asked, method, options, progress, columns)
-    base = base.with_overlap(overlap)
+    base = base.with_overlap(overlap).with_target(given)
     base = base.with_alternatives(asked_alternatives(alternatives, model, X_test, y_test))
     return StudyReport(
         **vars(base),
         study=study,
         picture=None if layout is None else _node_map(layout, model, X_test, y_test),
-        title=title or f"Posterior of a {type(model).__name__}",
+        title=title or f"Posterior of {type(model).__name__}",
         provenance={
             "data": data or "not stated",
             "training rows": len(model.process_.data),

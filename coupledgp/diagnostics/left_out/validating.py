@@ -136,7 +136,7 @@ def cross_validate(
         evidence=evidence,
         effects=EffectsOf.of(model),
         places=PlacesOf.of(model),
-        title=title or f"Cross-validation of a {type(model).__name__}",
+        title=title or f"Cross-validation of {type(model).__name__}",
         rows=task.rows,
         groups=task.labels,
         kind=task.kind,

@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test long lint fuzz mutants processors scripts performance clean
+# Folders have the names of some targets.
+.PHONY: demo site lowest test long lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -15,6 +16,19 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 demo: $(VENV)/.installed
 	$(BIN)/coupledgp demo --output demo-report
+
+# The documentation: notebooks run, every public name has a page, and warnings are errors.
+site: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m sphinx -b html -c docs -j 2 -W --keep-going . site/html
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+LOWEST := .venv-lowest
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt torch
+	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,torch]" hypothesis pandas psutil pytest pytest-xdist pyyaml
+	$(LOWEST)/bin/pytest -n 2 tests/couplings tests/features tests/gp tests/inference tests/kernels tests/likelihoods tests/linalg tests/models
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -55,4 +69,4 @@ performance: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.performance --output performance-results
 
 clean:
-	rm -rf $(VENV) demo-report performance-results build *.egg-info
+	rm -rf $(VENV) $(LOWEST) demo-report performance-results site docs/reference build dist *.egg-info

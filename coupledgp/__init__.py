@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 else:
     __all__, __getattr__, __dir__ = attach(__name__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 follow_forks()
 follow_moves()

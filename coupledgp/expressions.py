@@ -260,6 +260,12 @@ class On(Kernel):
     kernel : RowKernel
     columns : tuple of str or int
         Names or numbers of the columns.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import parse_kernel
+    >>> str(parse_kernel("gaussian").on("area"))
+    "gaussian['area']"
     """
 
     kernel: RowKernel

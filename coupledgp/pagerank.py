@@ -69,6 +69,14 @@ def pagerank(
     -------
     FloatArray
         Estimate of the PageRank vector, shape (n_nodes,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> star = Graph.from_edges(np.zeros(9, dtype=int), np.arange(1, 10))
+    >>> int(np.argmax(pagerank(star, generator=0)))
+    0
     """
     check_graph(graph)
     check_positive_int(n_walks, "n_walks")

@@ -71,7 +71,8 @@ def test_json_says_what_was_done(mesh, sensors, tmp_path, call):
     assert result["model"]["model"] == "field"
     assert result["data"] | {"path": "", "values": "", "largest_distance": 0} == {
         "n_observed": 18, "n_places": 18, "n_hidden": 6, "path": "", "values": "",
-        "places": "positions", "columns": ["x", "y", "z"], "share_hidden": 0.25,
+        "places": "positions", "columns": ["x", "y", "z"], "value": "temperature",
+        "share_hidden": 0.25,
         "largest_distance": 0,
     }  # fmt: skip
     domain = result["domain"]
@@ -146,8 +147,8 @@ def test_queries_and_sensors_left_out(mesh, sensors, tmp_path, call):
         {**dict(zip(("px", "py", "pz"), POINTS.T, strict=True)), "value": VALUES,
          "sensor": [f"T{k}" for k in range(24)]},
     )  # fmt: skip
-    arguments = ["--values", given, "--query", query, "--place-columns", "px, py,pz", *COARSE]
-    call(mesh, *arguments, "-o", tmp_path / "law.csv", "--loo", tmp_path / "loo.csv")
+    arguments = ["--values", given, "--query", query, "--places", "px, py,pz", *COARSE]
+    call(mesh, *arguments, "-o", tmp_path / "law.csv", "--left-out", tmp_path / "loo.csv")
     gp = FieldGPRegressor(operator(), random_state=0).fit(POINTS, VALUES)
     found = read(tmp_path / "law.csv")
     assert list(found) == ["id", "px", "py", "pz", "mean", "std"]
@@ -173,7 +174,7 @@ def test_the_page(mesh, tmp_path, call):
     for found in (out, text):
         for part in (
             "24 observed by positions", "Variance of the field: ", "mesh units", "position GP",
-            "each left out in turn", "the RMSE of the model is", "row 12", "Whittle-Matern",
+            "each left out in turn", "Typical error ", "row 12", "Whittle-Matern",
         ):  # fmt: skip
             assert part in found, part
     assert text.count("<svg") == 3
@@ -310,11 +311,11 @@ def test_wrong_tables(mesh, sensors, tmp_path, fails):
     assert "expected a number in column 'value' somewhere" in told(
         {"vertex": [1, 2], "value": ["", "NaN"]}
     )
-    assert "--value-column" in told({"vertex": [1], "a": [1], "b": [2]})
-    assert "--place-columns: expected 3 names" in told(node, "--place-columns", "x,y")
-    assert "expected a column 'q'" in told(node, "--place-columns", "node,value,q")
-    assert "--loo: expected sensors at two places" in told(
-        {"vertex": [1, 1], "value": [1, 2]}, "--loo", tmp_path / "loo.csv"
+    assert "--target" in told({"vertex": [1], "a": [1], "b": [2]})
+    assert "--places: expected 3 names" in told(node, "--places", "x,y")
+    assert "expected column 'q'" in told(node, "--places", "node,value,q")
+    assert "--left-out: expected sensors at two places" in told(
+        {"vertex": [1, 1], "value": [1, 2]}, "--left-out", tmp_path / "loo.csv"
     )
 
 
@@ -340,12 +341,12 @@ def test_wrong_options(mesh, sensors, tmp_path, fails):
     assert "--at: expected one of" in told("--at", "edges", *COARSE)
     assert "--nodes: expected one of" in told("--nodes", "edges")
     assert "a .gpkg needs roads" in told(output="law.gpkg")
-    assert "--loo: expected a path ending in" in told("--loo", tmp_path / "loo.xls")
+    assert "--left-out: expected a path ending in" in told("--left-out", tmp_path / "loo.xls")
     assert "--crs: expected it for a network only" in told("--crs", "EPSG:4326")
     assert "--length: expected it for a network only" in told("--length", "length")
     query = write(tmp_path / "q.csv", {"vertex": [1], "mean": [1]})
     assert "expected no column 'mean'" in told("--query", query, *COARSE)
     assert "--at: expected no --query" in told("--query", query, "--at", "faces", *COARSE)
     assert "--output: expected a path ending" in told("--query", query, *COARSE, output="l.vtu")
-    assert "--loo: expected a path of its own" in told("--loo", tmp_path / "law.csv")
+    assert "--left-out: expected a path of its own" in told("--left-out", tmp_path / "law.csv")
     assert "gone.stl" in told(graph=tmp_path / "gone.stl")

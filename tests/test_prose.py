@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MOST_WORDS = 40
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("notebooks/*.md"))]
+FIGURES = [*sorted((ROOT / "benchmarks").glob("*.md")), ROOT / "coupledgp" / "MATH.md"]
+MOST_WORDS, MOST_ON_AVERAGE = 40, 25
 
 FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 ITEM = re.compile(r"^\s*([*+-]|\d+\.)\s+")
@@ -30,19 +32,47 @@ def passages(text: str) -> list[str]:
     return [passage.strip() for passage in found if passage.strip()]
 
 
-def long_sentences(text: str) -> list[str]:
-    """Sentences of a Markdown text with more than ``MOST_WORDS`` words."""
-    sentences = [
+def sentences(text: str) -> list[str]:
+    """Sentences of a Markdown text, without the targets of links."""
+    return [
         sentence
         for passage in passages(text)
         for sentence in END_OF_SENTENCE.split(LINK_TARGET.sub("]", passage))
     ]
-    return [s for s in sentences if sum(map(bool, map(WORD.search, s.split()))) > MOST_WORDS]
+
+
+def n_words(sentence: str) -> int:
+    return sum(map(bool, map(WORD.search, sentence.split())))
+
+
+def long_sentences(text: str) -> list[str]:
+    """Sentences of a Markdown text with more than ``MOST_WORDS`` words."""
+    return [sentence for sentence in sentences(text) if n_words(sentence) > MOST_WORDS]
+
+
+def chains(text: str) -> list[str]:
+    """Sentences of a Markdown text with two semicolons or more."""
+    return [sentence for sentence in sentences(text) if sentence.count(";") > 1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_sentence_of_the_documentation_is_long(page):
     assert long_sentences(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_sentence_of_the_documentation_is_a_chain(page):
+    assert chains(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FIGURES], ids=lambda page: page.name)
+def test_sentences_of_a_page_are_short_on_average(page):
+    lengths = [n_words(sentence) for sentence in sentences(page.read_text(encoding="utf-8"))]
+    assert sum(lengths) <= MOST_ON_AVERAGE * len(lengths)
+
+
+def test_a_chain_is_found():
+    assert len(chains("One part; another part; a third. A short one; its end.")) == 1
 
 
 @pytest.mark.parametrize(

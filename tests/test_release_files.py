@@ -16,6 +16,10 @@ import coupledgp
 from coupledgp import testing
 
 ROOT = Path(__file__).parents[1]
+# Extras that `make lowest` installs, those which they name included.
+MOST_USED = ("torch", "pages", "tables", "cli")
+# A version's changes fit on a page.
+MOST_LINES_OF_A_VERSION = 60
 PAGES = ("CONTRIBUTING.md", "SECURITY.md")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -70,6 +74,59 @@ def test_targets_of_make_that_are_named_are_there():
     wanted = set(re.findall(r"make (\w+)", text_of("CONTRIBUTING.md").partition("## Where")[0]))
     targets = set(re.findall(r"^(\w+):", text_of("Makefile"), re.MULTILINE))
     assert {"lint", "test", "long"} <= wanted & targets
+
+
+def test_the_changelog_has_this_version_with_its_date_on_one_page():
+    text = text_of("CHANGELOG.md")
+    first = re.search(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", text, re.MULTILINE)
+    assert first is not None
+    assert first[1] == coupledgp.__version__
+    assert first[2] == str(yaml.safe_load(text_of("CITATION.cff"))["date-released"])
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        assert len(section.splitlines()) <= MOST_LINES_OF_A_VERSION
+
+
+def least_versions() -> dict[str, str]:
+    """Oldest versions that are allowed, of a plain installation and of what most people add."""
+    extras = PROJECT["optional-dependencies"]
+    listed = PROJECT["dependencies"] + [one for name in MOST_USED for one in extras[name]]
+    pairs = [one.split(">=") for one in listed if ">=" in one]
+    return {name: version for name, version in pairs if name != "torch"}
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
+    lines = [line for line in text_of("constraints-lowest.txt").splitlines() if line[:1] != "#"]
+    assert dict(line.split("==") for line in lines) == least_versions()
+
+
+def test_the_workflow_tests_every_version_of_python():
+    jobs = yaml.safe_load(text_of(".github/workflows/tests.yml"))["jobs"]
+    tested = jobs["test"]["strategy"]["matrix"]["python"]
+    start = "Programming Language :: Python :: "
+    assert [start + one for one in tested] == [
+        one for one in PROJECT["classifiers"] if one.startswith(start + "3.")
+    ]
+    called = {step.get("run") for job in jobs.values() for step in job["steps"]}
+    targets = set(re.findall(r"^(\w+):", text_of("Makefile"), re.MULTILINE))
+    assert {"make test", "make lowest", "make site"} <= called
+    assert {one.split()[1] for one in called if one} <= targets
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")))
+def test_forms_of_issues_ask_for_something(form):
+    asked = yaml.safe_load(form.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= set(asked)
+    assert any(one.get("validations", {}).get("required") for one in asked["body"])
+
+
+def test_links_of_the_readme_are_those_of_the_public_address_or_relative():
+    addresses = tuple(PROJECT.get("urls", {}).values())
+    links = re.findall(r"\]\(([^)\s]+)\)", text_of("README.md"))
+    assert len(links) > 20
+    if addresses:
+        assert [link for link in links if not link.startswith(addresses)] == []
+    else:
+        assert [link for link in links if "://" in link] == []
 
 
 def test_hooks_are_the_tools_of_the_environment():

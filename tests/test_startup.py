@@ -127,7 +127,19 @@ def test_import_loads_nothing_heavy(code):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["fit"], ["predict"], ["interpolate"], ["report"], ["audit"], ["demo"]]
+    "arguments",
+    [
+        [],
+        ["fit"],
+        ["predict"],
+        ["field"],
+        ["forecast"],
+        ["krige"],
+        ["interpolate"],
+        ["report"],
+        ["audit"],
+        ["demo"],
+    ],
 )
 def test_help_loads_nothing_heavy_but_typer(arguments):
     code = f"from coupledgp.cli import run\nassert run({[*arguments, '--help']}) == 0"
@@ -144,7 +156,7 @@ def test_the_package_runs_as_the_command_line():
     assert by_module.stdout.strip() == by_name
     assert all(
         f" {name} " in by_name
-        for name in ("fit", "predict", "interpolate", "report", "audit", "demo")
+        for name in ("fit", "predict", "field", "graph", "forecast", "krige", "report", "audit")
     )
     wrong = subprocess.run(
         [sys.executable, "-m", "coupledgp", "nothing"], capture_output=True, text=True, check=False

@@ -80,6 +80,14 @@ def attention_loss(
     ------
     InvalidInputError
         A shape does not fit, a value is not finite or the scale is not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> queries, frequencies = torch.randn(2, 8, 4, generator=generator, dtype=torch.float64)
+    >>> bool(attention_loss(queries, queries)(frequencies) > 0)
+    True
     """
     q, k = as_finite(queries, "queries"), as_finite(keys, "keys")
     if k.shape[:-2] != q.shape[:-2] or k.shape[-1] != q.shape[-1]:

@@ -75,6 +75,14 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         Must be 0: attention weights are never formed, so none can be dropped.
     bias, kdim, vdim, batch_first, device, dtype
         As in `MultiheadAttention`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> attention = CoupledAttention(16, 4, batch_first=True, generator=0)
+    >>> tokens = torch.zeros(2, 50, 16)
+    >>> attention(tokens, tokens, tokens)[0].shape
+    torch.Size([2, 50, 16])
     """
 
     def __init__(

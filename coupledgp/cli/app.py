@@ -17,12 +17,13 @@ from coupledgp.cli.commands.demo import DemoOptions, demo
 from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
-from coupledgp.cli.commands.interpolate_options import InterpolateOptions
-from coupledgp.cli.commands.krige import KrigeOptions, krige
+from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
+from coupledgp.cli.commands.krige import krige
+from coupledgp.cli.commands.krige_options import KrigeOptions
 from coupledgp.cli.commands.predict import PredictOptions, predict
 from coupledgp.cli.commands.report import ReportOptions, report
 from coupledgp.cli.readers.files import pipes_kept
-from coupledgp.cli.shared.declare import command
+from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.visible import visible
 
@@ -64,53 +65,58 @@ Examples:
 
   coupledgp predict y.model new.parquet -o predicted.parquet --prefix price_
 """
-INTERPOLATE_HELP = """Predict a field on a mesh, roads or a graph from values at some places.
+FIELD_HELP = """Predict a field on a mesh from values at some places.
 
-On a mesh, and on roads with lengths, sensors are anywhere: a table of x, y, z and a value, or of
-vertex or face numbers from 0; on roads of node, of edge and offset, of x and y, or of longitude
-and latitude. The field is a Gaussian process along the surface or the roads and, on meshes, of
-position, mixed by evidence. GRAPH is a mesh file, roads as GeoPackage, GeoJSON, shapefile, GraphML
-or GML (as osmnx writes it), or an edge table with columns source, target and length.
-
-A network without lengths, --signal, --model graph or an option that only graphs have mean a kernel
-on the nodes of a graph; VALUES then has columns node and value. --kernel, --coupling and
---length-law of graphs also take the names that installed packages add.
-
-With --time-column the values are over time, with gaps: a long table of node, time and value, a
-wide one with a column for each node, NetCDF or Zarr. OUT then has a row for each node and time with
-mean, std, the 95 % interval and its kind (observed, gap, forecast, hidden or rejected).
-
-OUT is a table with mean and std, a mesh (.vtu for ParaView and PyVista, .ply, .glb) or a map
-(.gpkg, .geojson). --query predicts at the places of another table. --baselines sets the mean, the
-nearest sensor, a harmonic field and a GP of position beside the model, and --loo writes each sensor
-as the others predict it; both are on the page that --report writes.
+Values are anywhere on the surface: a table of x, y, z and a value, or of vertex or face numbers
+from 0. The field is a Gaussian process along the surface and of position, mixed by evidence.
 
 Examples:
 
-  coupledgp interpolate part.stl --values sensors.csv -o law.vtu --report part.html
+  coupledgp field part.stl --values sensors.csv -o law.vtu --report part.html
 
-  coupledgp interpolate city.graphml --values speeds.csv --holdout 0.1 -o law.gpkg
+  coupledgp field part.stl --values sensors.csv --query places.csv -o - | head
+"""
+GRAPH_HELP = """Predict values on roads, a network or a graph from those at some nodes or places.
 
-  coupledgp interpolate part.stl --signal normal-z --hide 0.05 -o law.ply --report part.html
+GRAPH is a file of roads (GeoPackage, GeoJSON, shapefile), GraphML or GML, or a table of source and
+target. With lengths it is a field along the edges, and values may lie anywhere on them; else, or
+with --model graph, a kernel on the nodes, as on a mesh.
 
-  coupledgp interpolate friends.graphml --values ages.csv -o law.parquet --json
+Examples:
 
-  coupledgp interpolate roads.csv --values speeds.parquet --time-column t --value-column mph -o
-law.parquet --forecast 1h --leave-one-sensor-out loso.csv --report traffic.html
+  coupledgp graph city.graphml --values speeds.csv --holdout 0.1 -o law.gpkg
+
+  coupledgp graph friends.csv --values ages.csv -o law.parquet
+"""
+FORECAST_HELP = """Predict values over time at the nodes of a graph, of roads or of a mesh.
+
+VALUES has gaps: a long table of node, time and value, a wide one with a column for each node,
+NetCDF or Zarr. Each node and time gets mean, std, a 95 % interval and its kind (observed, gap,
+forecast, hidden or rejected).
+
+Example:
+
+  coupledgp forecast roads.csv --values speeds.parquet -t mph --ahead 1h -o law.parquet
+"""
+INTERPOLATE_HELP = """The commands field, graph and forecast in one, with the options of all.
+
+Values are over time with --time-column. On a mesh, and on roads with lengths, it is a field, unless
+an option that only graphs have, or --model graph, means a kernel on the nodes.
+
+Example:
+
+  coupledgp interpolate part.stl --signal normal-z --holdout 0.05 -o law.ply --report part.html
 """
 KRIGE_HELP = """Krige values at places on a grid, with all rows.
 
---places names one to three columns of numbers. The kernel, its lengthscales and the noise come from
-the rows: a million of them in two columns take about a minute. The grid covers the box of the rows.
-
-OUT is NetCDF (.nc) or a table of the places with mean and std. --model keeps the model, to predict
-other places and to report on it.
+The kernel, its lengthscales and the noise come from the rows: a million of them in two columns take
+about a minute. The grid covers the box of the rows. OUT has mean and std of each place.
 
 Examples:
 
   coupledgp krige wells.csv -t depth --places east,north --grid 500x300 -o depth.nc
 
-  coupledgp krige soil.parquet -t ph --places x,y --trend linear -o ph.csv --model ph.model
+  coupledgp krige soil.parquet -t ph --trend linear -o ph.csv --save-model ph.model
 """
 REPORT_HELP = """Write one page on how good a saved model's posterior is.
 
@@ -176,20 +182,25 @@ def _paragraphs(text: str) -> str:
 app = typer.Typer(
     name="coupledgp",
     help=_paragraphs(HELP),
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit", help=_paragraphs(FIT_HELP))(command(fit, FitOptions))
-app.command("predict", help=_paragraphs(PREDICT_HELP))(command(predict, PredictOptions))
-app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(
-    command(interpolate, InterpolateOptions)
+COMMANDS: tuple[tuple[str, Any, type[Options], str], ...] = (
+    ("fit", fit, FitOptions, FIT_HELP),
+    ("predict", predict, PredictOptions, PREDICT_HELP),
+    ("field", interpolate, InterpolateOptions, FIELD_HELP),
+    ("graph", interpolate, InterpolateOptions, GRAPH_HELP),
+    ("forecast", interpolate, InterpolateOptions, FORECAST_HELP),
+    ("krige", krige, KrigeOptions, KRIGE_HELP),
+    ("report", report, ReportOptions, REPORT_HELP),
+    ("audit", audit, AuditOptions, AUDIT_HELP),
+    ("demo", demo, DemoOptions, DEMO_HELP),
 )
-app.command("krige", help=_paragraphs(KRIGE_HELP))(command(krige, KrigeOptions))
-app.command("report", help=_paragraphs(REPORT_HELP))(command(report, ReportOptions))
-app.command("audit", help=_paragraphs(AUDIT_HELP))(command(audit, AuditOptions))
-app.command("demo", help=_paragraphs(DEMO_HELP))(command(demo, DemoOptions))
+for _name, _run, _kind, _help in COMMANDS:
+    add(app, _name, _run, _kind, _paragraphs(_help))
+add(app, "interpolate", interpolate, InterpolateOptions, _paragraphs(INTERPOLATE_HELP), ALL)
 
 
 def _show_version(value: bool) -> None:

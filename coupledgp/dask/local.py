@@ -161,7 +161,7 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
         raise InvalidInputError(
             f"target_transform: expected None on a cluster, got {model.target_transform!r}"
         )
-    model._check_parameters()
+    model.check_parameters()
     with reporter("fit", model.progress) as report:
         passes = DaskPasses(model, partitions, model.missing, report)
         if passes.summary.n_rows <= KEPT_ROWS:

@@ -22,7 +22,7 @@ def fit_table(model: FitInBatches, partitions: Partitions) -> None:
             "keep_rows: expected None or False on a cluster, where rows stay in their partitions, "
             f"got {model.keep_rows!r}"
         )
-    model._check_common()
+    model.check_parameters()
     model.check_passes()
     with reporter("fit", model.progress) as report:
         passes = DaskPasses(model, partitions, model.missing, report)

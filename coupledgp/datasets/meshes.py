@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.datasets import vtk_files
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
 from coupledgp.graphs import Graph
@@ -29,13 +30,16 @@ from coupledgp.ground.memory import available_bytes, check_memory, unfolded_byte
 from coupledgp.ground.validation import unknown_choice
 
 # Endings of files that are read. trimesh opens others too, among them archives of any size.
-ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")
+ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae", *vtk_files.ENDINGS)
 # Bytes that an element and an attribute of an archive's XML take in memory, by measurement; those
 # that a file may take however small it is, and the most times its size.
 ELEMENT_BYTES, ATTRIBUTE_BYTES, FREE_BYTES, MOST_TIMES = 300, 500, 2**30, 1000
 CHUNK = 2**20
 # Libraries that trimesh needs for a format: their modules and packages.
-LIBRARIES = {".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml")}
+LIBRARIES = {
+    ".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml"),
+    **dict.fromkeys(vtk_files.ENDINGS, ("meshio", "meshio")),
+}  # fmt: skip
 # Size of a mesh above which trimesh's own merging is that of rounding.
 LEAST_SCALE = 1e-2
 # Most characters of a library's message about a file.
@@ -194,7 +198,11 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            mesh: Any = trimesh.load(path, force="mesh", process=False, maintain_order=True)
+            mesh: Any
+            if path.suffix.lower() in vtk_files.ENDINGS:
+                mesh = trimesh.Trimesh(*vtk_files.read_vtk(path), process=False)
+            else:
+                mesh = trimesh.load(path, force="mesh", process=False, maintain_order=True)
             n_faces = len(getattr(mesh, "faces", ()))
             if n_faces and not as_numbered:
                 mesh = _merged(path, mesh)
@@ -214,6 +222,9 @@ def _merged(path: Path, mesh: Any) -> Any:
     import trimesh
 
     scale = float(np.ptp(mesh.vertices, axis=0).max())
+    if path.suffix.lower() in vtk_files.ENDINGS:
+        mesh.merge_vertices()
+        return mesh
     if not 0 < scale < LEAST_SCALE:
         return trimesh.load(path, force="mesh")
     exponent = int(np.frexp(scale)[1])

@@ -121,6 +121,17 @@ def audit(
         An argument is invalid, or no kernel is stated and the model's cannot be read.
     NumericalError
         A covariance is not positive definite, or the solver does not reach its tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> report = audit((np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2])
+    >>> bool(report.rmse < 0.2)
+    True
+    >>> report.verdicts[0].question
+    'Is the model good?'
     """
     check_choice(method, ["auto", "dense", "stochastic"], "method")
     if is_observed(predict) or is_classifier(predict):

@@ -112,6 +112,17 @@ def compare(
     NumericalError
         A predictive covariance is singular (it must include the noise), or the solver does not
         reach its tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+    >>> model = SparseSpectrumGPRegressor(n_frequencies=32, random_state=0).fit(X[::2], y[::2])
+    >>> report = compare(model, X[1::2], y[1::2])  # against the exact process
+    >>> bool(report.kl_per_point < 0.01), bool(report.coverage[0.95] > 0.7)
+    (True, True)
     """
     if reference is None and is_observed(model):
         for name, given in (("groups", groups), ("metadata", metadata)):
@@ -121,7 +132,7 @@ def compare(
             model, X_test, y_test, sites=sites_of(method), options=options,
             leave_out_overlap=leave_out_overlap, progress=progress,
         )  # fmt: skip
-    options = StochasticOptions() if options is None else options
+    options, given = StochasticOptions() if options is None else options, y_test
     labels = checked_groups(groups, len(X_test))
     columns = with_row_order(metadata, len(X_test))
     overlap, rows = overlap_of(model, X_test, y_test, reference)
@@ -131,7 +142,7 @@ def compare(
             labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
     found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
     found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
-    return found.with_overlap(overlap)
+    return found.with_overlap(overlap).with_target(given)
 
 
 def compared(

@@ -53,6 +53,16 @@ def residual_correlation(
         there are no neighbours.
     NumericalError
         The predictive covariance is singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.exact import ExactGPRegressor
+    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X[::2], y[::2])
+    >>> type(residual_correlation(model, X[1::2], y[1::2])).__name__
+    'ResidualCorrelation'
     """
     check_positive_int(n_draws, "n_draws", minimum=100)
     asked = Comparison.of(model, X_test, y_test, None)

@@ -71,6 +71,17 @@ def simulation_based_calibration(
     ------
     InvalidInputError
         An argument is invalid, or names and shapes of truths and draws do not agree.
+
+    Examples
+    --------
+    >>> def simulate(rng):
+    ...     mean = rng.normal()
+    ...     return {"mean": mean}, mean + rng.normal(size=5)
+    >>> def posterior(data, n_draws, rng):
+    ...     return {"mean": data.sum() / 6 + rng.normal(size=n_draws) / 6**0.5}
+    >>> found = simulation_based_calibration(simulate, posterior, 50)
+    >>> len(found.to_frame())
+    1
     """
     check_positive_int(n_simulations, "n_simulations", minimum=MIN_SIMULATIONS)
     check_positive_int(n_draws, "n_draws", minimum=1)

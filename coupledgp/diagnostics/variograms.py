@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.validation import check_positive, check_positive_int, real_array
@@ -16,6 +17,8 @@ from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from coupledgp.diagnostics.pages.picture import Picture
 
 # Share of the largest distance up to which pairs are counted, as is usual: beyond it few rows make
 # all pairs.
@@ -25,7 +28,7 @@ NEAR_SHARE, NEIGHBOURS = 0.2, 12
 
 
 @dataclass(frozen=True, eq=False)
-class Variogram:
+class Variogram(Plotted):
     """A variogram of data, beside that of a model.
 
     Attributes
@@ -54,20 +57,19 @@ class Variogram:
 
         return DataFrame({k: v for k, v in vars(self).items() if v is not None})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw bins with two errors and the model's curve; return the axes of matplotlib."""
-        if ax is None:
-            from matplotlib.figure import Figure  # slow to import
+    def picture(self) -> Picture:
+        """Bins with two errors, and the model's curve."""
+        from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend
 
-            ax = Figure(figsize=(6, 4), layout="constrained").add_subplot()
-        ax.errorbar(self.distance, self.empirical, 2 * self.error, fmt="o", label="data")
+        figure, axes = axes_of(6.0, 4.0)
+        axes.errorbar(self.distance, self.empirical, 2 * self.error, fmt="o", label="data")
         if self.model is not None:
-            ax.plot(self.distance, self.model, label="model")
-        ax.set_xlabel("distance")
-        ax.set_ylabel("half the mean squared difference")
-        ax.set_ylim(bottom=0)
-        ax.legend()
-        return ax
+            axes.plot(self.distance, self.model, label="model")
+        axes.set_xlabel("distance")
+        axes.set_ylabel("half the mean squared difference")
+        axes.set_ylim(bottom=0)
+        legend(figure, axes)
+        return Picture("variogram", "Half the mean squared difference by distance", figure)
 
 
 def variogram(
@@ -104,6 +106,14 @@ def variogram(
     ------
     InvalidInputError
         Places or values are no finite numbers, or their numbers differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> places = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> found = variogram(places, np.sin(6 * places[:, 0]), random_state=0)
+    >>> "empirical" in found.to_frame().columns
+    True
     """
     places, values = real_array(X, "X"), real_array(y, "y")
     if places.ndim != 2 or values.shape != (len(places),) or len(places) < 2:

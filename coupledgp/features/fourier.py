@@ -20,6 +20,13 @@ class FourierFeatures(FeatureMap):
     `sqrt(a_i)` stands in place of `m^{-1/2}`. Inputs farther than 5e11 from zero (1.5e5 in single
     precision) are taken at that distance, since phases have no digits beyond. Parameters are those
     of `FeatureMap`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> features = FourierFeatures(3, 16, coupling="orthogonal", generator=0)
+    >>> features(torch.zeros(5, 3)).shape
+    torch.Size([5, 32])
     """
 
     product_sign = -1

@@ -78,6 +78,14 @@ def gram_loss(
     -------
     callable
         Differentiable loss of frequencies (m, d); the mean is over the pairs of different inputs.
+
+    Examples
+    --------
+    >>> import torch
+    >>> X = torch.linspace(0, 1, 8, dtype=torch.float64)[:, None]
+    >>> loss = gram_loss(X)
+    >>> bool(loss(torch.ones(4, 1, dtype=torch.float64)) > 0)
+    True
     """
     parse_features(features)
     parsed = parse_spectrum(spectrum)

@@ -74,6 +74,11 @@ def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFac
     ------
     InvalidInputError
         The text names no feature map; the choices are listed.
+
+    Examples
+    --------
+    >>> parse_features("fourier").__name__
+    'FourierFeatures'
     """
     return FEATURE_MAPS.parse(features, name)
 
@@ -261,7 +266,13 @@ def features_class(features: FeaturesLike) -> type[FeatureMap]:
 
 
 def available_features() -> list[str]:
-    """Names of every feature map now registered."""
+    """Names of every feature map now registered.
+
+    Examples
+    --------
+    >>> "fourier" in available_features()
+    True
+    """
     return FEATURE_MAPS.available()
 
 

@@ -95,6 +95,14 @@ def write_mesh(
         The extension is unknown, the mesh is none, or a field has a wrong name, shape or value.
     MissingLibraryError
         meshio is not installed, for .vtu and .vtk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import trimesh
+    >>> sphere = trimesh.creation.icosphere(subdivisions=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_mesh(f"{folder}/sphere.ply", sphere, height=sphere.vertices[:, 2])
     """
     kind = mesh_format(path)
     checked = checked_fields(mesh, location, fields)

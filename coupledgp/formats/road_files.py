@@ -76,6 +76,19 @@ def read_roads(
         Lengths of a column or attribute are more than three times those of the lines, or less than
         a third; a graph has lengths for some edges only; or nothing but the size of x and y tells
         that they are degrees.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> corners = [[11.57, 48.13], [11.58, 48.13], [11.58, 48.14]]
+    >>> line = {"type": "LineString", "coordinates": corners}
+    >>> feature = {"type": "Feature", "properties": {}, "geometry": line}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/roads.geojson", "w") as file:
+    ...         json.dump({"type": "FeatureCollection", "features": [feature]}, file)
+    ...     roads = read_roads(f"{folder}/roads.geojson")
+    >>> int(roads.lengths.sum().round(-2))  # metres
+    1900
     """
     check_positive(tolerance, "tolerance")
     if hasattr(source, "nodes") and hasattr(source, "edges"):

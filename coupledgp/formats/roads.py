@@ -49,6 +49,15 @@ class RoadNetwork:
         Names of the nodes; None: their numbers.
     plane : Plane
         Coordinate reference systems of the positions and of the file.
+
+    Examples
+    --------
+    >>> import geopandas
+    >>> from shapely import LineString
+    >>> from coupledgp.formats import read_roads
+    >>> lines = geopandas.GeoSeries([LineString([(0, 0), (120, 0)])], crs="EPSG:32632")
+    >>> read_roads(lines.to_frame("geometry")).lengths.round().tolist()
+    [120.0]
     """
 
     ends: IntArray

@@ -8,7 +8,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.checks import as_numbers, check_extent
-from coupledgp.geometry.forms import mesh_arrays
+from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.validation import plain_array
 from coupledgp.random import FloatArray, IntArray
 
@@ -49,7 +49,7 @@ def read(mesh: Any) -> CleanMesh:
     Parameters
     ----------
     mesh
-        Anything that `coupledgp.geometry.forms.mesh_arrays` reads.
+        Anything that `coupledgp.graphs.forms.mesh_arrays` reads.
 
     Raises
     ------

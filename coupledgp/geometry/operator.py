@@ -30,7 +30,6 @@ from coupledgp.geometry.columns import (
 )
 from coupledgp.geometry.creases import CREASE_WIDTH, CutPlaces, bodies, crease_cut
 from coupledgp.geometry.degrees import local_metres
-from coupledgp.geometry.forms import is_point_table, table_points
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact, refuse_far
 from coupledgp.geometry.meshes import extent
 from coupledgp.geometry.nearest import nearest_places
@@ -38,6 +37,7 @@ from coupledgp.geometry.networks import longest_way, network_parts
 from coupledgp.geometry.roads import read_networkx
 from coupledgp.geometry.surfaces import point_parts, surface_parts
 from coupledgp.graphs.assembly import Csr, Labels, assemble
+from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
@@ -93,6 +93,13 @@ class LaplaceOperator:
     copies : IntArray (n,) or None
         Of a mesh cut by `with_creases`, the vertex before the cut that each vertex is a copy of;
         `given_vertices` has the first copy. None: the mesh is whole.
+
+    Examples
+    --------
+    >>> import trimesh
+    >>> sphere = trimesh.creation.icosphere(subdivisions=2)
+    >>> LaplaceOperator.from_trimesh(sphere, max_edge="auto").n_vertices >= len(sphere.vertices)
+    True
     """
 
     stiffness: sparse.csr_array

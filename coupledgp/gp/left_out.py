@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import integrate, special
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.tails import NORMAL, Tail
@@ -262,7 +262,7 @@ class LeftOut:
         for end, above in ((low, 0.0), (high, 1.0)):
             places = targets[..., None] + (end - targets)[..., None] * steps
             squares = np.square(self.cdf(places) - above)
-            found += np.abs(np.trapezoid(squares, places, axis=-1))
+            found += np.abs(integrate.trapezoid(squares, places, axis=-1))
         return found
 
     def take(self, places: IntArray) -> LeftOut:

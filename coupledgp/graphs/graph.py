@@ -59,6 +59,12 @@ class Graph:
     there, and any kernel makes them independent of all others; the models take them with a
     self-loop (`closed`), so that `L~ = 0`. Components are independent of each other. A
     self-loop of weight w adds w to its node's degree, once.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges(["a", "b", "c"], ["b", "c", "d"])
+    >>> graph.n_nodes
+    4
     """
 
     def __init__(

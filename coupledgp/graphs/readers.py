@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_NODES
+from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.validation import (
     check_choice,
     check_magnitude,
@@ -115,14 +116,8 @@ def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray,
     """
     check_choice(nodes, ("faces", "vertices"), "nodes")
     check_choice(weights, ("unit", "inverse-distance"), "weights")
-    try:
-        faces = np.asarray(mesh.faces, dtype=np.int64)
-        vertices = real_array(mesh.vertices, "mesh")
-    except AttributeError:
-        raise InvalidInputError(
-            f"mesh: expected a trimesh.Trimesh, got {type(mesh).__name__}; "
-            "trimesh.load(path, force='mesh') makes one of a scene"
-        ) from None
+    given, found = mesh_arrays(mesh)
+    faces, vertices = np.asarray(found, dtype=np.int64), real_array(given, "mesh")
     if faces.ndim != 2 or faces.shape[1] < 3 or faces.shape[0] == 0:
         raise InvalidInputError(f"mesh: expected faces of shape (f, 3), got {faces.shape}")
     outside = faces[(faces < 0) | (faces >= vertices.shape[0])]

@@ -1,15 +1,25 @@
-"""Progress of long work: one line on stderr, only where a person watches."""
+"""Progress of long work: one line on stderr or a bar in a notebook, where a person watches."""
 
 from __future__ import annotations
 
+import re
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from html import escape
 from typing import TypeAlias
 
 # Called at every step of long work, with the step in a few words.
 Progress: TypeAlias = Callable[[str], None]
-
+# How a message says how long the work takes, and how many of its parts are done.
+TOTAL = re.compile(r"(?:about|forecast) (\d+(?:\.\d+)?) s\b")
+COUNT = re.compile(r"(\d+) of (\d+)")
+# Share that a bar ends at before the work does.
+MOST_DONE = 0.97
+# Seconds before a notebook shows a bar, between two states of it, and between two plain lines.
+QUIET_SECONDS, REDRAWN_SECONDS, EVERY_SECONDS = 0.5, 0.2, 5.0
 
 # Called at every step in place of a terminal, see `watched`.
 _WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
@@ -29,29 +39,129 @@ def watched(watch: Progress) -> Iterator[None]:
         _WATCH.reset(token)
 
 
+class TimeLeft:
+    """How far work is, by what its messages say of themselves.
+
+    `about 40 s` is the time of the whole work. `3 of 12` counts a part of it, which begins anew
+    where the words beside the numbers change.
+    """
+
+    def __init__(self) -> None:
+        self._start = self._part = time.monotonic()
+        self._total, self._words = 0.0, ""
+
+    def of(self, message: str) -> tuple[float | None, str]:
+        """The share that is done, from 0 to 1, and in words how long the rest takes by it."""
+        now = time.monotonic()
+        if found := TOTAL.search(message):
+            self._start, self._total = now, float(found[1])
+        if self._total:
+            return self._left(now - self._start, self._total)
+        found = COUNT.search(message)
+        words = re.sub(r"[\d.]+", "", message)
+        if words != self._words:
+            self._part, self._words = now, words
+        if not found or int(found[2]) < 1:
+            return None, ""
+        done, elapsed = (int(found[1]) - 1) / int(found[2]), now - self._part
+        return self._left(elapsed, elapsed / done) if done > 0 else (0.0, "")
+
+    @staticmethod
+    def _left(elapsed: float, total: float) -> tuple[float, str]:
+        if elapsed >= total:
+            return MOST_DONE, "longer than forecast" if elapsed > 1.2 * total else ""
+        share = min(elapsed / total, MOST_DONE) if total else 0.0
+        return share, f"about {duration(total - elapsed)} left"
+
+
 @contextmanager
 def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     """Yield a function that shows its argument as the state of the work named `title`.
+
+    A terminal has one line. A notebook has a bar below the cell, once the work takes half a second.
+    Both say how much longer it takes where messages tell, see `TimeLeft`.
 
     Parameters
     ----------
     title
         Name of the work, such as "fit".
     enabled
-        True shows progress, False does not, None shows it if stderr is a terminal.
+        True shows progress everywhere: where there is neither a terminal nor a notebook as lines on
+        stderr, at most one in five seconds. None shows it on a terminal and in a notebook, False
+        nowhere.
     """
     watch = _WATCH.get()
     if watch is not None:
         yield watch
         return
-    from rich.console import Console  # slow to import
-
-    console = Console(stderr=True)
-    if enabled is False or not console.is_terminal:
+    if enabled is False:
         yield silent
         return
-    with console.status(title) as status:
-        yield lambda message: status.update(f"{title}: {message}")
+    from rich.console import Console  # slow to import
+
+    forecast, console = TimeLeft(), Console(stderr=True)
+    if in_notebook():
+        with _notebook_bar(title, forecast) as show:
+            yield show
+    elif console.is_terminal:
+        with console.status(title) as status:
+            yield lambda message: status.update(_line(title, message, forecast.of(message)[1]))
+    elif enabled:
+        yield _lines(title, forecast)
+    else:
+        yield silent
+
+
+def in_notebook() -> bool:
+    """Whether the code runs in a kernel of Jupyter."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return hasattr(shell, "kernel")
+
+
+def _line(title: str, message: str, left: str) -> str:
+    return ", ".join(filter(None, (f"{title}: {message}", left)))
+
+
+def _lines(title: str, forecast: TimeLeft) -> Progress:
+    """Print the first message, and then one in some seconds."""
+    last = -EVERY_SECONDS
+
+    def show(message: str) -> None:
+        nonlocal last
+        left, now = forecast.of(message)[1], time.monotonic()
+        if now - last >= EVERY_SECONDS:
+            last = now
+            print(_line(title, message, left), file=sys.stderr, flush=True)
+
+    return show
+
+
+@contextmanager
+def _notebook_bar(title: str, forecast: TimeLeft) -> Iterator[Progress]:
+    """A bar below the cell, which goes when the work is done."""
+    from IPython.display import HTML, display
+
+    start, last, handle = time.monotonic(), 0.0, None
+
+    def show(message: str) -> None:
+        nonlocal last, handle
+        (share, left), now = forecast.of(message), time.monotonic()
+        if now - start < QUIET_SECONDS or now - last < REDRAWN_SECONDS:
+            return
+        last = now
+        value = "" if share is None else f' value="{share:.3f}"'
+        html = HTML(f"<progress{value}></progress> {escape(_line(title, message, left))}")
+        if handle is None:
+            handle = display(html, display_id=True)
+        else:
+            handle.update(html)
+
+    try:
+        yield show
+    finally:
+        if handle is not None:
+            handle.update(HTML(""))
 
 
 def duration(seconds: float) -> str:

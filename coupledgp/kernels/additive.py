@@ -58,6 +58,11 @@ class Additive(RowKernel):
     ------
     InvalidInputError
         The order is out of range, or the base is another kernel.
+
+    Examples
+    --------
+    >>> str(Additive(2))
+    'additive(2, matern-3/2)'
     """
 
     order: int = 2

@@ -70,6 +70,11 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
     ------
     InvalidInputError
         The text is no expression, or a name is not known; the choices are listed.
+
+    Examples
+    --------
+    >>> str(parse_kernel('matern-3/2 * laplace["age"] + linear'))
+    "matern-3/2 * laplace['age'] + linear"
     """
     if isinstance(kernel, Kernel):
         return kernel
@@ -85,6 +90,12 @@ def kernel_text(kernel: Kernel) -> str:
     ------
     InvalidInputError
         A kernel is not registered, so that no text names it.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import parse_kernel
+    >>> kernel_text(parse_kernel("gaussian + linear"))
+    'gaussian + linear'
     """
     if isinstance(kernel, Sum):
         return " + ".join(map(kernel_text, kernel.terms))

@@ -44,6 +44,11 @@ class WhittleMatern:
     ------
     InvalidInputError
         The range is not positive, or alpha is none of 1, 2 and 4.
+
+    Examples
+    --------
+    >>> WhittleMatern(range_=30.0, alpha=2).alpha
+    2
     """
 
     range_: float | None = None

@@ -340,13 +340,25 @@ def parse_time_kernel(kernel: TimeKernelLike, name: str = "time_kernel") -> Time
     ------
     InvalidInputError
         The text names no kernel of time; the choices are listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parse_time_kernel("matern-1/2").covariance(np.array([0.0])).tolist()
+    [1.0]
     """
     check_single(kernel, name, "one kernel of time")
     return TIME_KERNELS.parse(kernel, name)
 
 
 def available_time_kernels() -> list[str]:
-    """Names of every kernel of time now registered."""
+    """Names of every kernel of time now registered.
+
+    Examples
+    --------
+    >>> "matern-3/2" in available_time_kernels()
+    True
+    """
     return TIME_KERNELS.available()
 
 

@@ -16,7 +16,14 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
-    """`P(y = 1) = sigmoid(f) = 1 / (1 + exp(-f))`, y zero or one; f is the logit."""
+    """`P(y = 1) = sigmoid(f) = 1 / (1 + exp(-f))`, y zero or one; f is the logit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Bernoulli().moments(np.array([0.0]))[0].tolist()  # the chance of class one
+    [0.5]
+    """
 
     is_discrete: ClassVar[bool] = True
 
@@ -43,7 +50,14 @@ class Bernoulli(Likelihood):
 
 @dataclass(frozen=True)
 class Probit(Bernoulli):
-    """`P(y = 1) = Phi(f)`, y zero or one, with the normal distribution function `Phi`."""
+    """`P(y = 1) = Phi(f)`, y zero or one, with the normal distribution function `Phi`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Probit().moments(np.array([0.0]))[0].tolist()
+    [0.5]
+    """
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
         """`log Phi(f)` for y = 1, `log Phi(-f)` for y = 0."""

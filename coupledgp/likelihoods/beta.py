@@ -28,6 +28,12 @@ class Beta(Likelihood):
     ----------
     concentration : float
         The concentration c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Beta().moments(np.array([0.0]))[0].tolist()  # the mean
+    [0.5]
     """
 
     concentration: float = 1.0

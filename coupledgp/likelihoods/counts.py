@@ -29,7 +29,14 @@ def check_counts(y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Poisson(Likelihood):
-    """Counts of mean and variance `exp(f)`: `log p(y | f) = y f - exp(f) - log y!`."""
+    """Counts of mean and variance `exp(f)`: `log p(y | f) = y f - exp(f) - log y!`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Poisson().moments(np.array([0.0]))  # mean and variance where the log rate is zero
+    (array([1.]), array([1.]))
+    """
 
     is_discrete: ClassVar[bool] = True
     takes_exposure: ClassVar[bool] = True
@@ -66,6 +73,12 @@ class NegativeBinomial(Likelihood):
     ----------
     dispersion : float
         `1 / r`; the law goes to Poisson's as it goes to zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NegativeBinomial(dispersion=0.5).moments(np.array([0.0]))[1].tolist()
+    [1.5]
     """
 
     dispersion: float = 1.0

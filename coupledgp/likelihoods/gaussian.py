@@ -22,6 +22,12 @@ class Gaussian(Likelihood):
     ----------
     variance : float
         Variance of the noise; an array (p, 1) for laws of p rows that have noise of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gaussian(4.0).moments(np.array([1.0]))[1].tolist()
+    [4.0]
     """
 
     variance: float

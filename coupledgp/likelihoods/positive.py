@@ -29,6 +29,12 @@ class Gamma(Likelihood):
     ----------
     shape : float
         The shape a.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gamma(shape=4.0).moments(np.array([0.0]))[1].tolist()  # the variance
+    [0.25]
     """
 
     shape: float = 1.0

@@ -46,7 +46,13 @@ def register_likelihood(
 
 
 def available_likelihoods() -> list[str]:
-    """Names of every likelihood now registered."""
+    """Names of every likelihood now registered.
+
+    Examples
+    --------
+    >>> "poisson" in available_likelihoods()
+    True
+    """
     return LIKELIHOODS.available()
 
 

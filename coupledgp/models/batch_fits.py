@@ -42,8 +42,8 @@ class FitInBatches(TableRegressor):
 
     forecast_ = fitted_result("forecast_", "Forecast of a fit in passes, seconds of one core.")
 
-    def _check_common(self) -> None:
-        super()._check_common()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_keeping(self.keep_rows)
 
     @abstractmethod
@@ -138,7 +138,7 @@ class FitInBatches(TableRegressor):
         MemoryLimitError
             Matrices of the features' order do not fit into memory.
         """
-        self._check_common()
+        self.check_parameters()
         self.check_passes()
         if budget is not None:
             check_positive(budget, "budget")

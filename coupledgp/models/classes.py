@@ -9,10 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import confusion_matrix
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import check_number, require_type
@@ -108,6 +110,11 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         chances = self.predict_log_proba(X)
         labels: NDArray[Any] = self.classes_[chances.argmax(axis=1)]
         return labels
+
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        names, labels = self.classes_, _labels(y)
+        matrix = confusion_matrix(labels, self.predict(X), labels=names)
+        return pages.confusion_map(matrix, [str(name) for name in names])
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, **weights: Any

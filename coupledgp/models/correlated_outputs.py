@@ -89,6 +89,14 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
         Iterations of the search, and whether it converged.
     n_outputs_
         Number Q of the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 0]])
+    >>> CorrelatedOutputsGPRegressor().fit(X, Y).predict([[1.5]]).shape
+    (1, 2)
     """
 
     def __init__(self, model: Any = None, max_iter: int = 200) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.conformal import conformal_interval
 from coupledgp.gp.latent import LatentGP
@@ -23,6 +24,7 @@ from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import check_row_numbers
+from coupledgp.models.told import error_sentence
 from coupledgp.random import FloatArray
 
 # Methods whose first argument is points, which families of estimators name: nodes, places.
@@ -39,6 +41,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
     A family of estimators defines its points (`points`), further observations (`_further_data`) and
     its fit; everything else is here and in `ProcessEstimator` once.
     """
+
+    # What its points are, in the plural.
+    _points_are: ClassVar[str] = "places"
 
     selection_ = fitted_result("selection_", 'Trials of `"auto"` and the reason for its choice.')
     kl_per_point_ = fitted_result("kl_per_point_", 'KL, nats per point, that `"auto"` measured.')
@@ -371,6 +376,19 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         self._judge(points)
         low, high = (record.shaped(end, 1) for end in ends)
         return low, high
+
+    def _told(self) -> list[str]:
+        return list(filter(None, [error_sentence(self.process_, self._points_are)]))
+
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        data, process = self._further_data(X, y), self.process_
+        mean = process.law(data.points, "mean").mean
+        low, high = np.moveaxis(
+            process.quantiles(data.points, np.array(interval_ends(0.95))), -1, 0
+        )
+        width = np.maximum([mean - low, high - mean], 0.0).reshape(2, -1)
+        inside = (low <= data.targets) & (data.targets <= high)
+        return pages.predictions(data.targets.ravel(), mean.ravel(), width, inside.ravel())
 
     def prior_covariance(self, X: Any = None) -> FloatArray:
         """Prior covariance of f at points, units of y squared.

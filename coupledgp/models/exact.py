@@ -66,6 +66,16 @@ class ExactGPRegressor(StationaryRegressor):
         when it is asked for. A bound of the errors of means is in reports (docs/kriging.md).
     tolerance
         Largest relative residual of these solves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = ExactGPRegressor("matern-5/2", random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[1.5]], return_std=True, latent=True)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 4 * std[0])
+    True
     """
 
     kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]

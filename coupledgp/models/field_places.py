@@ -10,8 +10,9 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
-from coupledgp.geometry.forms import MESHES, is_mesh, is_point_table, table_points
+from coupledgp.geometry.locations import at_corners
 from coupledgp.gp.protocol import Points
+from coupledgp.graphs.forms import MESHES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.linalg.rounding import levels_to_caller
@@ -47,6 +48,12 @@ def as_operator(value: Any) -> LaplaceOperator:
         f"from_points), {MESHES}, or a networkx graph whose edges have lengths, got "
         f"{type(value).__name__}"
     )
+
+
+def refined_places(operator: LaplaceOperator) -> Locations:
+    """Places of all vertices, including those added by refinement."""
+    points = at_corners(np.arange(operator.n_vertices), operator.dimension + 1)
+    return Locations(points, np.zeros(operator.n_vertices))
 
 
 def located(operator: LaplaceOperator, places: Any, name: str) -> Points:

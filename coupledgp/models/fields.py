@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.errors import ModelFileError
+from coupledgp.diagnostics import pages
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.locations import place_numbers
+from coupledgp.geometry.locations import location_positions, place_numbers
 from coupledgp.gp.fields import FieldGP, kernel_from
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP, restored_process
@@ -32,6 +34,7 @@ from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.field_places import (
     as_operator,
     located,
+    refined_places,
     spread_out,
     warn_of_defaults,
     warn_of_edges,
@@ -56,6 +59,9 @@ from coupledgp.search.fields.creases import CREASES, fit_whole_or_cut, placed_on
 from coupledgp.search.fields.latent import KernelsOfFields
 from coupledgp.search.fields.mixture import selection_from, selection_state
 from coupledgp.search.fields.routes import ROUTES, RouteSettings
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages import RoadMap, SurfaceMap
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
@@ -137,6 +143,17 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         averaged over the members by weight; zero of columns without effect.
     operator_
         The operator, cut at creases if that was chosen; `operator_.copies` is None otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import trimesh
+    >>> part = trimesh.creation.box((4.0, 2.0, 1.0))
+    >>> sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)
+    >>> field = FieldGPRegressor(part, random_state=0).fit(sensors, 20 + 5 * sensors[:, 0])
+    >>> mean, std = field.predict([[2.0, 0.0, 0.0]], return_std=True)
+    >>> bool(abs(mean[0] - 30.0) < 1.0)
+    True
     """
 
     operator: Any
@@ -183,22 +200,24 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         """
         return self._assigned(lambda: self._fit(places, y, exposure))
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+        check_choice(self.route, ROUTES, "route")
+        check_positive_int(self.n_frequencies, "n_frequencies")
+        check_choice(self.creases, CREASES, "creases")
+        self._law()
+
     def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
             self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
         )
         data, ndim, _ = self._checked(operator, places, y)
-        averages = check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
         settings = RouteSettings(
-            check_choice(self.route, ROUTES, "route"),
-            check_positive_int(self.n_frequencies, "n_frequencies"),
-            self.coupling,
-            draw_seed(self.random_state),
-            self.normalize_y,
-            averages == "averaged",
-        )
-        creases = check_choice(self.creases, CREASES, "creases")
+            self.route, self.n_frequencies, self.coupling, draw_seed(self.random_state),
+            self.normalize_y, self.hyperparameters == "averaged",
+        )  # fmt: skip
         law, data = self._law(), self._exposed(data, exposure, y)
         if law is not None:
             warn_of_parts(operator, data.points)
@@ -212,7 +231,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
             along = any(family.surface is not None for family in families)
             usable = informative_rows(on if along else 0 * on, place_numbers(data.points))
             used = data if usable.all() else data.take(np.flatnonzero(usable))
-            found, operator = fit_whole_or_cut(operator, families, used, settings, creases, report)
+            found, operator = fit_whole_or_cut(
+                operator, families, used, settings, self.creases, report
+            )
             data = placed_on(operator, data)
             process = found.process if usable.all() else found.process.conditioned(data)
         warn_of_parts(operator, data.points)
@@ -324,6 +345,44 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
 
     def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
         return numbers if named else self._labels(numbers)
+
+    def _picture(self, X: Any) -> Any:
+        return self.field_map().picture()
+
+    def field_map(
+        self, *, latent: bool = False, names: Sequence[str] = (), left_out: ArrayLike | None = None
+    ) -> SurfaceMap | RoadMap:
+        """The law on the whole surface or along all roads, with the sensors, to be drawn.
+
+        Parameters
+        ----------
+        latent
+            Leave the noise out.
+        names
+            Names (n,) of the sensors.
+        left_out
+            Observations (n,) minus their predictions from the others, a third quantity of the map.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator has no positions, or y had several outputs.
+        """
+        operator, process = self.operator_, self.process_
+        if operator.positions is None or process.units.n_outputs > 1:
+            raise InvalidInputError("operator: expected positions, and one output, for a map")
+        mean, variance = process.law(refined_places(operator).points, "variance", latent=latent)
+        assert variance is not None
+        law = mean[:, 0], np.sqrt(variance[:, 0])
+        data = process.data
+        sensors = location_positions(data.points, operator.positions)
+        observed = names, None if left_out is None else np.asarray(left_out)
+        if operator.dimension == 2:
+            parts = operator.positions, operator.elements, *law
+            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], *observed)
+        lines = list(operator.positions[operator.elements])
+        law = tuple(part[operator.elements].mean(axis=1) for part in law)
+        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], *observed)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Law of each observation given those at all other places, from one factorisation.

@@ -75,6 +75,20 @@ def save_model(
         `include_data` is set, but the model was loaded from a file without data.
     OSError
         The file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from coupledgp.models.exact import ExactGPRegressor
+    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model.safetensors", include_data=True)
+    ...     Path(f"{folder}/model.safetensors").stat().st_size > 1000
+    True
     """
     if isinstance(model, QuantitiesGPRegressor):
         save_model(model.fitted_model(), path, include_data, row_digests)
@@ -116,6 +130,20 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
         There is no such device, or the model is of a class that computes on the CPU alone.
     OSError
         The file cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> import tempfile
+    >>> from coupledgp.models.exact import ExactGPRegressor
+    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.safetensors")
+    ...     same = load_model(f"{folder}/model.safetensors")
+    >>> bool((same.predict(X) == model.predict(X)).all())
+    True
     """
     where = parse_device(device)
     header, arrays = container.read(Path(path))

@@ -75,7 +75,7 @@ from coupledgp.series import Panel
 OUTLIER_CHOICES = ("reject", "student-t")
 SENSOR_NOISE = ("shared", "own")
 # Parameters that are True, False or "auto".
-TRUTHS = {"usual_day", "dynamics", "spread"}
+TRUTHS = ("usual_day", "dynamics", "spread")
 RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
 SENSOR_COVARIANCES = ("kernel", "learned")
 # Transform of values that are counts, and none of others.
@@ -193,6 +193,19 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         steps of conjugate gradients of the mean.
     method_, method_reason_
         How the law is computed, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> road = Graph.from_edges(range(5), range(1, 6))
+    >>> times = np.datetime64("2026-03-02T06:00") + np.arange(60) * np.timedelta64(5, "m")
+    >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 60)), axis=1)
+    >>> speeds[1, 20:30] = np.nan  # a gap
+    >>> model = GraphTimeGPRegressor(road, random_state=0, progress=False)
+    >>> mean, std = model.fit([0, 2, 3, 5], speeds, times=times).forecast("15min")
+    >>> mean.shape
+    (4, 3)
     """
 
     graph: Any
@@ -388,7 +401,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         given.check(values)
         return TransformSearch(sites, rows, model, report).shaped(given)
 
-    def _settings(self) -> SpaceTimeSettings:
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.sensor_noise, SENSOR_NOISE, "sensor_noise")
         check_choice(self.sensor_covariance, SENSOR_COVARIANCES, "sensor_covariance")
         if self.outliers is not None:
@@ -397,17 +411,27 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             check_positive(self.noise, "noise")
         if self.window is not None:
             check_positive_int(self.window, "window", minimum=2)
+        check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
+        for name in TRUTHS:
+            value = getattr(self, name)
+            if not (isinstance(value, (bool, np.bool_)) or is_auto(value)):
+                raise InvalidInputError(f"{name}: expected True, False or 'auto', got {value!r}")
+        if not (self.target_transform in (None, IF_COUNTS) or is_auto(self.target_transform)):
+            TARGET_TRANSFORMS.parse(self.target_transform, "target_transform")
+        self._time_kernels()
+
+    def _time_kernels(self) -> tuple[TimeKernel, ...]:
+        if isinstance(self.time_kernel, str) and self.time_kernel == "auto":
+            return Matern12(), Matern32()
+        return (parse_time_kernel(self.time_kernel),)
+
+    def _settings(self) -> SpaceTimeSettings:
         return SpaceTimeSettings(
-            check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2),
-            window=self.window,
-            seed=draw_seed(self.random_state),
+            self.n_variance_samples, window=self.window, seed=draw_seed(self.random_state)
         )
 
     def _day_options(self, seed: int, labels: SiteLabels, n_sites: int) -> DayOptions:
-        chosen = {name: getattr(self, name) for name in ("usual_day", "dynamics", "spread")}
-        for name, value in chosen.items():
-            if not (isinstance(value, (bool, np.bool_)) or is_auto(value)):
-                raise InvalidInputError(f"{name}: expected True, False or 'auto', got {value!r}")
+        chosen = {name: getattr(self, name) for name in TRUTHS}
         given, directions = self.directions, None
         if given is None and getattr(self.graph, "is_directed", bool)():
             given = self.graph
@@ -417,9 +441,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         return DayOptions(**chosen, holidays=holidays, seed=seed, directions=directions)
 
     def _model(self, seed: int) -> SpaceTimeModel:
-        kernels: tuple[TimeKernel, ...] = (Matern12(), Matern32())
-        if not (isinstance(self.time_kernel, str) and self.time_kernel == "auto"):
-            kernels = (parse_time_kernel(self.time_kernel),)
         if self.periods is not None or self.n_harmonics != 2:
             warnings.warn(
                 "periods, n_harmonics: they have no effect any more and will be removed; daily "
@@ -428,7 +449,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                 stacklevel=levels_to_caller(),
             )
         return SpaceTimeModel(
-            kernels, bool(self.node_effects), self.noise, self.sensor_noise == "own",
+            self._time_kernels(), bool(self.node_effects), self.noise, self.sensor_noise == "own",
             self.outliers, seed, self.sensor_covariance == "learned",
         )  # fmt: skip
 
@@ -506,7 +527,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file; predictions are arrays."""
         parameters = {**restored_parameters(cls, header)}
-        for name in TRUTHS & set(parameters):
+        for name in set(TRUTHS) & set(parameters):
             parameters[name] = {"True": True, "False": False}.get(parameters[name], "auto")
         whole = restored_grid(header, arrays)
         process = innermost(whole)

@@ -11,6 +11,7 @@ from scipy import special
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics.space_time.map_readings import sensor_series
 from coupledgp.diagnostics.space_time.sensor_table import (
     SensorTable,
     moments_back,
@@ -122,6 +123,9 @@ class SpaceTimeLaws(SpaceTimeRecord):
         with named_exhaustion("predict"):
             ends = self.quantiles_on_grid(grid.sites, grid.times, interval_ends(level))
         return self.panel_.restored(grid.labels, grid.times, lower=ends[..., 0], upper=ends[..., 1])
+
+    def _picture(self, X: Any) -> Any:
+        return sensor_series(self, X)
 
     def law_on_grid(
         self, sites: IntArray, stamps: FloatArray, with_std: bool = True, *, latent: bool = False

@@ -180,7 +180,7 @@ class KernelRegressionRegressor(
     --------
     >>> import numpy as np
     >>> X = np.linspace(-1, 1, 200)[:, None]
-    >>> model = KernelRegressionRegressor(random_state=0).fit(X, X[:, 0] ** 2)
+    >>> model = KernelRegressionRegressor(lengthscale=0.5, random_state=0).fit(X, X[:, 0] ** 2)
     >>> bool(abs(model.predict([[0.5]])[0] - 0.25) < 0.1)
     True
     """

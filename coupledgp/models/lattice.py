@@ -204,13 +204,16 @@ class LatticeGPRegressor(FitInBatches):
                 return self._found(self._given(problem, kernels[0]))
             return self._fitted_to(problem, kernels)
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        self._checked_kernels()
+
     def check_passes(self) -> None:
         if self.target_transform is not None:
             raise InvalidInputError(
                 f"target_transform: expected None for batches, got {self.target_transform!r}, "
                 "which needs all rows in memory; fit it to some of the rows"
             )
-        self._checked_kernels()
 
     def fit_passes(
         self, passes: TablePasses, report: Progress, budget: float | None = None

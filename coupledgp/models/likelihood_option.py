@@ -148,7 +148,7 @@ class PlaceLikelihood(LikelihoodOption, ProcessRegressor):
             data = self._further_data(X, y, *(() if exposure is None else (exposure,)))
         return self._updated(data)
 
-    def _check_common(self) -> None:
+    def check_parameters(self) -> None:
         check_choice(self.missing, ("raise", OMIT), "missing")
 
     def _observations_at(self, points: Points, y: ArrayLike) -> tuple[Data, int]:

@@ -137,7 +137,7 @@ class LocalGPRegressor(TableRegressor):
     def fit_data(
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
-        self._check_parameters()
+        self.check_parameters()
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
         problem = LocalProblem.of(
@@ -153,7 +153,8 @@ class LocalGPRegressor(TableRegressor):
         results = {"n_evaluations_": found.n_evaluations, "converged_": found.converged}
         return process, results
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.trend, TRENDS, "trend")
         check_choice(self.frequencies, ("sampled", "fitted"), "frequencies")
         check_positive_int(self.n_frequencies, "n_frequencies", minimum=0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.components import ComponentsGP, PartGP, restored_on_graph
 from coupledgp.gp.latent import LatentGP
@@ -174,10 +175,6 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse invalid parameters of the subclass, before anything is computed."""
-
-    @abstractmethod
     def _recipe(self, seed: int) -> NodePriorRecipe:
         """The settings by which this model makes a prior of a kernel."""
 
@@ -230,7 +227,6 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         checkpoint: str | Path | None,
         exposure: ArrayLike | None = None,
     ) -> FittedModel:
-        self._check_parameters()
         data, ndim, _ = self.checked(nodes, y)
         law = self._law()
         if law is not None:
@@ -362,9 +358,9 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         ignored = ("random_state", "progress", "device", "missing")
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
-    def _check_common(self) -> None:
-        super()._check_common()
-        _ = self._graph  # refuses what is no graph
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        self._law()
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)
         check_choice(self.solver, ["auto", "dense", "iterative"], "solver")
@@ -449,6 +445,14 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero for a dense solver."""
         return self.first_process_.node_evidence.error
+
+    def _picture(self, X: Any) -> Any:
+        graph, data = self._graph, self.process_.data
+        mean, std = self.predict(return_std=True)
+        if mean.ndim > 1:
+            raise InvalidInputError(f"y: expected one output to draw a map, got {mean.shape[1]}")
+        layout = pages.NodeLayout.of(X, graph)
+        return pages.NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
 
     def _every_place(self) -> tuple[Points, Any]:
         graph = self.first_process_.graph

@@ -36,6 +36,7 @@ from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.random import draw_seed
+from coupledgp.selection.protocol import is_auto
 
 # Couplings that "auto" compares, and the sizes between which it looks.
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
@@ -118,6 +119,16 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     walker_spread_
         With `walkers="posterior"`: the numbers of walkers of each node and the KL that is expected
         of them (`gp.walker_spread.WalkerSpread`), for each group of components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> seen = np.arange(0, 24, 2)
+    >>> model = GraphGPRegressor(ring, "heat", random_state=0).fit(seen, np.cos(np.pi * seen / 12))
+    >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
+    True
     """
 
     graph: Graph
@@ -239,9 +250,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         )
         return twin.around(process.exact(), record)
 
-    def _check_parameters(self) -> None:
-        check_positive_int(self.n_walks, "n_walks")
-        parse_walker_coupling(self.coupling)
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not is_auto(self.n_walks):
+            check_positive_int(self.n_walks, "n_walks")
+        if not is_auto(self.coupling):
+            parse_walker_coupling(self.coupling)
         check_choice(self.hop_nodes, ("chebyshev", "ritz", "power"), "hop_nodes")
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
@@ -357,6 +371,16 @@ class ExactGraphGPRegressor(NodeRegressor):
     ----------
     method_, method_reason_
         The method in use at the fitted kernel, and the reason for it in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> seen = np.arange(0, 24, 2)
+    >>> model = ExactGraphGPRegressor(ring, "heat").fit(seen, np.cos(np.pi * seen / 12))
+    >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
+    True
     """
 
     graph: Graph
@@ -371,7 +395,8 @@ class ExactGraphGPRegressor(NodeRegressor):
         """The model itself."""
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.method, ("auto", "spectral", "series", "cholesky"), "method")
         check_positive(self.tolerance, "tolerance")
         where = parse_device(self.device)

@@ -19,16 +19,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.notebook import Notebook
+from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.stored import Stored, digests_of
 from coupledgp.random import FloatArray, draw_seed
+
+# Most numbers of a hyperparameter that `explain` lists.
+LISTED = 24
 
 
 class Declared:
@@ -49,7 +53,8 @@ class ProcessEstimator(Declared, Stored):
     random_state
         Seed of everything that is drawn.
     progress
-        Show progress on stderr; None does so on a terminal.
+        Show progress with a forecast of the rest. None: a line on a terminal, a bar in a notebook.
+        True: lines on stderr elsewhere, too. False: never.
     missing
         Missing values: `"raise"` refuses them. Estimators of tables take `"indicator"` of missing
         inputs too; regressors of nodes and places take `"omit"`, which leaves out observations
@@ -77,12 +82,19 @@ class ProcessEstimator(Declared, Stored):
     def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
         """The estimator with the results of a fit, which take effect by one assignment."""
         with named_exhaustion("fit"):
-            self._check_common()
+            self.check_parameters()
             fitted = fit()
         self._fitted = fitted
         return self
 
-    def _check_common(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that no data go with. `fit` does so first.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter has a value that the estimator does not take.
+        """
         if self.missing != "raise":
             raise InvalidInputError(
                 "missing: expected 'raise', since points of this model cannot be missing, got "
@@ -117,9 +129,17 @@ class ProcessEstimator(Declared, Stored):
         return self.process_.log_evidence
 
     def explain(self) -> str:
-        """Hyperparameters, and the search and comparisons that chose them, in lines of text."""
+        """What the fit means for the data, then hyperparameters and how they were chosen.
+
+        The first lines say how far predictions are off, which columns they hang on, and which
+        columns look like identifiers.
+        """
         check_is_fitted(self)
-        return "\n".join(self._explained())
+        return "\n".join([*self._told(), *self._explained()])
+
+    def _told(self) -> list[str]:
+        """Sentences about the data, which stand first."""
+        return []
 
     def _explained(self) -> list[str]:
         """Lines of `explain`: hyperparameters, then the search and the choice among kernels."""
@@ -136,8 +156,54 @@ class ProcessEstimator(Declared, Stored):
         """What a notebook shows: scikit-learn's diagram, and `explain()` once there is a fit."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in shown and self.__sklearn_is_fitted__():
-            shown["text/html"] += Notebook("After the fit", sentences=self._explained()).html()
+            shown["text/html"] += self._notebook().html()
         return shown
+
+    def _notebook(self) -> Notebook:
+        """What the fit means for the data, and the tables of the choices that it made."""
+        made = [one for one in self.fitted_.results.values() if isinstance(one, Shown)]
+        tables = [table for one in made for table in one.notebook().tables]
+        if not tables:
+            summary = self.process_.summary().items()
+            rows = [(name.replace("_", " "), in_words(value)) for name, value in summary]
+            tables = [NotebookTable("Hyperparameters", ("", "value"), rows)]
+        return Notebook("After the fit", sentences=self._told(), tables=tables)
+
+    def plot(self, X: Any = None, y: ArrayLike | None = None, *, ax: Any = None) -> Any:
+        """Draw what was fitted, or predictions against observations.
+
+        Without `y`: the law along the column of a table of one, with the rows; maps of latitude and
+        longitude, of a lattice, and of a field; main effects of the columns of other tables; the
+        series of a sensor over time, whose label is `X`. Nodes of a graph are drawn where `X` says,
+        a mesh or positions (n_nodes, 2), or else where their edges suggest.
+
+        Parameters
+        ----------
+        X, y
+            Points and observations that the fit did not see, drawn against their predictions.
+        ax
+            Axes of matplotlib, which several panels divide; None: a new figure of pyplot.
+
+        Returns
+        -------
+        matplotlib.axes.Axes, or an array of them
+            The axes of its panels.
+
+        Raises
+        ------
+        InvalidInputError
+            `ax` is no axes, `X` and `y` do not fit the model, or it has a picture with both alone.
+        """
+        check_is_fitted(self)
+        return pages.plotted(lambda: self._picture(X) if y is None else self._against(X, y), ax)
+
+    def _picture(self, X: Any) -> Any:
+        """The picture of the model alone."""
+        raise InvalidInputError(f"y: expected observations at X to plot {type(self).__name__}")
+
+    @abstractmethod
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        """The picture of observations beside their predictions."""
 
     @staticmethod
     def _seed_of(random_state: Any) -> int:
@@ -218,5 +284,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(in_words, value))
     if isinstance(value, (float, int, np.ndarray, np.generic)):
-        return ", ".join(f"{part:.4g}" for part in np.ravel(value))
+        parts = np.ravel(value)
+        more = f" and {len(parts) - LISTED} more" if len(parts) > LISTED else ""
+        return ", ".join(f"{part:.4g}" for part in parts[:LISTED]) + more
     return str(value)

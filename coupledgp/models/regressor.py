@@ -23,6 +23,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
@@ -223,10 +224,9 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         InvalidInputError
             No member is within the budget, or a parameter of the estimator is invalid.
         """
-        n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
-        n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
-        size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
-        budget, wanted = check_positive(self.budget, "budget"), self._kinds()
+        self.check_parameters()
+        size = Size(n_rows, n_columns, self.n_neighbors, self.n_frequencies)
+        budget, wanted = self.budget, self._kinds()
         if self.noise == "varying":
             budget -= noise_seconds(n_rows, n_columns)
         if self.kernel is None:
@@ -255,12 +255,9 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         return [] if found is None else [found.explain([names[group] for group in own])]
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
-        check_choice(self.noise, NOISES, "noise")
         law = self._law()
         if law is None and len(weights) > EXPOSURE_PLACE:
             LIKELIHOODS.parse(self.likelihood, "likelihood").log_exposure(np.ones(1))  # refuses
-        if law is not None:
-            refuse_beside(self, str(self.likelihood), BESIDE_LAW)
         record = super()._fit(X, y, *weights, **further)
         if law is not None or self.noise == "constant" or self.targets_are_given:
             return record
@@ -284,7 +281,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     def fit_data(
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
-        check_choice(self.trend, TRENDS, "trend")
         law = self._law()
         if law is not None:
             return self._fit_under(law_of(law, data), data, columns)
@@ -336,6 +332,20 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         """Warn of targets between whose values a Gaussian law puts chance."""
         for name, one in discrete_outputs(data.targets).items():
             warnings.warn(one.explain(name), DiscreteTargetsWarning, stacklevel=levels_to_caller())
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.noise, NOISES, "noise")
+        check_choice(self.trend, TRENDS, "trend")
+        check_positive(self.budget, "budget")
+        check_positive_int(self.n_neighbors, "n_neighbors")
+        check_positive_int(self.n_frequencies, "n_frequencies")
+        if self.kernel is not None:
+            parse_kernel(self.kernel)
+        self._kinds()
+        if self._law() is not None:
+            refuse_beside(self, str(self.likelihood), BESIDE_LAW)
+            rule_of(self.inference)
 
     def _kinds(self) -> tuple[str, ...]:
         names = (self.model,) if isinstance(self.model, str) else tuple(self.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
@@ -365,6 +366,17 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         check_positive_int(self.n_frequencies, "n_frequencies")
         return asked
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if isinstance(parse_kernel(self.kernel), Spectrum):
+            self._check_parameters(sys.maxsize)
+        if not is_auto(self.coupling):
+            parse_coupling(self.coupling)
+        if not is_auto(self.n_frequencies):
+            check_positive_int(self.n_frequencies, "n_frequencies")
+        check_positive_int(self.n_restarts, "n_restarts", minimum=0)
+        check_positive_int(self.max_iter, "max_iter")
+
     def _check_parameters(self, n_rows: int) -> None:
         refuse_as_covariance(self.features)
         parse_features(self.features)
@@ -386,8 +398,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             space,
             rng,
             report,
-            check_positive_int(self.n_restarts, "n_restarts", minimum=0),
-            check_positive_int(self.max_iter, "max_iter"),
+            self.n_restarts,
+            self.max_iter,
             self.teacher_rows,
             self.batch_rows,
             queries,

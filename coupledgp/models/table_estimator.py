@@ -58,8 +58,8 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         "spectrum_loss_",
     )  # fmt: skip
 
-    def _check_common(self) -> None:
-        """Leave `missing` to the reader of tables, which knows more of its values."""
+    def check_parameters(self) -> None:
+        """See the base class; `missing` is left to the reader of tables, which knows more."""
 
     def points(self, X: ArrayLike) -> Points:
         """Inputs (p, D) as float64, checked against the columns of the fit and encoded as there."""

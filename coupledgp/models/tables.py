@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
+from coupledgp.diagnostics import pages
+from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
 from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.units import LEAST_CONSTANT, are_constant
+from coupledgp.gp.wrapped import has_data
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
@@ -33,12 +36,20 @@ from coupledgp.models.record import FittedModel
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
-from coupledgp.models.targets import TransformLike, chosen_transforms, fit_transformed
+from coupledgp.models.targets import (
+    TransformLike,
+    chosen_transforms,
+    fit_transformed,
+    parse_target_transform,
+)
+from coupledgp.models.told import column_sentence, identifier_sentences
 from coupledgp.spectra import SpectrumLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Points and levels of the law along a single column, in a plot.
+BAND_POINTS, BAND_LEVELS = 200, (0.5, 0.95)
 # How equations in the exact covariance of the rows are solved.
 SOLVERS = ("dense", "iterative")
 # Columns of a predictive law in a data frame.
@@ -77,6 +88,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
     # Whether the targets are to be modelled as they are, since they were transformed before.
     targets_are_given: ClassVar[bool] = False
+    _points_are: ClassVar[str] = "rows"
 
     _: KW_ONLY
     target_transform: TransformLike = None
@@ -200,6 +212,31 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         frame.columns = _law_columns(parts.shape[1:-1])
         return frame
 
+    def _told(self) -> list[str]:
+        columns, process = self._columns, self.process_
+        told = [*super()._told(), column_sentence(process, columns)]
+        told += identifier_sentences(columns, len(process.data) if has_data(process) else 0)
+        return list(filter(None, told))
+
+    def _picture(self, X: Any) -> Any:
+        places = PlacesOf.of(self)
+        if places is not None:
+            return places.map.picture()
+        process, extent = self.process_, self.fitted_.extent
+        if extent is None or len(extent.low) > 1 or self._number_columns()[0] < 0:
+            return self.effects().picture()
+        grid = np.linspace(extent.low, extent.high, BAND_POINTS)
+        bounds = {}
+        for level in BAND_LEVELS:
+            ends = process.quantiles(grid, np.array(interval_ends(level)))
+            bounds[level] = (ends[..., 0], ends[..., 1])
+        mean = process.law(grid, "mean").mean
+        dots = (grid[:0, 0], mean[:0])
+        if has_data(process):
+            chosen = np.random.default_rng(0).permutation(len(process.data))[:DOTS]
+            dots = (process.data.points[chosen, 0], process.data.targets[chosen])
+        return pages.band(grid[:, 0], mean, bounds, dots, self._columns.name(0))
+
     def solved_exactly(self, solver: str) -> GaussianProcess:
         """The exact counterpart of the fitted process, by the solver of `exact_twin`."""
         if check_choice(solver, SOLVERS, "solver") == "dense":
@@ -207,8 +244,10 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         with reporter("exact twin", self.progress) as report:
             return self.process_.exact_by(SystemOptions(), report)
 
-    def _check_common(self) -> None:
+    def check_parameters(self) -> None:
         parse_device(self.device)
+        if self.target_transform is not None:
+            parse_target_transform(self.target_transform)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         if self.target_transform is not None:

@@ -87,6 +87,20 @@ def choose_graph(
     ------
     InvalidInputError
         There is no graph, or the graphs have different nodes; or `fit` refuses the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.graphs import Graph
+    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> from coupledgp.models.nodes import ExactGraphGPRegressor
+    >>> star = Graph.from_edges(np.zeros(23, dtype=int), np.arange(1, 24))
+    >>> seen = np.arange(0, 24, 2)
+    >>> model = ExactGraphGPRegressor(ring, "heat")
+    >>> y = np.cos(np.pi * seen / 12)
+    >>> best, choice = choose_graph(model, {"ring": ring, "star": star}, seen, y)
+    >>> bool(abs(best.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
+    True
     """
     if not isinstance(graphs, Mapping) or not graphs:
         raise InvalidInputError("graphs: expected graphs by name, at least one, got none")

@@ -303,6 +303,17 @@ def select(
     ------
     InvalidInputError
         The model has no coupling and size to choose, or an argument is invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+    >>> model = SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, y)
+    >>> choice = select(model, X, y, kl_target=0.01, couplings=["iid", "orthogonal"])
+    >>> choice.estimator.n_frequencies in [trial.size for trial in choice.trials]
+    True
     """
     check_positive(kl_target, "kl_target")
     check_positive_int(n_draws, "n_draws", minimum=2)

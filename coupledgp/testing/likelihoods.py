@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from scipy import integrate
 
 from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
@@ -61,7 +62,7 @@ class LikelihoodContract:
                 continue
             # Dense at the ends, where a density may be steep.
             grid = low + (high - low) * (0.5 - 0.5 * np.cos(np.linspace(0, np.pi, 2001)))
-            mass = np.trapezoid(np.exp(self._log_density(grid, f)), grid)
+            mass = integrate.trapezoid(np.exp(self._log_density(grid, f)), grid)
             ends = self.likelihood.cdf(np.array([low, high]), np.array([f, f]))
             require_close(mass, ends[1] - ends[0], 1e-5, "integral of the density")
 

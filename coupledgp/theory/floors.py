@@ -67,6 +67,12 @@ def norms_floor(
         argument is invalid.
     NumericalError
         The error is beyond the range of numbers.
+
+    Examples
+    --------
+    >>> alone = distance_mse("fourier", "orthogonal", 8, dim=8, t=1.0)
+    >>> round(norms_floor("fourier", "orthogonal", 8, dim=8, t=1.0) / alone, 3)
+    0.544
     """
     sign, m = _sign_of(features), check_positive_int(n_frequencies, "n_frequencies")
     ensemble = _Ensemble.of(coupling, m, dim)

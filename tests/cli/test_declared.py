@@ -12,7 +12,7 @@ import coupledgp as cgp
 from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.shared.declare import Options, argument, command, option, required
 from coupledgp.cli.shared.domain import Domain, run
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.options import estimator
 
@@ -24,7 +24,7 @@ class Small(Options):
     table: Path = argument("TABLE", "A table.")
     level: float = required("A level.", "--level", "-l")
     names: list[str] | None = option("Names.")
-    quiet: bool = option("Say nothing.", default=False)
+    plain: bool = option("Plain.", default=False)
     fast: bool = option("Fast or slow.", "--fast/--slow", default=True)
 
 
@@ -42,16 +42,17 @@ def test_a_command_has_one_value_of_its_options():
         table=Path("a.csv"), level=0.5, names=["x", "y"], fast=False,
         given=frozenset({"table", "level", "names", "fast"}),
     )  # fmt: skip
-    assert made("a.csv", "--level", "1", "--quiet").quiet
+    assert made("a.csv", "--level", "1", "--plain").plain
     assert "Missing option" in made("a.csv")
-    assert "No such option" in made("a.csv", "-l", "1", "--no-quiet")
+    assert "No such option" in made("a.csv", "-l", "1", "--no-plain")
     assert "empty text" in made("", "-l", "1")
 
 
 def test_options_have_names():
-    names = {own.name: Small.name_of(own.name) for own in Small.declared()}
+    own = [one for one in Small.declared() if one.name not in Options.__dataclass_fields__]
+    names = {one.name: Small.name_of(one.name) for one in own}
     assert names == {
-        "table": "--table", "level": "--level", "names": "--names", "quiet": "--quiet",
+        "table": "--table", "level": "--level", "names": "--names", "plain": "--plain",
         "fast": "--fast",
     }  # fmt: skip
 
@@ -67,11 +68,14 @@ class Model:
 
 
 def test_any_parameter_of_an_estimator_is_set_by_its_name():
-    options = FitOptions(data=Path("a"), target="y")
-    found = further_parameters(Model, ["depth = 5", "shape=(1, 2)", "name=7"], options)
+    def parameters(*texts):
+        given = FitOptions(data=Path("a"), target="y", command="fit", further=texts or None)
+        return parameters_of(Model, given)
+
+    found = parameters("depth = 5", "shape=(1, 2)", "name=7")
     assert found == {"depth": 5, "shape": (1, 2), "name": "7"}
-    assert further_parameters(Model, ["shape=wide"], options) == {"shape": "wide"}
-    assert further_parameters(Model, None, options) == {}
+    assert parameters("shape=wide") == {"shape": "wide"}
+    assert parameters() == {}
     for text, message in (
         ("depth", "expected NAME=VALUE"),
         ("width=3", "Model takes depth, name, shape, got 'width'"),
@@ -79,9 +83,9 @@ def test_any_parameter_of_an_estimator_is_set_by_its_name():
         ("random_state=3", "got 'random_state'"),
     ):
         with pytest.raises(InvalidInputError, match=f"--set: .*{message}"):
-            further_parameters(Model, [text], options)
+            parameters(text)
     with pytest.raises(InvalidInputError, match="depth once"):
-        further_parameters(Model, ["depth=1", "depth=2"], options)
+        parameters("depth=1", "depth=2")
 
 
 def test_a_parameter_without_an_option_reaches_the_model(data, call, tmp_path):

@@ -38,7 +38,7 @@ def test_a_transformed_target_gives_positive_intervals(tmp_path, call):
     assert result["model"]["target_transform"].startswith("box-cox(power=")
     assert set(result["scores"]["coverage"]) == {"0.5", "0.8", "0.95"}
     assert "target transformed by log" in call("fit", data, *options, "log")
-    call("predict", tmp_path / "m", data, "-o", tmp_path / "out.csv", "--interval", "0.95")
+    call("predict", tmp_path / "m", data, "-o", tmp_path / "out.csv", "--level", "0.95")
     assert min(map(float, read_csv(tmp_path / "out.csv")["lower_95"])) >= 0
 
 

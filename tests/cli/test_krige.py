@@ -25,7 +25,7 @@ def wells(tmp_path):
 def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     out, model = tmp_path / "map.nc", tmp_path / "wells.model"
     options = ["-t", "depth", "--places", "east,north", "--kernel", "gaussian"]
-    given = [*options, "--grid", "7x5", "-o", str(out), "--model", str(model), "--json"]
+    given = [*options, "--grid", "7x5", "-o", str(out), "--save-model", str(model), "--json"]
     assert run(["krige", str(wells), *given]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["kernel"] == "gaussian"

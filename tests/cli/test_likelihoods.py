@@ -132,5 +132,5 @@ def test_surfaces_have_classes_and_counts(tmp_path, call):
     query = write_csv(tmp_path / "query.csv", {"vertex": [0, 1]})
     call(*base, "--values", values, "--query", query, "-o", out)
     assert list(read_csv(out)) == ["vertex", "class", "chance_north", "chance_south"]
-    refused = [str(part) for part in [*base, "--values", values, "--loo", out, "-o", out]]
+    refused = [str(part) for part in [*base, "--values", values, "--left-out", out, "-o", out]]
     assert run(refused) == 2

@@ -45,7 +45,7 @@ def test_predict_in_a_new_process(model_path, data, tmp_path, call):
 
 
 def test_predict_adds_intervals(model_path, data, tmp_path, call):
-    out = call("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "0.9")
+    out = call("predict", model_path, data, "-o", tmp_path / "out.csv", "--level", "0.9")
     assert "'mean', 'std', 'lower_90', 'upper_90' and 'extrapolation'" in out
     table = read_csv(tmp_path / "out.csv")
     mean, std, low, high = (
@@ -56,8 +56,8 @@ def test_predict_adds_intervals(model_path, data, tmp_path, call):
 
 
 def test_an_interval_of_no_probability(model_path, data, tmp_path, fails):
-    line = fails("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "95")
-    assert "--interval: expected a probability in (0, 1), got 95.0" in line
+    line = fails("predict", model_path, data, "-o", tmp_path / "out.csv", "--level", "95")
+    assert "--level: expected a probability in (0, 1), got 95.0" in line
 
 
 def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
@@ -84,7 +84,7 @@ def test_predict_says_once_which_rows_are_extrapolations(
     table["a"][10], table["a"][40], table["fixed"][30] = 99.0, -99.0, 4
     path = write_csv(tmp_path / "new.csv", table)
     named = r"3 of 60 rows .*row 11: 'a' .*row 31: 'fixed' never varied; row 41: 'a' "
-    arguments = ["predict", model_path, path, how, "--interval", "0.9", "-o", tmp_path / "o.csv"]
+    arguments = ["predict", model_path, path, how, "--level", "0.9", "-o", tmp_path / "o.csv"]
     assert run([str(argument) for argument in arguments]) == 0
     told = capsys.readouterr().err
     assert told.count("\n") == 1

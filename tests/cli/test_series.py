@@ -80,7 +80,7 @@ def grid(table, name="mean"):
 
 
 def test_the_law_is_that_of_the_estimator(interpolated, model):
-    table = interpolated("long.csv", "--forecast", "15min")
+    table = interpolated("long.csv", "--ahead", "15min")
     assert table.column_names == ["node", "time", "mean", "std", "lower", "upper", "kind"]
     times = np.append(TIMES, TIMES[-1] + STEP * np.arange(1, 4))
     mean, std = model.predict(NAMES, times, return_std=True)
@@ -159,7 +159,7 @@ def test_nodes_of_a_table(interpolated, tmp_path):
 
 def test_several_values_have_a_law_each(files, tmp_path, interpolated):
     (files / "two.csv").write_text(csv_text(long_columns(kph=lambda mph: mph * 1.609344)))
-    words = ("--value-column", "mph", "--value-column", "kph", "--leave-one-sensor-out")
+    words = ("--target", "mph", "--target", "kph", "--left-out")
     table = interpolated("two.csv", *words, tmp_path / "loso.csv")
     assert table.column_names[2:] == [
         f"{name}_{quantity}" for name in ("mph", "kph")
@@ -173,7 +173,7 @@ def test_several_values_have_a_law_each(files, tmp_path, interpolated):
 
 
 def test_sensors_left_out_and_json(interpolated, model, tmp_path, capsys):
-    interpolated("long.csv", "--leave-one-sensor-out", tmp_path / "loso.csv", "--json")
+    interpolated("long.csv", "--left-out", tmp_path / "loso.csv", "--json")
     result = json.loads(capsys.readouterr().out)
     (found,) = result["values"].values()
     assert (found["n_sensors"], found["n_times"], found["step"]) == (N_SENSORS, N_TIMES, 300.0)
@@ -201,14 +201,14 @@ def test_a_page_is_written(interpolated, tmp_path, monkeypatch):
     rows = [f"{name},{-118 + k / 100},34" for k, name in enumerate(NAMES)]
     (tmp_path / "places.csv").write_text("\n".join(["node,longitude,latitude", *rows]))
     words = ("--report", tmp_path / "page.html", "--positions", tmp_path / "places.csv")
-    interpolated("long.csv", *words, "--value-column", "mph")
+    interpolated("long.csv", *words, "--target", "mph")
     assert (asked["splits"], asked["unit"], asked["crs"]) == (1, "mph", "EPSG:4326")
     text = (tmp_path / "page.html").read_text()
     assert "mph over time on roads.csv" in text
 
 
 def test_figures_are_printed(interpolated, tmp_path, capsys):
-    interpolated("long.csv", "--leave-one-sensor-out", tmp_path / "loso.parquet")
+    interpolated("long.csv", "--left-out", tmp_path / "loso.parquet")
     out = capsys.readouterr().out
     for words in ("5 sensors, 24 times", "4.2% gaps, the longest of 4 steps", "noise",
                   "Each sensor as the others predict it", "law.parquet (192 rows)"):  # fmt: skip
@@ -227,7 +227,7 @@ def test_clocks_of_a_zone(interpolated):
 def test_numbers_as_times(files, interpolated):
     numbers = long_columns() | {"t": ((long_columns()["t"] - TIMES[0]) / STEP).astype(int)}
     (files / "numbers.csv").write_text(csv_text(numbers))
-    table = interpolated("numbers.csv", "--forecast", "2")
+    table = interpolated("numbers.csv", "--ahead", "2")
     assert table["time"].to_pylist()[::N_NODES] == list(range(N_TIMES + 2))
     assert table["kind"].to_pylist()[-1] == "forecast"
 
@@ -275,13 +275,13 @@ def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys)
     words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o"]
     words += [tmp_path / "law.csv"]
     for more, message in (
-        (["--forecast", "1h"], "--forecast: expected --time-column beside it"),
+        (["--ahead", "1h"], "--ahead: expected --time-column beside it"),
         (["--time-column", "t", "--holdout", "0.1"], "--holdout: expected no --time-column"),
         (["--time-column", "t", "--n-walks", "4"], "--n-walks: expected no --time-column"),
-        (["--value-column", "a", "--value-column", "b"], "--value-column: expected one, or"),
+        (["--target", "a", "--target", "b"], "--target: expected one, or"),
         (["--time-column", "t", "--update", "m", "--kernel", "heat"], "--kernel: expected no --up"),
-        (["--time-column", "t", "--value-column", "a", "--value-column", "b", "--save-model", "m"],
-         "--save-model: expected one --value-column"),
+        (["--time-column", "t", "--target", "a", "--target", "b", "--save-model", "m"],
+         "--save-model: expected one --target"),
     ):  # fmt: skip
         assert run([str(word) for word in [*words, *more]]) == 2
         assert message in capsys.readouterr().err
@@ -355,7 +355,7 @@ def test_covariates_are_those_of_the_estimator(
     rain, lanes = covariates
     more = ["--covariates", rain, "--covariates", lanes]
     table = interpolated(
-        "long.csv", "--forecast", "15min", *more, "--save-model", tmp_path / "m.cgp", "--json"
+        "long.csv", "--ahead", "15min", *more, "--save-model", tmp_path / "m.cgp", "--json"
     )
     result = json.loads(capsys.readouterr().out)
     (found,) = (value["covariates"] for value in result["values"].values())
@@ -374,7 +374,7 @@ def test_covariates_are_those_of_the_estimator(
     np.testing.assert_allclose(grid(table), mean, rtol=1e-9)
     np.testing.assert_allclose(grid(table, "std"), std, rtol=1e-9)
     words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o",
-             tmp_path / "law.csv", "--time-column", "t", "--forecast", "15min"]  # fmt: skip
+             tmp_path / "law.csv", "--time-column", "t", "--ahead", "15min"]  # fmt: skip
     short = tmp_path / "short.csv"
     short.write_text(csv_text({"t": TIMES.astype(str), "rain": RAIN[:N_TIMES]}))
     assert run([str(word) for word in [*words, "--covariates", short]]) == 2

@@ -74,7 +74,7 @@ def test_test_rows_of_another_file(tmp_path, call):
 def test_predict_in_batches_writes_the_same_file(path, ending, tmp_path, call):
     call("fit", path, "-t", "y", "--stream", *QUICK, "-o", tmp_path / "m")
     for how in ("--stream", "--in-memory"):
-        out = call("predict", tmp_path / "m", path, how, "--interval", "0.9", "-o",
+        out = call("predict", tmp_path / "m", path, how, "--level", "0.9", "-o",
                    tmp_path / f"out{how}.{ending}")  # fmt: skip
         assert out.startswith(f"{N} rows with 'mean', 'std', 'lower_90', 'upper_90' and ")
     one, other = (tmp_path / f"out{how}.{ending}" for how in ("--stream", "--in-memory"))

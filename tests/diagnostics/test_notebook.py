@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from dataclasses import replace
 from html import escape, unescape
 from html.parser import HTMLParser
@@ -34,7 +36,8 @@ from tests.diagnostics.page_cases import HOSTILE, table_report, table_report_mod
 from tests.diagnostics.pages import space_time_cases
 
 BOUND = 100_000
-VOID = {"br"}
+VOID = {"br", "img"}
+PIXELS = "data:image/png;base64,"
 
 
 class Balanced(HTMLParser):
@@ -51,7 +54,8 @@ class Balanced(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        assert not {name for name, _ in attrs} & {"src", "href", "onerror"}
+        assert not {name for name, _ in attrs} & {"href", "onerror"}
+        assert dict(attrs).get("src", PIXELS).startswith(PIXELS)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -90,8 +94,10 @@ def test_html_is_small_whole_and_fetches_nothing(shown):
     html = shown._repr_html_()
     assert len(html.encode()) < BOUND
     read = Balanced(html)
-    assert not {"script", "img", "link", "svg", "iframe"} & set(read.tags)
+    assert not {"script", "link", "svg", "iframe"} & set(read.tags)
     assert "table" in read.tags
+    (picture,) = re.findall(f'src="{PIXELS}([^"]+)"', html)
+    assert b64decode(picture).startswith(b"\x89PNG")
     assert HOSTILE not in html
 
 
@@ -112,6 +118,11 @@ def test_the_text_of_a_result_has_its_verdicts(shown):
     text = str(shown)
     if isinstance(shown, Rendered):
         assert all(one.sentence in text for one in shown.layout().verdicts)
+        whole = shown.to_text()
+        assert len(text) < len(whole)
+        for title in (one.title for one in shown.tables().values() if not one.folded):
+            assert title in whole
+            assert f"\n{title}\n" not in text
     else:
         assert text == shown.verdict()
 
@@ -197,7 +208,11 @@ def test_a_fitted_model_says_what_it_is_below_its_diagram():
     html = found["text/html"]
     assert found["text/plain"] == repr(model)
     assert "sk-estimator" in html
-    assert all(escape(line) in html for line in model.explain().splitlines())
+    told = model._told()
+    assert told == model.explain().splitlines()[: len(told)]
+    assert len(told) == 2
+    for part in [*told, *(name.replace("_", " ") for name in model.process_.summary())]:
+        assert escape(part) in html
     unfitted = clone(model)._repr_mimebundle_()["text/html"]
     assert "After the fit" in html
     assert "After the fit" not in unfitted

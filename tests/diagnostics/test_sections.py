@@ -94,7 +94,7 @@ class TestOwnSection:
         )
 
     def test_terminal(self):
-        lines = str(report_of_features()).splitlines()
+        lines = report_of_features().to_text().splitlines()
         assert SENTENCE in lines
         assert any(line.startswith("Monday") for line in lines)
 

@@ -18,7 +18,7 @@ from coupledgp.features.sklearn import seed_from_random_state
 
 SAMPLERS = [FourierSampler, LaplaceSampler]
 both = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name__)
-N_CHECKS = 47
+FEWEST_CHECKS = 46  # those of the oldest scikit-learn that is allowed
 
 
 @both
@@ -29,7 +29,7 @@ def test_check_estimator(kind: type) -> None:
     troubles = {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
     assert not troubles
     assert not any(r["expected_to_fail"] for r in results)
-    assert len(results) == N_CHECKS
+    assert len(results) >= FEWEST_CHECKS
 
 
 @both

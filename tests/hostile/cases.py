@@ -20,7 +20,7 @@ from coupledgp.cli import run
 
 Content = bytes | Callable[[], bytes]
 csv.field_size_limit(2**31 - 1)
-OUTPUTS = ("-o", "--output", "--report", "--loo")
+OUTPUTS = ("-o", "--output", "--report", "--left-out")
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

@@ -14,7 +14,7 @@ COMMANDS = {
     ),
     "interpolate": (
         ["interpolate", "{a}", "--values", "{b}", "--positions", "{c}", "--query", "{d}"],
-        ["--output", "--report", "--loo"], "csv",
+        ["--output", "--report", "--left-out"], "csv",
     ),
     "audit": (
         ["audit", "--train", "{a}", "--test", "{b}", "-t", "y", "--predictions", "{c}",

@@ -18,7 +18,7 @@ class AuditOptions(Options):
     train: Path = required("Training rows with the target.")
     test: Path = required("Test rows with the target.")
     target: str = required("Column of the target.", "--target", "-t")
-    output: Path = required("HTML page to write.", "--output", "-o")
+    output: Path = required("HTML page to write.", "--output", "-o", ending=".html")
     predictions: Path | None = option(
         "Table of the predictions at the test rows. \\[default: the test rows' own]"
     )
@@ -38,7 +38,9 @@ class AuditOptions(Options):
     outputscale: float | None = option("Variance of the function.")
     noise: float | None = option("Variance of the noise.")
     mean: float | None = option("Mean of the process. \\[default: of the training rows]")
-    model: Path | None = option("Saved model whose kernel the exact GP takes.")
+    model: Path | None = option(
+        "Saved model whose kernel the exact GP takes.", "--from-model", old="--model"
+    )
     max_rows: int | None = option(
         "At most so many test rows, drawn at random, are judged. \\[default: 5000; 1024 "
         "beside an exact GP, 128 of those that have to be solved for]"
@@ -52,8 +54,6 @@ class AuditOptions(Options):
         default=False,
     )
     budget: str = option("Time for --alternatives, as 90s or 5min.", default="60s")
-    seed: int = option("Of the subsample.", default=0)
-    as_json: bool = option("Print JSON instead of tables.", "--json", default=False)
 
 
 def audit(options: AuditOptions) -> None:
@@ -68,10 +68,14 @@ def audit(options: AuditOptions) -> None:
     from coupledgp.cli.readers.files import about
     from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import written_whole
-    from coupledgp.ground.validation import json_values
+    from coupledgp.ground.validation import check_choice, check_positive_int, json_values
     from coupledgp.models.other_models.reports import audit as audited
 
     check_budget(options.budget)
+    check_choice(options.how, ("auto", "dense", "stochastic"), "--compare")
+    check_positive_int(options.seed, "--seed", minimum=0)
+    if options.max_rows is not None:
+        check_positive_int(options.max_rows, "--max-rows", minimum=2)
     check_distinct(
         {"--output": options.output},
         [options.train, options.test, options.predictions, options.model],

@@ -19,8 +19,8 @@ from coupledgp.diagnostics.foreign.law import chance_names
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import IntArray
+from coupledgp.spectra import parse_spectrum
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def hyperparameters(
     numbers = {"lengthscale": lengthscale or None, "outputscale": outputscale, "noise": noise}
     given = [name for name, value in (numbers | {"mean": mean}).items() if value is not None]
     if kernel is not None and model is not None:
-        raise InvalidInputError("--model: expected no --kernel beside it")
+        raise InvalidInputError("--from-model: expected no --kernel beside it")
     if kernel is None:
         allowed = ("noise",) if latent and model is None else ()
         if extra := [f"--{name}" for name in given if name not in allowed]:
@@ -59,6 +59,7 @@ def hyperparameters(
         return {"kernel": None if model is None else read_model(model), "noise": noise}
     if missing := [f"--{name}" for name in numbers if name not in given]:
         raise InvalidInputError(f"--kernel: expected {', '.join(missing)} beside it")
+    parse_spectrum(kernel, "--kernel")
     lengths = _lengths(lengthscale)
     return numbers | {"kernel": kernel, "lengthscale": lengths, "mean": mean}
 
@@ -155,10 +156,6 @@ def settings(
     how: str, max_rows: int | None, seed: int, n_train: int, n_test: int, kernel: Any
 ) -> dict[str, Any]:
     """Arguments of `audit` on how the exact law is computed, and at how many test rows."""
-    check_choice(how, ("auto", "dense", "stochastic"), "--compare")
-    check_positive_int(seed, "--seed", minimum=0)
-    if max_rows is not None:
-        check_positive_int(max_rows, "--max-rows", minimum=2)
     solved = how == "stochastic" or (how == "auto" and n_train > DENSE_ROWS)
     if kernel is None:
         limit = max_rows or MAX_ALONE

@@ -18,8 +18,6 @@ class DemoOptions(Options):
         "Folder to write to; it is made if missing.", "--output", "-o", default=Path("demo-report")
     )
     n_seeds: int = option("Draws of the frequencies to average over.", default=20)
-    seed: int = option("Of the split and the draws.", default=0)
-    as_json: bool = option("Print JSON instead of the table.", "--json", default=False)
 
 
 def demo(options: DemoOptions) -> None:

@@ -19,9 +19,10 @@ from coupledgp.formats.meshes import GLTF, WRITERS, checked_fields, mesh_format,
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_output import DRIVERS, road_format, road_layers, save_roads
 from coupledgp.formats.roads import RoadNetwork, RoadPlaces
-from coupledgp.geometry.locations import Locations, at_corners, location_positions
+from coupledgp.geometry.locations import location_positions
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.ground.validation import check_choice
+from coupledgp.models.field_places import refined_places
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray
 
@@ -108,12 +109,6 @@ def _check_all_known(domain: SpatialDomain, ending: str) -> None:
             f"{unknown.size} corners of faces without area alone, such as vertex {unknown[0]}; "
             "--at faces or a .vtu has all values"
         )
-
-
-def refined_places(operator: LaplaceOperator) -> Locations:
-    """Places of all vertices, including those added by refinement."""
-    points = at_corners(np.arange(operator.n_vertices), operator.dimension + 1)
-    return Locations(points, np.zeros(operator.n_vertices))
 
 
 def piecewise(model: FieldGPRegressor, domain: SpatialDomain, latent: bool) -> Piecewise:

@@ -11,7 +11,6 @@ from coupledgp.cli.commands.field_files import (
     law_at,
     named,
     piecewise,
-    refined_places,
     write_edges,
     write_left_out,
     write_nodes,
@@ -33,8 +32,9 @@ from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries,
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.left_out import LeftOutPlaces
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.field import FieldResult, field_report
+from coupledgp.diagnostics import pages
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
@@ -58,9 +58,11 @@ class FieldDomain(Domain):
             self.baselines = options.report is not None
         assert options.values is not None
         self.values = options.values
-        further = further_parameters(FieldGPRegressor, options.further, options)
         self.model = FieldGPRegressor(
-            domain.operator, options.kernel, random_state=options.seed, **further
+            domain.operator,
+            options.kernel,
+            random_state=options.seed,
+            **parameters_of(FieldGPRegressor, options),
         )
         self.queries: ReadPlaces | None = None
         self.loo: LeftOutPlaces | None = None
@@ -72,7 +74,7 @@ class FieldDomain(Domain):
 
     @property
     def outputs(self) -> Paths:
-        return {name: getattr(self.options, name) for name in ("output", "loo", "report")}
+        return {name: getattr(self.options, name) for name in ("output", "left_out", "report")}
 
     def read(self) -> None:
         options, domain = self.options, self.domain
@@ -86,8 +88,8 @@ class FieldDomain(Domain):
             if options.query is not None:
                 self.queries = read_queries(options.query, domain, self.places)
         self.task = split_places(self.sensors, y, options.share, options.seed)
-        if options.loo is not None and self.task.n_places < 2:
-            raise InvalidInputError("--loo: expected sensors at two places at least, got one")
+        if options.left_out is not None and self.task.n_places < 2:
+            raise InvalidInputError("--left-out: expected sensors at two places at least, got one")
 
     def fit(self) -> None:
         self.model.fit(self.task.places, self.task.y)
@@ -100,7 +102,7 @@ class FieldDomain(Domain):
             if hidden.size:
                 points = self.model.points(self.task.hidden_places)
                 scored = scores(self.model.process_, points, hidden, "hidden")
-            if options.loo is not None or options.report is not None or self.baselines:
+            if options.left_out is not None or options.report is not None or self.baselines:
                 self.loo = left_out(self.model, self.task, self.sensors.names)
         beside = None
         if self.baselines:
@@ -112,6 +114,7 @@ class FieldDomain(Domain):
         result["data"] |= {
             "path": str(options.graph), "values": str(self.values),
             "places": self.sensors.kind, "columns": list(self.sensors.columns),
+            "value": self.sensors.value,
             "share_hidden": options.share,
         }  # fmt: skip
         result["model"] = {
@@ -125,7 +128,7 @@ class FieldDomain(Domain):
             "warnings": self.remarks, **described_verdicts(judged),
             "output": {
                 "path": str(options.output), "at": self.at, "latent": options.latent,
-                **texts({"loo": options.loo}),
+                **texts({"loo": options.left_out}),
             },
         }  # fmt: skip
 
@@ -133,11 +136,15 @@ class FieldDomain(Domain):
         with self.clock("predict"), reporter("predict"):
             assert paths["output"] is not None
             self._write_law(paths["output"])
-        if paths["loo"] is not None:
+        if paths["left_out"] is not None:
             assert self.loo is not None
-            assert self.options.loo is not None
+            assert self.options.left_out is not None
             write_left_out(
-                self.sensors, self.task.sensors, self.loo, paths["loo"], self.options.loo
+                self.sensors,
+                self.task.sensors,
+                self.loo,
+                paths["left_out"],
+                self.options.left_out,
             )
         if paths["report"] is not None:
             field_report(self.found(result)).to_html(paths["report"])
@@ -168,31 +175,18 @@ class FieldDomain(Domain):
 
     def found(self, result: dict[str, Any]) -> FieldResult:
         """The picture of the law, if there are positions, and the sensors left out."""
-        from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
-
         operator = self.domain.operator
         if operator.positions is None:
             return FieldResult(result, None, self.loo)
+        if self.domain.is_surface:
+            drawn = self.model.field_map(latent=self.options.latent, **self._observed())
+            return FieldResult(result, drawn, self.loo)
+        found = self.piecewise()
         sensors = location_positions(self.task.places.points, operator.positions)
-        if not self.domain.is_surface:
-            found = self.piecewise()
-            picture = RoadMap(
-                found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
-            )
-            return FieldResult(result, picture, self.loo)
-        mean, std = self.model.predict(
-            refined_places(operator), return_std=True, latent=self.options.latent
+        roads = pages.RoadMap(
+            found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
         )
-        surface = SurfaceMap(
-            operator.positions,
-            operator.elements,
-            mean,
-            std,
-            sensors,
-            self.task.y,
-            **self._observed(),
-        )
-        return FieldResult(result, surface, self.loo)
+        return FieldResult(result, roads, self.loo)
 
     def _observed(self) -> dict[str, Any]:
         """Names of the sensors of a map, and their errors when they are left out."""

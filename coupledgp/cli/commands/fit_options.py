@@ -45,15 +45,6 @@ class FitOptions(Options):
     noise_column: str | None = option(
         "Column of known noise variances, in units of the target squared. No input."
     )
-    likelihood: str = option(
-        "Law of the target: gaussian, student-t, poisson or negative-binomial (counts), gamma "
-        "(positive), beta (shares), ordinal (ranks 0, 1, ...). A target of texts is classes.",
-        default="gaussian",
-        panel=MODEL_PANEL,
-    )
-    exposure: str | None = option(
-        "Column of exposures of counts, such as hours or people. No input.", panel=MODEL_PANEL
-    )
     model: str | None = option(
         "auto: an exact GP on few rows, else a mixture of local models, by what predicts "
         "rows that were left out; or exact, additive, trees, local, hybrid (local and features), "
@@ -99,11 +90,6 @@ class FitOptions(Options):
         default="evidence",
         panel=MODEL_PANEL,
     )
-    target_transform: str | None = option(
-        "log, box-cox, yeo-johnson or logit of the target, its shape fitted; auto: the "
-        "one of greatest evidence, or none.",
-        panel=MODEL_PANEL,
-    )
     ard: bool = option(
         "One lengthscale a column, or one for all.",
         "--ard/--isotropic",
@@ -119,13 +105,6 @@ class FitOptions(Options):
     )
     max_iter: int = option("Most iterations of the optimiser.", default=100, panel=MODEL_PANEL)
     n_restarts: int = option("Starts tried besides the best.", default=1, panel=MODEL_PANEL)
-    further: list[str] | None = option(
-        "Any other parameter of the model as NAME=VALUE, such as n_neighbors=48; may be repeated.",
-        "--set",
-        panel=MODEL_PANEL,
-        metavar="NAME=VALUE",
-    )
-    seed: int = option("Of the frequencies, the split and the subsamples.", default=0)
     how: str = option(
         "With the exact GP: dense or stochastic (iterative solves), the whole model; "
         f"subset, both on {SUBSET_ROWS} of the rows; none. auto: dense up to {DENSE_ROWS} "
@@ -147,16 +126,15 @@ class FitOptions(Options):
     checkpoint: Path | None = option(
         "Folder from which a fit in batches that was killed goes on; delete it after use."
     )
-    output: Path | None = option("Save the model.", "--output", "-o", panel=OUTPUT_PANEL)
+    output: Path | None = option(
+        "Save the model.", "--output", "-o", panel=OUTPUT_PANEL, ending=".model"
+    )
     include_data: bool = option(
         "Save the training rows with the model, for its exact twin.",
         default=False,
         panel=OUTPUT_PANEL,
     )
-    report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL)
-    as_json: bool = option(
-        "Print JSON instead of tables.", "--json", default=False, panel=OUTPUT_PANEL
-    )
+    report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL, ending=".html")
 
     @property
     def share(self) -> float:

@@ -26,7 +26,7 @@ def write_law(network: Network, fields: dict[str, Any], path: Path, like: Path) 
 
 
 def observations(
-    network: Network, values: Path | None, node_column: str, value_column: str | None,
+    network: Network, values: Path | None, node_column: str | None, value_column: str | None,
     signal: str | None, graph: Path,
 ) -> tuple[IntArray, FloatArray]:  # fmt: skip
     """Observed nodes (n,) and their values (n,), from a table or from the geometry of the mesh."""

@@ -21,7 +21,7 @@ from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, scores
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.graph import GraphResult, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.diagnostics.sections.report import Report
@@ -54,7 +54,6 @@ class GraphDomain(Domain):
         self.options = options
         nodes = options.nodes
         self.nodes = "faces" if nodes is None else check_choice(nodes, MESH_NODES, "--nodes")
-        self.node_column = "node" if options.node_column is None else options.node_column
         self.weights = check_choice(options.face_weights, ("auto", *FACE_WEIGHTS), "--face-weights")
         check_positive_int(options.exact_nodes, "--exact-nodes", minimum=0)
         check_positive(options.kl_target, "--kl-target")
@@ -76,8 +75,10 @@ class GraphDomain(Domain):
             "n_walks": number_or_auto(options.n_walks, "--n-walks"),
             "exact_hops": number_or_auto(options.exact_hops, "--exact-hops"),
             "random_state": options.seed,
-            **further_parameters(GraphGPRegressor, options.further, options),
+            **parameters_of(GraphGPRegressor, options),
         }
+        with as_options(options):
+            GraphGPRegressor(None, **self.settings).check_parameters()
         self.comparison: ExactComparison | None = None
 
     @property
@@ -100,10 +101,10 @@ class GraphDomain(Domain):
                     f"--output: a {kind} needs a mesh, got {str(options.graph)!r}"
                 )
             if options.positions is not None:
-                places = read_positions(options.positions, network, self.node_column)
+                places = read_positions(options.positions, network, options.node_column)
                 network = network.placed(places)
             observed = observations(
-                network, options.values, self.node_column, options.one_value_column,
+                network, options.values, options.node_column, options.one_value_column,
                 options.signal, options.graph,
             )  # fmt: skip
         self.task = split_nodes(*observed, options.share, options.seed)

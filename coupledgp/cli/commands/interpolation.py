@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from coupledgp.cli.commands.field_files import check_output
+from dataclasses import fields
+from typing import Any
+
+from coupledgp.cli.commands.field_files import NETWORK_PLACES, SURFACE_PLACES, check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
@@ -10,27 +13,29 @@ from coupledgp.cli.commands.latent_tasks import is_gaussian
 from coupledgp.cli.commands.law_run import FieldUnderLaw, NodesUnderLaw
 from coupledgp.cli.commands.series_options import check_together, domain_options
 from coupledgp.cli.readers.domains import SpatialDomain, is_mesh, read_domain
+from coupledgp.cli.readers.guesses import is_name
 from coupledgp.cli.readers.node_values import labels_or_numbers
 from coupledgp.cli.readers.tables import check_table_path, read_table
-from coupledgp.cli.shared.declare import refuse
+from coupledgp.cli.shared.declare import FIELD_PANEL, GRAPH_PANEL, refuse
 from coupledgp.cli.shared.domain import Domain, noted
+from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
 from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
+from coupledgp.models import (
+    FieldGPClassifier,
+    FieldGPRegressor,
+    GraphGPClassifier,
+    GraphGPRegressor,
+)
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
-GRAPH_OPTIONS = (
-    "signal", "hide", "weight", "undirected", "keep_isolated", "n_walks", "coupling", "kl_target",
-    "length_law", "p_halt", "exact_hops", "method", "budget", "exact_nodes",
-    "face_weights",
-)  # fmt: skip
-FIELD_OPTIONS = (
-    "place_columns", "max_edge", "columns", "layer", "crs", "baselines", "loo", "at", "query",
-)  # fmt: skip
+GRAPH_OPTIONS = InterpolateOptions.of_panel(GRAPH_PANEL)
+FIELD_OPTIONS = InterpolateOptions.of_panel(FIELD_PANEL)
 
 
 def chosen_domain(options: InterpolateOptions) -> Domain:
@@ -52,8 +57,14 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
 
         return SeriesDomain(options)
     _ = options.one_value_column
+    is_gaussian(options.likelihood)
     remarks: list[str] = []
     found = surface_or_roads(options, remarks)
+    if found is None and not options.set_names & _own(GraphGPClassifier, GraphGPRegressor):
+        if is_gaussian(options.likelihood):
+            GraphDomain(options, remarks)  # refuses wrong options before values are read
+        else:
+            _check_parameters(GraphGPRegressor, options)
     if options.values is not None and is_under_law(options):
         if found is None:
             return NodesUnderLaw(options, remarks)
@@ -69,7 +80,8 @@ def is_under_law(options: InterpolateOptions) -> bool:
     table = read_table(options.values)
     name = options.one_value_column or "value"
     if name not in table.column_names:
-        others = [own for own in table.column_names if own != (options.node_column or "node")]
+        node = options.node_column or "node"
+        others = [own for own in table.column_names if own != node and not is_name(own)]
         name = others[0] if len(others) == 1 else name
     if name not in table.column_names or not is_text(table.column(name).type):
         return False
@@ -88,18 +100,23 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
         if model == other:
             wanted = "graph" if other == "field" else "field"
             refuse(options, names, f"expected --model {wanted} beside it, got {model}")
+    if options.set_names & _own(GraphGPRegressor, FieldGPRegressor):
+        of_graph.append("further")
     if of_graph and of_field:
         raise InvalidInputError(
             f"{options.name_of(of_graph[0])}, {options.name_of(of_field[0])}: expected one of "
             "them, as the one is of graphs and the other of fields"
         )
     of_graphs = ("auto", *available_graph_kernels())
-    kernel = check_choice(options.kernel, {*NAMES, *of_graphs}, "--kernel")
+    names = {"field": NAMES, "graph": of_graphs}.get(model, (*NAMES, *of_graphs))
+    kernel = check_choice(options.kernel, {*names}, "--kernel")
     if model == "graph" or of_graph or (kernel not in NAMES and not of_field and model == "auto"):
         check_choice(kernel, of_graphs, "--kernel")
         return None
     check_choice(kernel, NAMES, "--kernel")
     _check_files(options)
+    if not options.set_names & _own(FieldGPClassifier, FieldGPRegressor):
+        _check_parameters(FieldGPRegressor, options)
     with noted(remarks), reporter("read"):
         found = read_domain(options.graph, domain_options(options))
     if found is None and (of_field or model == "field" or kernel == "position"):
@@ -110,11 +127,26 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
     return found
 
 
+def _own(kind: type[Any], other: type[Any]) -> set[str]:
+    """Parameters of an estimator that another one has not."""
+    return {one.name for one in fields(kind)} - {one.name for one in fields(other)}
+
+
+def _check_parameters(kind: type[Any], options: InterpolateOptions) -> None:
+    """Refuse wrong parameters of a regressor, before data are read."""
+    own = {"likelihood": options.likelihood, **parameters_of(kind, options)}
+    with as_options(options):
+        kind(None, options.kernel, **own).check_parameters()
+
+
 def _check_files(options: InterpolateOptions) -> None:
     """Refuse outputs of unknown formats before anything is read."""
     check_output(options.output, is_mesh(options.graph))
-    if options.loo is not None:
-        check_table_path(options.loo, "--loo")
+    if options.left_out is not None:
+        check_table_path(options.left_out, "--left-out")
+    if options.at is not None:
+        places = SURFACE_PLACES if is_mesh(options.graph) else NETWORK_PLACES
+        check_choice(options.at, places, "--at")
     if options.nodes is not None:
         check_choice(options.nodes, ("faces", "vertices"), "--nodes")
         if not is_mesh(options.graph):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from coupledgp.cli.shared.declare import Options, argument, option, required
-from coupledgp.cli.shared.options import check_distinct, is_whole
+from coupledgp.cli.commands.krige_options import N_PLACES, KrigeOptions
+from coupledgp.cli.shared.options import check_distinct, check_level, is_whole
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 
 # Most places of a grid: a map of them takes some gigabytes.
@@ -17,37 +15,13 @@ MOST_PLACES = 50_000_000
 NETCDF = (".nc", ".nc4")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KrigeOptions(Options):
-    """Options of `coupledgp krige`."""
-
-    data: Path = argument("DATA", "CSV or Parquet file, or a folder of them.")
-    target: str = required("Column of values.", "--target", "-t")
-    places: str = required("One to three columns that are places, such as east,north.", "--places")
-    output: Path = required(".nc, .csv or .parquet to write.", "--output", "-o")
-    grid: str = option("Number of places of the grid along each column.", default="100x100")
-    kernel: str = option("auto, gaussian or matern-NU.", default="auto")
-    trend: str = option("constant, or linear in the places.", default="constant")
-    shared: bool = option(
-        "One lengthscale for all places.", "--isotropic/--anisotropic", default=False
-    )
-    geographic: str = option(
-        "Places that are latitude,longitude in degrees; auto by their names, or none.",
-        default="auto",
-    )
-    observed: bool = option(
-        "Standard deviations of observations, noise included, not of the function.", default=False
-    )
-    model: Path | None = option("Also write the fitted model, for predict and report.")
-    seed: int = option("Seed of probes and draws.", default=0)
-    as_json: bool = option("Print JSON instead of sentences.", "--json", default=False)
-
-
 def krige(options: KrigeOptions) -> None:
     """Fit all rows, and write mean and standard deviation on a grid over the box of the rows."""
-    from coupledgp.cli.commands.krige_tasks import fit_places, read_places, write_map
+    from coupledgp.cli.commands.krige_tasks import described, model_of, read_places, write_map
     from coupledgp.cli.readers.tables import check_table_path
+    from coupledgp.cli.shared.parameters import as_options
     from coupledgp.diagnostics.pages.terminal import PlainConsole
+    from coupledgp.ground.validation import check_positive_int
 
     netcdf = options.output.suffix in NETCDF
     if netcdf and find_spec("xarray") is None:
@@ -56,16 +30,21 @@ def krige(options: KrigeOptions) -> None:
         )
     if not netcdf:
         check_table_path(options.output, "--output")
-    check_distinct({"--output": options.output, "--model": options.model}, [options.data])
-    names = [name.strip() for name in options.places.split(",")]
-    counts = grid_of(options.grid, len(names))
+    check_positive_int(options.seed, "--seed", minimum=0)
+    check_level(options.level)
+    check_distinct({"--output": options.output, "--save-model": options.save_model}, [options.data])
+    names = None if options.places is None else [one.strip() for one in options.places.split(",")]
+    if names is not None:
+        grid_of(options.grid, len(names))
+    with as_options(options):
+        gp = model_of(options)
+        gp.check_parameters()
     X, y = read_places(options.data, names, options.target)
-    asked = {"auto": "auto", "none": None}
-    geographic = asked.get(options.geographic, options.geographic.split(","))
-    gp = fit_places(X, y, options.kernel, options.trend, options.shared, options.seed, geographic)
-    write_map(gp, X, counts, options.observed, options.output, netcdf)
-    if options.model is not None:
-        gp.save(options.model, include_data=True)  # which reports need
+    counts = grid_of(options.grid, X.num_columns)
+    gp.fit(X, y)
+    write_map(gp, X, counts, options, netcdf)
+    if options.save_model is not None:
+        gp.save(options.save_model, include_data=True)  # which reports need
     result = {**described(gp), "rows": len(y), "output": str(options.output)}
     if options.as_json:
         print(json.dumps(result))
@@ -73,44 +52,33 @@ def krige(options: KrigeOptions) -> None:
     PlainConsole(soft_wrap=True).print(_sentences(result), markup=False)
 
 
-def described(gp: Any) -> dict[str, Any]:
-    """What was fitted, as plain values."""
-    lengthscale = gp.lengthscale_
-    return {
-        "kernel": gp.kernel_,
-        "lengthscale_of": gp.lengthscale_names_,
-        "lengthscale": lengthscale.tolist() if hasattr(lengthscale, "tolist") else [lengthscale],
-        "outputscale": gp.outputscale_,
-        "noise": gp.noise_,
-        "waves": gp.n_waves_,
-        "left_out_share": gp.left_out_share_,
-        "std_error": gp.std_error_,
-    }
-
-
 def _sentences(result: dict[str, Any]) -> str:
+    if "lengthscale" not in result:
+        lines = [f"{result['rows']} rows.", *result["explanation"]]
+        return "\n".join([*lines, f"Mean and std are in {result['output']}."])
     lengths = ", ".join(f"{value:.4g}" for value in result["lengthscale"])
     if len(result["lengthscale"]) == len(result["lengthscale_of"]):
         lengths += f" of {', '.join(result['lengthscale_of'])}"
+    transform = result["target_transform"]
     lines = [
         f"{result['rows']} rows, {result['kernel']} kernel, lengthscale {lengths}.",
         f"Standard deviation of the function {result['outputscale'] ** 0.5:.4g}, of the noise "
-        f"{result['noise'] ** 0.5:.4g}.",
+        f"{result['noise'] ** 0.5:.4g}{'' if transform is None else f', after {transform}'}.",
     ]
     if result["std_error"]:
         lines.append(f"Standard deviations have a relative error of {result['std_error']:.0%}.")
     return "\n".join([*lines, f"Mean and std are in {result['output']}."])
 
 
-def grid_of(text: str, n_places: int) -> tuple[int, ...]:
-    """Numbers of places along each axis, from a text such as 500x300.
+def grid_of(text: str | None, n_places: int) -> tuple[int, ...]:
+    """Numbers of places along each axis, from a text such as 500x300; None: 100 each.
 
     Raises
     ------
     InvalidInputError
         The text holds other than one whole number for each place, or the grid is too large.
     """
-    parts = text.lower().split("x")
+    parts = [str(N_PLACES)] * n_places if text is None else text.lower().split("x")
     if len(parts) != n_places or not all(is_whole(part) and int(part) > 0 for part in parts):
         raise InvalidInputError(
             f"--grid: expected {n_places} numbers above zero joined by x, one for each of "

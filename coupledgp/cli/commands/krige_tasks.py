@@ -2,52 +2,83 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.commands.krige_options import KrigeOptions
+from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
 from coupledgp.cli.readers.files import about
+from coupledgp.cli.readers.guesses import guessed_places, value_column
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
-from coupledgp.columns.globe import GeographicLike, narrower
+from coupledgp.cli.shared.declare import refuse
+from coupledgp.cli.shared.parameters import parameters_of
+from coupledgp.cli.shared.streams import notice
+from coupledgp.columns.globe import narrower
 from coupledgp.ground.output import written_whole
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import duration, reporter
+from coupledgp.models import GPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.random import FloatArray
 
+# Places of a grid whose prediction is timed, and seconds above which the forecast is said.
+TRIAL_PLACES, LONG_SECONDS = 4096, 10.0
 
-def read_places(data: Path, names: list[str], target: str) -> tuple[pa.Table, FloatArray]:
+
+def read_places(
+    data: Path, names: list[str] | None, target: str | None
+) -> tuple[pa.Table, FloatArray]:
     """Places, n rows of named columns, and values (n,) of a table."""
     with reporter("read"), about(data):
         table = read_table(data)
+        if names is None:
+            names = list(guessed_places(data, table.column_names, "--places"))
+        if target is None:
+            target = value_column(data, table, names, None)
         check_columns(table, [*names, target], f"--places, --target: {data}")
         columns = numeric(table, [*names, target], str(data))
     return columns.select(names), columns.column(target).to_numpy()
 
 
-def fit_places(
-    X: pa.Table,
-    y: FloatArray,
-    kernel: str,
-    trend: str,
-    shared: bool,
-    seed: int,
-    geographic: GeographicLike,
-) -> LatticeGPRegressor:
-    """The model of all rows."""
-    gp = LatticeGPRegressor(
-        kernel, trend=trend, ard=not shared, random_state=seed, geographic=geographic
-    )
-    return gp.fit(X, y)
+def model_of(options: KrigeOptions) -> Any:
+    """The unfitted model: of frequencies on a lattice, or of a table under a likelihood."""
+    asked = {"auto": "auto", "none": None}
+    places = asked.get(options.geographic, options.geographic.split(","))
+    shared: dict[str, Any] = {"random_state": options.seed, "geographic": places}
+    if is_gaussian(options.likelihood):
+        own = parameters_of(LatticeGPRegressor, options)
+        return LatticeGPRegressor(
+            options.kernel, trend=options.trend, ard=options.ard, **shared, **own
+        )
+    refuse(options, ("trend", "ard"), f"expected none beside --likelihood {options.likelihood}")
+    kernel = None if options.kernel == "auto" else options.kernel
+    own = parameters_of(GPRegressor, options)
+    return GPRegressor(kernel=kernel, likelihood=options.likelihood, **shared, **own)
+
+
+def described(gp: Any) -> dict[str, Any]:
+    """What was fitted, as plain values."""
+    if not isinstance(gp, LatticeGPRegressor):
+        return describe_law(gp)
+    lengthscale = gp.lengthscale_
+    return {
+        "kernel": gp.kernel_,
+        "lengthscale_of": gp.lengthscale_names_,
+        "lengthscale": lengthscale.tolist() if hasattr(lengthscale, "tolist") else [lengthscale],
+        "outputscale": gp.outputscale_,
+        "noise": gp.noise_,
+        "waves": gp.n_waves_,
+        "left_out_share": gp.left_out_share_,
+        "std_error": gp.std_error_,
+        "target_transform": gp.process_.summary().get("target_transform"),
+    }
 
 
 def write_map(
-    gp: LatticeGPRegressor,
-    X: pa.Table,
-    counts: tuple[int, ...],
-    observed: bool,
-    output: Path,
-    netcdf: bool,
+    gp: Any, X: pa.Table, counts: tuple[int, ...], options: KrigeOptions, netcdf: bool
 ) -> None:
     """Write mean and standard deviation on a grid over the box of the rows.
 
@@ -59,12 +90,10 @@ def write_map(
         Places of the rows.
     counts
         Numbers of places of the grid along each axis.
-    observed
-        Whether standard deviations are those of observations.
-    output
-        File to write.
+    options
+        Whose file is written, with their law and interval.
     netcdf
-        Whether it is NetCDF, or a table of all places.
+        Whether the file is NetCDF, or a table of all places.
     """
     axes = {}
     encoding = getattr(gp, "encoding_", None)
@@ -74,12 +103,27 @@ def write_map(
         if places is not None and j == places[1]:
             values = narrower(values)
         axes[name] = np.linspace(values.min(), values.max(), count)
-    grid = gp.predict_grid(axes, return_std=True, latent=not observed)
-    with written_whole(output) as temporary:
+    _announce_grid(gp, X, int(np.prod(counts)))
+    latent = options.latent if "latent" in options.given else None
+    grid = gp.predict_grid(axes, return_std=True, latent=latent, level=options.level)
+    with written_whole(options.output) as temporary:
         if netcdf:
             grid.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
             return
         mesh = np.meshgrid(*axes.values(), indexing="ij")
         found = {name: part.ravel() for name, part in zip(axes, mesh, strict=True)}
-        found |= {key: np.asarray(grid[key]).ravel() for key in ("mean", "std")}
-        write_table(pa.table(found), temporary, like=output)
+        keys = ("mean", "std") if options.level is None else ("mean", "std", "lower", "upper")
+        found |= {key: np.asarray(grid[key]).ravel() for key in keys}
+        write_table(pa.table(found), temporary, like=options.output)
+
+
+def _announce_grid(gp: Any, X: pa.Table, n_places: int) -> None:
+    """Say how long the places of a grid take, from the time of some, if it is long."""
+    size = min(TRIAL_PLACES, X.num_rows)
+    if n_places <= 10 * size:
+        return
+    start = time.process_time()
+    gp.predict(X.slice(0, size), return_std=True)
+    seconds = (time.process_time() - start) * n_places / size
+    if seconds > LONG_SECONDS:
+        notice(f"mean and std of {n_places} places: at most {duration(seconds)} of one core")

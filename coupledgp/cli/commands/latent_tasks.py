@@ -10,7 +10,7 @@ from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import BATCH_ROWS, Rows, Stopwatch, scores
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.models import GPClassifier
@@ -45,10 +45,13 @@ def check_options(options: FitOptions, labelled: bool) -> None:
 
 def make_classifier(options: FitOptions) -> GPClassifier:
     """The unfitted classifier of the options of the command."""
-    further = further_parameters(GPClassifier, options.further, options)
     kernel = options.kernel if "kernel" in options.given else None
     return GPClassifier(
-        kernel, options.budget, random_state=options.seed, missing="indicator", **further
+        kernel,
+        options.budget,
+        random_state=options.seed,
+        missing="indicator",
+        **parameters_of(GPClassifier, options),
     )
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from coupledgp.cli.commands.field_files import (
     Fields,
     chosen_place,
-    refined_places,
     write_nodes,
     write_query,
     write_surface,
@@ -31,7 +30,7 @@ from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.domain import Domain, Paths, heading
 from coupledgp.cli.shared.evaluate import scores
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.latent import place_report
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
@@ -44,10 +43,11 @@ from coupledgp.models import (
     GraphGPClassifier,
     GraphGPRegressor,
 )
+from coupledgp.models.field_places import refined_places
 
 # Options of `interpolate` that are for Gaussian laws alone.
 OF_GAUSSIAN = (
-    "signal", "hide", "loo", "baselines", "face_weights", "n_walks", "coupling", "kl_target",
+    "signal", "left_out", "baselines", "face_weights", "n_walks", "coupling", "kl_target",
     "length_law", "p_halt", "exact_hops", "method", "exact_nodes",
 )  # fmt: skip
 
@@ -79,8 +79,9 @@ class PlacesUnderLaw(Domain):
         kind = classifier if labelled else regressor
         if not labelled:
             own |= {"likelihood": options.likelihood}
-        further = further_parameters(kind, options.further, options)
-        return kind(domain, options.kernel, random_state=options.seed, **own, **further)
+        return kind(
+            domain, options.kernel, random_state=options.seed, **own, **parameters_of(kind, options)
+        )
 
     def described(self, points: Any, y: Any) -> dict[str, Any]:
         """Figures of the fit, and scores at hidden points with values (h,)."""
@@ -148,7 +149,7 @@ class NodesUnderLaw(PlacesUnderLaw):
                 options.undirected,
             )  # fmt: skip
             nodes, y, _ = read_values(
-                self.values, self.network, options.node_column or "node",
+                self.values, self.network, options.node_column,
                 options.one_value_column, self.as_values,
             )  # fmt: skip
         self.task = split_nodes(nodes, y, options.share, options.seed)

@@ -29,7 +29,7 @@ def check_has_rows(model: Any, path: Path) -> Data:
     return data
 
 
-def groups_of(model: Any, column: str, table: Path | None, node_column: str) -> Any:
+def groups_of(model: Any, column: str, table: Path | None, node_column: str | None) -> Any:
     """Groups of the training rows: an input column's name, or names (n,) from a table.
 
     Raises
@@ -46,7 +46,7 @@ def groups_of(model: Any, column: str, table: Path | None, node_column: str) -> 
             )
         return column
     if hasattr(model, "graph"):
-        return _of_nodes(model, column, table, node_column)
+        return _of_nodes(model, column, table, node_column or "node")
     if not hasattr(model, "n_features_in_"):
         raise InvalidInputError(
             "--groups: expected a model of a table or a graph; observations of a field at one "

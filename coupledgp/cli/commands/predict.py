@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coupledgp.cli.shared.declare import Options, argument, option, required
-from coupledgp.cli.shared.options import check_distinct
-from coupledgp.errors import InvalidInputError
+from coupledgp.cli.shared.options import check_distinct, check_level
 from coupledgp.ground.progress import reporter
 
 
@@ -18,14 +17,15 @@ class PredictOptions(Options):
 
     model: Path = argument("MODEL", "File that fit wrote.")
     data: Path = argument("DATA", "CSV or Parquet file, or a folder of them.")
-    output: Path = required(".csv, .tsv or .parquet to write.", "--output", "-o")
-    prefix: str = option("Before the names of the added columns.", default="", shown=False)
-    latent: bool = option("Leave the noise out of the standard deviation.", default=False)
-    interval: float | None = option(
-        "Also add the ends of the central interval of this probability, such as 0.95, which a "
-        "model under a likelihood does by itself. A classifier adds chances of its classes."
+    output: Path = required(
+        ".csv, .tsv, .parquet or .json to write, or -.", "--output", "-o", ending=".csv"
     )
-    exposure: str | None = option("Column of exposures of counts, as fit had one.")
+    prefix: str = option("Before the names of the added columns.", default="", shown=False)
+    level: float | None = option(
+        "Also add the ends of the central interval of this probability, such as 0.95, which a "
+        "model under a likelihood does by itself. A classifier adds chances of its classes.",
+        old="--interval",
+    )
     node_column: str | None = option(
         "Column of nodes, for a model of a graph or a field. \\[default: node]"
     )
@@ -34,7 +34,6 @@ class PredictOptions(Options):
         "model of a table. \\[default: where a quarter of the free memory does not hold them]",
         "--stream/--in-memory",
     )
-    as_json: bool = option("Print JSON instead of a sentence.", "--json", default=False)
 
 
 def predict(options: PredictOptions) -> None:
@@ -53,10 +52,7 @@ def predict(options: PredictOptions) -> None:
 
     check_table_path(options.output, "--output")
     check_distinct({"--output": options.output}, [options.model, options.data])
-    if options.interval is not None and not 0 < options.interval < 0.5 + 0.5 * options.interval < 1:
-        raise InvalidInputError(
-            f"--interval: expected a probability in (0, 1), got {options.interval}"
-        )
+    check_level(options.level)
     with reporter("predict") as report, written_whole(options.output) as temporary:
         if wants_batches(options.data, options.stream):
             fitted = table_model(options.model, options.node_column)
@@ -66,7 +62,7 @@ def predict(options: PredictOptions) -> None:
                     options.data,
                     options.prefix,
                     options.latent,
-                    options.interval,
+                    options.level,
                     temporary,
                     options.output,
                     report,
@@ -79,7 +75,7 @@ def predict(options: PredictOptions) -> None:
                 options.prefix,
                 options.latent,
                 options.output,
-                options.interval,
+                options.level,
                 options.node_column,
                 options.exposure,
             )

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
+from coupledgp.cli.readers.guesses import node_column as column_of_nodes
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
     model_inputs,
@@ -137,9 +138,9 @@ def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, 
     """The rows of a table, and their points for a model."""
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
-        column, table = node_column or "node", read_table(data)
-        check_columns(table, [column], f"--node-column: {data}")
-        return table, model.graph.label_all(find_nodes(data, network, column))
+        table = read_table(data)
+        nodes = find_nodes(data, network, column_of_nodes(data, table, node_column))
+        return table, model.graph.label_all(nodes)
     if hasattr(model, "operator"):
         domain = SpatialDomain(model.operator_, "saved field", "the model's unit")
         places = read_queries(data, domain, _place_options(model, node_column), ())

@@ -31,11 +31,11 @@ class ReportOptions(Options):
         "training rows are left out, each as all others predict it.",
         default=None,
     )
-    output: Path = required("HTML page to write.", "--output", "-o")
+    output: Path = required("HTML page to write.", "--output", "-o", ending=".html")
     target: str | None = option(
         "Column of the target. \\[default: the only one that is no input]", "--target", "-t"
     )
-    node_column: str = option("Column of nodes, for a graph model.", default="node")
+    node_column: str | None = option("Column of nodes. \\[default: node]")
     couplings: str = option(
         "Couplings to compare, with commas between; empty for none.", default=""
     )
@@ -74,8 +74,6 @@ class ReportOptions(Options):
         default=False,
     )
     budget: str = option("Time for --alternatives, as 90s or 5min.", default="60s")
-    seed: int = option("Of the draws and of the subsample.", default=0)
-    as_json: bool = option("Print JSON instead of tables.", "--json", default=False)
 
 
 def report(options: ReportOptions) -> None:
@@ -193,7 +191,7 @@ def left_out(
     output: Path,
     groups: str | None,
     groups_from: Path | None,
-    node_column: str,
+    node_column: str | None,
     max_rows: int | None,
     title: str | None,
     seed: int,

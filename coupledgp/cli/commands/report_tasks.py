@@ -39,7 +39,7 @@ def described(data: Path, n_kept: int, n_rows: int) -> str:
 
 
 def test_data(
-    model: Any, data: Path, target: str | None, node_column: str, mesh: Path | None,
+    model: Any, data: Path, target: str | None, node_column: str | None, mesh: Path | None,
     positions: Path | None,
 ) -> tuple[Any, FloatArray, Any, Beside]:  # fmt: skip
     """Read the test points, their targets (p,), and the mesh or positions of the nodes.

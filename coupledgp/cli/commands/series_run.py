@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import clone
 
 from coupledgp.cli.commands.graph_files import check_isolated
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
@@ -32,12 +33,12 @@ from coupledgp.cli.readers.covariates import read_covariates
 from coupledgp.cli.readers.domains import is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
-from coupledgp.cli.readers.series import Nodes, SeriesOptions, read_series
+from coupledgp.cli.readers.series import Nodes, SeriesOptions, guessed_times, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
 from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
 from coupledgp.cli.shared.options import naming
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
@@ -48,15 +49,17 @@ from coupledgp.formats.road_files import LINES
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
+from coupledgp.kernels.fields import NAMES
+from coupledgp.kernels.graph.registry import parse_graph_kernel
 from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
+from coupledgp.series.durations import has_unit, seconds
+from coupledgp.series.zones import zone_name
 
 MODELS = ("auto", "field", "graph")
-# Arguments of the model that are options of the same name.
-ARGUMENTS = (
-    "kernel", "time_kernel", "periods", "usual_day", "dynamics", "outliers", "sensor_noise",
-)  # fmt: skip
+# Keys of the JSON that differ from the names of options.
+JSON_NAMES = {"left_out": "leave_one_sensor_out"}
 # Words of options that are yes, no or auto, and what they mean.
 WORDS: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 
@@ -96,15 +99,40 @@ class SeriesDomain(Domain):
         self.tables: dict[str, Any] = {}
         check_law_path(options.output, "--output")
         check_choice(options.model, MODELS, "--model")
-        if options.leave_one_sensor_out is not None:
-            check_table_path(options.leave_one_sensor_out, "--leave-one-sensor-out")
+        if options.left_out is not None:
+            check_table_path(options.left_out, "--left-out")
         several = len(options.value_column or ())
         for name in ("save_model", "update", "report"):
             if several > 1 and getattr(options, name) is not None:
                 raise InvalidInputError(
-                    f"{options.name_of(name)}: expected one --value-column beside it, got {several}"
+                    f"{options.name_of(name)}: expected one --target beside it, got {several}"
                 )
-        self.further = further_parameters(GraphTimeGPRegressor, options.further, options)
+        for name in ("ahead", "resolution", "window"):
+            if (text := getattr(options, name)) is not None and has_unit(text):
+                seconds(text, options.name_of(name))
+        if options.kernel not in NAMES:
+            parse_graph_kernel(options.kernel, "--kernel")
+        if options.zone is not None:
+            zone_name(options.zone, "--zone")
+        periods = options.periods
+        day, moving = (
+            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
+            for name in ("usual_day", "dynamics")
+        )
+        with as_options(options):
+            self.model = GraphTimeGPRegressor(
+                None,
+                "matern" if options.kernel == "auto" else options.kernel,
+                options.time_kernel,
+                None if periods is None else tuple(p.strip() for p in periods.split(",")),
+                sensor_noise=options.sensor_noise,
+                outliers=options.outliers,
+                usual_day=day,
+                dynamics=moving,
+                random_state=options.seed,
+                **parameters_of(GraphTimeGPRegressor, options),
+            )
+            self.model.check_parameters()
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -113,7 +141,7 @@ class SeriesDomain(Domain):
 
     @property
     def outputs(self) -> Paths:
-        names = ("output", "leave_one_sensor_out", "report", "save_model")
+        names = ("output", "left_out", "report", "save_model")
         return {name: getattr(self.options, name) for name in names}
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
@@ -122,13 +150,11 @@ class SeriesDomain(Domain):
     def read(self) -> None:
         options = self.options
         assert options.values is not None
-        assert options.time_column is not None
         with reporter("read"):
             self.place = read_place(options)
             values = tuple(options.value_column or ())
-            how = SeriesOptions(
-                options.time_column, options.node_column, values, options.zone, options.resolution
-            )
+            time = options.time_column or guessed_times(options.values)
+            how = SeriesOptions(time, options.node_column, values, options.zone, options.resolution)
             self.panels = read_series(options.values, self.place.nodes, how)
             given = options.covariates
             self.covariates = None if not given else read_covariates(given, self.place.nodes, how)
@@ -143,9 +169,9 @@ class SeriesDomain(Domain):
             name: describe_panel(self.panels[name], model) | describe_model(model)
             for name, model in self.models.items()
         }
-        if paths["leave_one_sensor_out"] is not None or paths["report"] is not None:
+        if paths["left_out"] is not None or paths["report"] is not None:
             # A page alone has some of many sensors.
-            most = MOST_LEFT_OUT if paths["leave_one_sensor_out"] is None else None
+            most = MOST_LEFT_OUT if paths["left_out"] is None else None
             with self.clock("leave one sensor out"):
                 self.tables = {
                     name: model.leave_one_sensor_out(most) for name, model in self.models.items()
@@ -159,14 +185,17 @@ class SeriesDomain(Domain):
                 "graph": self.place.kind, "n_nodes": len(self.place.nodes.labels),
             },
             "values": described,
-            "output": texts(self.outputs) | {"n_rows": n_rows, "latent": self.options.latent},
+            "output": {
+                **{JSON_NAMES.get(key, key): text for key, text in texts(self.outputs).items()},
+                "n_rows": n_rows, "latent": self.options.latent,
+            },
             "seconds": self.clock.seconds,
             "warnings": self.remarks,
         }  # fmt: skip
 
     def write(self, result: dict[str, Any], paths: Paths) -> None:
-        if paths["leave_one_sensor_out"] is not None:
-            self._write_left_out(self.tables, paths["leave_one_sensor_out"])
+        if paths["left_out"] is not None:
+            self._write_left_out(self.tables, paths["left_out"])
         if paths["report"] is not None:
             with self.clock("report"):
                 self._write_report(next(iter(self.tables.values())), paths["report"])
@@ -187,25 +216,8 @@ class SeriesDomain(Domain):
             step = panel.axis.step or float(np.median(np.diff(panel.axis.values)))
             with naming("--window"):
                 window = int(np.ceil(panel.axis.duration(options.window, "window") / step))
-        periods = options.periods
-        day, moving = (
-            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
-            for name in ("usual_day", "dynamics")
-        )
-        model = GraphTimeGPRegressor(
-            self.place.domain,
-            "matern" if options.kernel == "auto" else options.kernel,
-            options.time_kernel,
-            None if periods is None else tuple(p.strip() for p in periods.split(",")),
-            sensor_noise=options.sensor_noise,
-            outliers=options.outliers,
-            usual_day=day,
-            dynamics=moving,
-            window=window,
-            random_state=options.seed,
-            **self.further,
-        )
-        with _named_options():
+        model = clone(self.model).set_params(graph=self.place.domain, window=window)
+        with as_options(options):
             return model.fit(panel, covariates=self.covariates)
 
     def _updated(self, panel: Panel) -> Any:
@@ -229,7 +241,7 @@ class SeriesDomain(Domain):
         sensors = {str(label) for model in self.models.values() for label in model.nodes_}
         numbers = chosen_nodes(options.nodes, self.place.nodes, sorted(sensors))
         labels = [self.place.nodes.labels[k] for k in numbers]
-        times = times_of(first, options.times, options.forecast, options.zone)
+        times = times_of(first, options.times, options.ahead, options.zone)
         check_rows(len(labels), times.size)
         layout = LawLayout(labels, first.time_axis_, times, list(self.models))
         with self.clock("predict"), reporter("predict"), law_writer(
@@ -251,7 +263,7 @@ class SeriesDomain(Domain):
             model,
             splits=0 if options.update is not None else 1,
             left_out=table,
-            forecast=options.forecast,
+            forecast=options.ahead,
             positions=place.positions if isinstance(place.domain, Graph) else None,
             crs=place.crs,
             unit=None if name == "value" else name,
@@ -270,20 +282,8 @@ class SeriesDomain(Domain):
                        if key != "node"}  # fmt: skip
             named = {} if len(tables) == 1 else {"value": pa.array([name] * len(table))}
             parts.append(pa.table(named | {"node": label_column(table.node)} | columns))
-        assert self.options.leave_one_sensor_out is not None
-        write_table(pa.concat_tables(parts), path, self.options.leave_one_sensor_out)
-
-
-@contextmanager
-def _named_options() -> Iterator[None]:
-    """Name the option in errors about an argument of the model."""
-    try:
-        yield
-    except InvalidInputError as error:
-        argument, _, text = str(error).partition(": ")
-        if argument not in ARGUMENTS:
-            raise
-        raise type(error)(f"{InterpolateOptions.name_of(argument)}: {text}") from error
+        assert self.options.left_out is not None
+        write_table(pa.concat_tables(parts), path, self.options.left_out)
 
 
 def read_place(options: InterpolateOptions) -> SeriesPlace:
@@ -295,7 +295,6 @@ def read_place(options: InterpolateOptions) -> SeriesPlace:
         The file is of another kind, or has no lengths for `--model field`.
     """
     path = options.graph
-    column = options.node_column or "node"
     if options.model == "field" or path.suffix.lower() in LINES:
         return _field_place(options)
     network = read_network(
@@ -304,8 +303,8 @@ def read_place(options: InterpolateOptions) -> SeriesPlace:
     )  # fmt: skip
     graph, crs = network.graph, None
     if options.positions is not None:
-        places, names = positions_of(options.positions, network.numbers, column)
-        network, crs = network.placed(places), None if names == ("x", "y") else LONLAT
+        places, in_degrees = positions_of(options.positions, network.numbers, options.node_column)
+        network, crs = network.placed(places), LONLAT if in_degrees else None
     observed = np.arange(graph.n_nodes) if options.keep_isolated else np.empty(0, np.int64)
     check_isolated(network, observed, options.keep_isolated, path)
     labels = [graph.label(k) for k in range(graph.n_nodes)]

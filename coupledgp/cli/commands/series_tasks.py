@@ -28,7 +28,7 @@ def times_of(model: Any, times: str | None, forecast: str | None, zone: str | No
     axis, known = model.time_axis_, model.grid_process_.rows.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:
-        with naming("--forecast"):
+        with naming("--ahead"):
             axis.duration(forecast, "forecast")
             found = np.union1d(found, model.times_ahead(forecast))
     return np.asarray(found)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from coupledgp.batches import TableBatch
 from coupledgp.batches.datasets import open_dataset, tables_of
@@ -30,11 +26,10 @@ from coupledgp.cli.readers.batches import (
 )
 from coupledgp.cli.readers.kinds import kinds_of_model
 from coupledgp.cli.readers.models import read_model
-from coupledgp.cli.readers.tables import is_parquet
+from coupledgp.cli.readers.tables import is_parquet, table_writer
 from coupledgp.cli.shared.evaluate import scores
 from coupledgp.columns.arrow import kind_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.output import writing
 from coupledgp.ground.progress import Progress
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.models.extrapolation import Extrapolations
@@ -158,7 +153,7 @@ def predict_batches(
         as_text = open_dataset(source, None)
     n_rows, added = 0, list[str]()
     far: Extrapolations | None = Extrapolations(np.zeros(0))
-    with _writer(path, output) as write:
+    with table_writer(path, output) as write:
         for table, shown in zip(tables_of(dataset, names), tables_of(as_text, names), strict=True):
             inputs = table_inputs(model, table, str(data))
             exposures = exposures_of(model, table, exposure, str(data))
@@ -178,38 +173,3 @@ def predict_batches(
     if far is not None:
         far.warn()
     return n_rows, added
-
-
-@contextmanager
-def _writer(path: Path, like: Path) -> Iterator[Any]:
-    """A function that adds tables to a file of the format that the extension of `like` names."""
-    if is_parquet(like):
-        writers: list[Any] = []
-
-        def add(table: pa.Table) -> None:
-            if not writers:
-                writers.append(pa.parquet.ParquetWriter(file, table.schema))
-            writers[0].write_table(table)
-
-        with writing(path), path.open("wb") as file:
-            try:
-                yield add
-            finally:
-                for writer in writers:
-                    writer.close()
-        return
-    delimiter = "\t" if like.suffix.lower() == ".tsv" else ","
-    with writing(path), path.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        started: list[bool] = []
-
-        def write(table: pa.Table) -> None:
-            if not started:
-                writer.writerow(table.column_names)
-                started.append(True)
-            for batch in table.to_batches(max_chunksize=8192):
-                writer.writerows(
-                    zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                )
-
-        yield write

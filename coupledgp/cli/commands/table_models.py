@@ -8,7 +8,7 @@ from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.latent_tasks import is_gaussian
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.options import number_or_auto, selection_of
-from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.ground.validation import check_choice
 from coupledgp.kernels.expressions import parse_kernel
@@ -72,9 +72,8 @@ def make_model(name: str, options: FitOptions) -> Model:
     shared = {
         "random_state": options.seed,
         "missing": "indicator",
-        "target_transform": options.target_transform,
         "device": options.device,
-        **further_parameters(kind, options.further, options),
+        **parameters_of(kind, options),
     }
     if name != "sparse-spectrum":
         if not is_gaussian(options.likelihood):

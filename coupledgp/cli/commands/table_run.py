@@ -20,6 +20,7 @@ from coupledgp.cli.readers.kinds import forced_kinds
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
+from coupledgp.cli.shared.parameters import as_options
 from coupledgp.cli.show.latent import latent_report
 from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of
@@ -72,7 +73,9 @@ class TableDomain(Domain):
     def _make(self) -> None:
         """Make the estimator, and read which columns have which kinds."""
         options = self.options
-        self.model = make_model(self.name, options)
+        with as_options(options):
+            self.model = make_model(self.name, options)
+            self.model.check_parameters()
         self.kinds = forced_kinds(
             options.categorical or [], options.numeric or [], options.date or [], options.target
         )

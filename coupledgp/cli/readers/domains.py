@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.readers.files import about, on_disk
+from coupledgp.cli.readers.guesses import edge_ends
 from coupledgp.cli.readers.networks import (
     MARKUP,
     MESHES,
@@ -112,21 +113,21 @@ class DomainOptions:
         `"auto"`, `"none"` or a number, as text.
     positions : Path or None
         Table of positions of an edge table's nodes.
-    node_column : str
+    node_column : str or None
         Column of nodes in it.
     layer, crs : str or None
         Layer of a file of lines, and the coordinate system of one that has none.
-    columns : Path or None
-        Table of columns of the places, a row of each vertex or face, node or edge.
+    covariates : tuple of Path
+        Tables of what a field depends on, a row of each vertex or face, node or edge.
     """
 
     length: str | None = None
     max_edge: str = "auto"
     positions: Path | None = None
-    node_column: str = "node"
+    node_column: str | None = None
     layer: str | None = None
     crs: str | None = None
-    columns: Path | None = None
+    covariates: tuple[Path, ...] = ()
 
     @property
     def longest(self) -> MaxEdge:
@@ -158,16 +159,16 @@ def read_domain(path: Path, options: DomainOptions) -> SpatialDomain | None:
         The file is of another kind, or an option does not go with it.
     """
     found = _read(path, options)
-    if found is None or options.columns is None:
+    if found is None or not options.covariates:
         return found
-    table = read_table(options.columns)
-    with about(options.columns):
-        named = {name: table.column(name).to_numpy() for name in table.column_names}
+    with about(*options.covariates):
+        tables = [read_table(path) for path in options.covariates]
+        named = {name: one.column(name).to_numpy() for one in tables for name in one.column_names}
         return replace(found, operator=found.operator.with_columns(named))
 
 
 def _read(path: Path, options: DomainOptions) -> SpatialDomain | None:
-    """The domain without columns."""
+    """The domain without covariates."""
     kind = path.suffix.lower()
     longest = options.longest
     if is_mesh(path):
@@ -216,14 +217,15 @@ def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") 
 
 def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
     table = read_table(path)
-    check_columns(table, ["source", "target", *_listed(options.length)], str(path))
+    sides = edge_ends(path, table)
+    check_columns(table, _listed(options.length), str(path))
     _, length = measure(table.column_names, None, options.length)
     if length is None:
         return None
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected edges below the header, got none")
     texts = read_table(path, text_columns=True)  # 007 is not 7
-    names = [node_texts(texts, name, str(path)) for name in ("source", "target")]
+    names = [node_texts(texts, name, str(path)) for name in sides]
     labels = edge_labels([text for pair in zip(*names, strict=True) for text in pair])
     number = {str(label): k for k, label in enumerate(labels)}
     ends = np.array([[number[text] for text in side] for side in names], dtype=np.int64).T
@@ -265,8 +267,8 @@ def _placed(
     """The network with nodes at the positions of a table, if there is one; roads are straight."""
     if options.positions is None:
         return None
-    coordinates, names = positions_of(options.positions, number, options.node_column)
-    system = options.crs or (METRES if names == ("x", "y") else LONLAT)
+    coordinates, in_degrees = positions_of(options.positions, number, options.node_column)
+    system = options.crs or (LONLAT if in_degrees else METRES)
     plane = Plane.fitting(system, coordinates)
     places = plane.metres(coordinates)
     lines = tuple(places[pair] for pair in ends)

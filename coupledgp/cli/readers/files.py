@@ -24,6 +24,8 @@ CHUNK_BYTES = 2**20
 SMALL = 2**26
 # Free bytes, of memory and of the disk, of which a pipe may take this share.
 PIPE_SHARE = 0.25
+# Standard input, which the path - of an input stands for.
+STDIN = Path("/dev/stdin")
 
 _copies: dict[str, Path] = {}
 _folder: list[str] = []
@@ -67,7 +69,7 @@ def on_disk(path: Path, whole: bool = True) -> Path:
         check_memory(found.st_size, f"{path}: {found.st_size} bytes", "give a part of the file")
     if visible(str(path)) == str(path):
         return path
-    _copies[str(path)] = _own_folder() / f"file{_ending(path)}"  # libraries take names of UTF-8
+    _copies[str(path)] = own_folder() / f"file{_ending(path)}"  # libraries take names of UTF-8
     _copies[str(path)].symlink_to(path.absolute())
     return _copies[str(path)]
 
@@ -79,9 +81,9 @@ def _ending(path: Path) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether a path is a pipe, whose name need not state its format."""
+    """Whether a path is a pipe or standard input, whose name need not state its format."""
     try:
-        return stat.S_ISFIFO(path.stat().st_mode)
+        return path == STDIN or stat.S_ISFIFO(path.stat().st_mode)
     except (OSError, ValueError):
         return False
 
@@ -116,7 +118,7 @@ def pipes_kept() -> Iterator[None]:
 
 def _copied(path: Path) -> Path:
     """A file with the content of a pipe, of the same name."""
-    folder = _own_folder()
+    folder = own_folder()
     limit = PIPE_SHARE * min(available_bytes(), shutil.disk_usage(folder).free)
     copy, size = folder / (path.name or "pipe"), 0
     with copy.open("wb") as file:
@@ -128,7 +130,7 @@ def _copied(path: Path) -> Path:
     return copy
 
 
-def _own_folder() -> Path:
+def own_folder() -> Path:
     """A new folder, which is removed with all others at the end of `pipes_kept`."""
     if not _folder:
         _folder.append(tempfile.mkdtemp(prefix="coupledgp-"))

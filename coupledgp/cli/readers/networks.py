@@ -15,6 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coupledgp.cli.readers.files import about, is_pipe, on_disk
+from coupledgp.cli.readers.guesses import edge_ends
+from coupledgp.cli.readers.notices import notice
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError
@@ -141,20 +143,21 @@ def read_mesh(path: Path, numbered: bool) -> Any:
 def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
     table = read_table(path)
     given = [name for name in (weight, length) if name is not None]
-    check_columns(table, ["source", "target", *given], str(path))
+    ends = edge_ends(path, table)
+    check_columns(table, given, str(path))
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected edges below the header, got none")
     weight, length = measure(table.column_names, weight, length)
     texts = read_table(path, text_columns=True)  # 007 is not 7
-    ends = [node_texts(texts, name, str(path)) for name in ("source", "target")]
-    labels = edge_labels([text for pair in zip(*ends, strict=True) for text in pair])
+    named = [node_texts(texts, name, str(path)) for name in ends]
+    labels = edge_labels([text for pair in zip(*named, strict=True) for text in pair])
     as_label = {str(label): label for label in labels}
     values: dict[str, Any] = {
         name: numeric(table, [column], str(path)).column(0).to_numpy()
         for name, column in (("weights", weight), ("lengths", length))
         if column is not None
     }
-    sources, targets = ([as_label[text] for text in texts] for texts in ends)
+    sources, targets = ([as_label[text] for text in texts] for texts in named)
     graph = Graph.from_edges(sources, targets, **values, labels=labels)
     return Network(graph, f"edge table, {table.num_rows} rows, {_weighting(weight, length)}")
 
@@ -193,11 +196,10 @@ def label_array(labels: list[Any] | NDArray[Any]) -> NDArray[Any]:
 
 def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: bool) -> Network:
     found = parse_markup(on_disk(path))
-    if found.is_directed() and not both_ways:
-        raise InvalidInputError(
-            f"{path}: expected an undirected graph, got a directed one; --undirected drops the "
-            "directions"
-        )
+    if found.is_directed():
+        if not both_ways:
+            notice(f"{path}: directions are dropped, as kernels have none")
+        found = found.to_undirected()
     edges = list(found.edges(data=True))
     names = {name for *_, attributes in edges for name in attributes}
     missing = [name for name in (weight, length) if name is not None and name not in names]

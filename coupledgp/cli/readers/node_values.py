@@ -9,8 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.readers.guesses import (
+    DEGREES,
+    X,
+    Y,
+    are_degrees,
+    guessed,
+    node_column,
+    value_column,
+)
 from coupledgp.cli.readers.networks import POSITIONS, Network, node_texts
-from coupledgp.cli.readers.tables import check_columns, is_number, numeric, read_table
+from coupledgp.cli.readers.tables import is_number, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
@@ -23,19 +32,16 @@ BLANK = ("", "-", "NA", "N/A", "nan", "NaN", "null")
 def read_values(
     path: Path,
     network: Network,
-    node_column: str,
-    value_column: str | None,
+    node: str | None,
+    target: str | None,
     as_values: ReadValues | None = None,
 ) -> tuple[IntArray, Any, IntArray]:
     """Observed nodes (n,), their values (n,), and numbers of their rows; others have no value."""
     table = read_table(path)
-    check_columns(table, [node_column], f"--node-column: {path}")
-    names = [name for name in table.column_names if name != node_column]
-    if value_column is None:
-        value_column = names[0] if len(names) == 1 else "value"
-    check_columns(table, [value_column], f"--value-column: {path}")
-    values, observed = observed_values(table.column(value_column), path, value_column, as_values)
-    return find_nodes(path, network, node_column)[observed], values, observed
+    nodes = node_column(path, table, node)
+    name = value_column(path, table, [nodes], target)
+    values, observed = observed_values(table.column(name), path, name, as_values)
+    return find_nodes(path, network, nodes)[observed], values, observed
 
 
 def observed_values(
@@ -71,9 +77,9 @@ def labels_or_numbers(column: pa.ChunkedArray, where: str) -> Any:
     return np.array([str(value).strip() for value in values])
 
 
-def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:
+def find_nodes(path: Path, network: Network, node: str) -> IntArray:
     """Node numbers (n,) of a table's n rows; an error names an unknown label and its row."""
-    texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
+    texts = node_texts(read_table(path, text_columns=True), node, str(path))
     found = np.array([network.numbers.get(text, -1) for text in texts], dtype=np.int64)
     bad = np.flatnonzero(found < 0)
     if bad.size:
@@ -81,7 +87,7 @@ def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:
         first, last = str(graph.label(0)), str(graph.label(graph.n_nodes - 1))
         more = f" ({bad.size} such rows)" if bad.size > 1 else ""
         raise InvalidInputError(
-            f"{path}: column {node_column!r}, data row {bad[0] + 1}: expected one of the "
+            f"{path}: column {node!r}, data row {bad[0] + 1}: expected one of the "
             f"{graph.n_nodes} {network.nodes} {first!r} to {last!r}, got {texts[bad[0]]!r}{more}"
         )
     return found
@@ -106,23 +112,26 @@ def numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
     return values
 
 
-def read_positions(path: Path, network: Network, node_column: str) -> FloatArray:
+def read_positions(path: Path, network: Network, node: str | None) -> FloatArray:
     """Positions (n_nodes, 2) from a table with nodes and x, y or longitude, latitude."""
-    return positions_of(path, network.numbers, node_column)[0]
+    return positions_of(path, network.numbers, node)[0]
 
 
 def positions_of(
-    path: Path, numbers: Mapping[str, int], node_column: str
-) -> tuple[FloatArray, tuple[str, str]]:
-    """Positions (n, 2) of nodes whose `numbers` are known by name, and the columns' names."""
+    path: Path, numbers: Mapping[str, int], node: str | None
+) -> tuple[FloatArray, bool]:
+    """Positions (n, 2) of nodes whose `numbers` are known by name, and whether in degrees."""
     table = read_table(path)
-    check_columns(table, [node_column], f"--positions: {path}")
-    names = next((pair for pair in POSITIONS if set(pair) <= set(table.column_names)), None)
+    column = node_column(path, table, node)
+    known = set(table.column_names)
+    names: Any = next((pair for pair in POSITIONS if set(pair) <= known), None)
+    for words in (DEGREES, (X, Y)):
+        names = names or guessed(path, table.column_names, words, "places", "a header x,y")
     if names is None:
         raise InvalidInputError(f"--positions: {path}: expected columns x and y")
     places = np.full((len(numbers), 2), np.nan)
     columns = numeric(table, names, str(path)).columns
-    texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
+    texts = node_texts(read_table(path, text_columns=True), column, str(path))
     for text, place in zip(texts, np.column_stack(columns), strict=True):
         if text in numbers:
             places[numbers[text]] = place
@@ -133,4 +142,4 @@ def positions_of(
             f"--positions: {path}: expected a position for every node, got none for {label!r} "
             f"({missing.size} such nodes)"
         )
-    return places, names
+    return places, are_degrees(names)

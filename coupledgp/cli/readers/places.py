@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,17 @@ import pyarrow as pa
 
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
-from coupledgp.cli.readers.networks import node_texts
+from coupledgp.cli.readers.guesses import (
+    DEGREES,
+    NODES,
+    X,
+    Y,
+    Z,
+    are_degrees,
+    guessed,
+    value_column,
+)
+from coupledgp.cli.readers.networks import POSITIONS, node_texts
 from coupledgp.cli.readers.node_values import ReadValues, numbers_or_nan, observed_values
 from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
@@ -23,7 +33,6 @@ from coupledgp.random import FloatArray, IntArray
 
 # Columns that name a sensor, the first of them that a table has.
 NAMES = ("sensor", "name", "id")
-DEGREES = (("longitude", "latitude"), ("lon", "lat"))
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class ReadPlaces:
         The rows.
     rows : IntArray (n,)
         Numbers of the rows in the file, from 1.
+    value : str
+        Column of the values of sensors; empty for queries.
     """
 
     locations: Locations
@@ -69,6 +80,7 @@ class ReadPlaces:
     columns: tuple[str, ...]
     table: pa.Table = field(repr=False)
     rows: IntArray = field(repr=False)
+    value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,16 +99,18 @@ def read_sensors(
     path: Path,
     domain: SpatialDomain,
     options: PlaceOptions,
-    value_column: str | None,
+    target: str | None,
     as_values: ReadValues | None = None,
 ) -> tuple[ReadPlaces, Any]:
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
-    value_column = _value_column(table.column_names, columns, value_column)
-    check_columns(table, [value_column], f"--value-column: {path}")
-    values, observed = observed_values(table.column(value_column), path, value_column, as_values)
-    return _places(path, table, kind, columns, domain, observed), values
+    if options.place_columns:
+        check_columns(table, columns, f"--places: {path}")
+    name = value_column(path, table, [*columns, *NAMES], target)
+    values, observed = observed_values(table.column(name), path, name, as_values)
+    places = _places(path, table, kind, columns, domain, observed)
+    return replace(places, value=name), values
 
 
 def read_queries(
@@ -113,28 +127,15 @@ def read_queries(
     return _places(path, table, kind, columns, domain, np.arange(table.num_rows))
 
 
-def _value_column(names: Sequence[str], places: Sequence[str], given: str | None) -> str:
-    if given is not None:
-        return given
-    others = [name for name in names if name not in (*places, *NAMES)]
-    return others[0] if len(others) == 1 else "value"
-
-
 def place_columns(
     path: Path, names: Sequence[str], domain: SpatialDomain, options: PlaceOptions
 ) -> tuple[str, tuple[str, ...]]:
     """How a table with columns of these names gives places, and by which columns."""
-    known = set(names)
     if options.place_columns:
         wanted = 3 if domain.is_surface else 2
         if len(options.place_columns) != wanted:
             raise InvalidInputError(
-                f"--place-columns: expected {wanted} names, got {','.join(options.place_columns)!r}"
-            )
-        missing = [name for name in options.place_columns if name not in known]
-        if missing:
-            raise InvalidInputError(
-                f"--place-columns: {path}: expected a column {missing[0]!r}, got {list(names)}"
+                f"--places: expected {wanted} names, got {','.join(options.place_columns)!r}"
             )
         return "positions", options.place_columns
     return (_on_surface if domain.is_surface else _on_network)(path, names, options)
@@ -165,6 +166,9 @@ def _on_surface(
             f"{path}: expected a column 'vertex' or 'face', got 'node', which may number either; "
             "--nodes vertices or --nodes faces says which"
         )
+    found = guessed(path, names, (X, Y, Z), "places", "--places")
+    if found is not None:
+        return "positions", found
     raise InvalidInputError(
         f"{path}: expected columns x, y, z, or vertex, or face, got columns {list(names)}"
     )
@@ -180,9 +184,16 @@ def _on_network(
         return "edges", ("edge", "offset")
     if "node" in known:
         return "nodes", ("node",)
-    for pair in (*DEGREES, ("x", "y")):
+    for pair in POSITIONS:
         if set(pair) <= known:
             return "positions", pair
+    for words in (DEGREES, (X, Y)):
+        found = guessed(path, names, words, "places", "--places")
+        if found is not None:
+            return "positions", found
+    found = guessed(path, names, NODES, "nodes", "--node-column")
+    if found is not None:
+        return "nodes", found
     raise InvalidInputError(
         f"{path}: expected columns node, or edge and offset, or x and y, or longitude and "
         f"latitude, got columns {list(names)}"
@@ -198,7 +209,7 @@ def _places(
     rows: IntArray,
 ) -> ReadPlaces:
     """Places of some rows (n,) of a table, numbered from 0."""
-    check_columns(table, columns, str(path))
+    check_columns(table, columns, f"--places, --node-column: {path}")
     chosen = table.take(pa.array(rows))
     read: dict[str, Callable[[], Locations]] = {
         "nodes": lambda: _named(path, table, columns[0], domain, rows),
@@ -287,7 +298,7 @@ def _projected(
                 f"{path}: expected sensors by node, or by edge and offset, as the nodes of the "
                 "network have no positions (--positions gives them)"
             )
-        on_roads = domain.roads.project(positions, LONLAT if tuple(columns) in DEGREES else None)
+        on_roads = domain.roads.project(positions, LONLAT if are_degrees(columns) else None)
         exact = domain.operator.at_edges(on_roads.edges, on_roads.offsets)
         found = Locations(exact.points, on_roads.distances)
     check_distances(

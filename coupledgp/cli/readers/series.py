@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.files import about, on_disk
+from coupledgp.cli.readers.guesses import (
+    NODES,
+    TIMES,
+    guessed,
+    node_column,
+    plain,
+    value_column,
+)
 from coupledgp.cli.readers.node_values import numbers_or_nan
+from coupledgp.cli.readers.notices import notice
 from coupledgp.cli.readers.tables import check_columns, listed, numbers, read_table
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.ground.memory import check_memory
@@ -97,21 +106,55 @@ def read_series(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, P
     if kind in (*NETCDF, *ZARR):
         with about(path):
             return _of_xarray(path, nodes, options)
-    table = read_table(path, as_text=_texts(options), missing_text=True)
+    texts = [options.time_column, options.node_column or NODE]
+    table = read_table(path, as_text=texts, missing_text=True)
     check_columns(table, [options.time_column], f"--time-column: {path}")
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected rows below the header, got none")
     stamps = read_stamps_of(table.column(options.time_column), path, options)
-    is_long = bool(options.value_columns or options.node_column) or NODE in table.column_names
     with about(path):
-        if is_long:
-            return _of_long(table, stamps, path, nodes, options)
+        if _is_long(table, nodes, options):
+            name = node_column(path, table, options.node_column)
+            if name not in texts:
+                table = read_table(path, as_text=[*texts, name], missing_text=True)
+            return _of_long(table, stamps, path, nodes, replace(options, node_column=name))
         return {"value": _of_wide(table, stamps, path, nodes, options)}
 
 
-def _texts(options: SeriesOptions) -> list[str]:
-    """Columns that are read as text: 007 is not 7, and times keep the offset of their zone."""
-    return [options.time_column, options.node_column or NODE]
+def _is_long(table: pa.Table, nodes: Nodes, options: SeriesOptions) -> bool:
+    """Whether a table has a column of nodes, or else one for each node."""
+    if options.value_columns or options.node_column or NODE in table.column_names:
+        return True
+    others = [name for name in table.column_names if name != options.time_column]
+    wide = all(name.strip() in nodes.numbers for name in others)
+    return not wide and any(plain(name) in NODES[0] for name in others)
+
+
+def guessed_times(path: Path) -> str:
+    """The column or dimension of times, by its name or as the only one of timestamps.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none, or there are several.
+    """
+    kind, stamped = path.suffix.lower(), list[str]()
+    if kind in (*NETCDF, *ZARR):
+        with _opened(path) as data:
+            names = [str(name) for name in data.dims]
+    else:
+        table = read_table(path)
+        names = table.column_names
+        stamped = [one.name for one in table.schema if pa.types.is_temporal(one.type)]
+    found = guessed(path, stamped or names, TIMES, "times", "--time-column")
+    if found is None and len(stamped) == 1:
+        notice(f"{path}: times are {stamped[0]!r} (--time-column names others)")
+        return stamped[0]
+    if found is None:
+        raise InvalidInputError(
+            f"--time-column: {path}: expected the column of times, got {listed(names)}"
+        )
+    return found[0]
 
 
 def read_stamps_of(column: pa.ChunkedArray, path: Path, options: SeriesOptions) -> Stamps:
@@ -137,10 +180,9 @@ def _of_long(
 ) -> dict[str, Panel]:
     """Panels of a table with a row for each node and time."""
     name = options.node_column or NODE
-    check_columns(table, [name], f"--node-column: {path}")
-    others = [c for c in table.column_names if c not in (name, options.time_column)]
-    wanted = options.value_columns or (others[0] if len(others) == 1 else "value",)
-    check_columns(table, wanted, f"--value-column: {path}")
+    taken = [name, options.time_column]
+    given = options.value_columns or (None,)
+    wanted = [value_column(path, table, taken, one) for one in given]
     coded = _coded(table.column(name), f"{path}: column {name!r}", nodes)
     return {
         value: as_panel(
@@ -185,7 +227,7 @@ def _of_wide(
     if not names:
         raise InvalidInputError(
             f"{path}: expected columns of nodes beside {options.time_column!r}, or --node-column "
-            "and --value-column of a long table, got none"
+            "and --target of a long table, got none"
         )
     found = nodes.find(names, lambda k: f"{path}: column {names[k]!r} of a wide table")
     values = [_values(table.column(name), f"{path}: column {name!r}") for name in names]
@@ -211,7 +253,7 @@ def _of_xarray(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, Pa
         unknown = [name for name in wanted if name not in over_time]
         if unknown or not wanted:
             raise InvalidInputError(
-                f"--value-column: {path}: expected variables of nodes and times, of which there "
+                f"--target: {path}: expected variables of nodes and times, of which there "
                 f"are {listed(over_time) or 'none'}, got {listed(unknown) or 'none'}"
             )
         return {name: _of_variable(data[name], path, nodes, options) for name in wanted}

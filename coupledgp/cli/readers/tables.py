@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import difflib
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.output import writing
+from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray
 
-PARQUET = (".parquet", ".pq")
+PARQUET, JSON = (".parquet", ".pq"), ".json"
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET_MARK = b"PAR1"
 # Most characters of another library's message on a file.
 LONGEST_MESSAGE = 300
@@ -79,25 +83,57 @@ def read_table(
 
 def check_table_path(path: Path, name: str) -> None:
     """Refuse a path of an output file whose extension names no format."""
-    if path.suffix.lower() not in (".csv", ".tsv", *PARQUET):
+    if path.suffix.lower() not in (*DELIMITERS, JSON, *PARQUET):
         raise InvalidInputError(
-            f"{name}: expected a path ending in .csv, .tsv or .parquet, got {str(path)!r}"
+            f"{name}: expected a path ending in .csv, .tsv, .json or .parquet, got {str(path)!r}"
         )
 
 
 def write_table(table: pa.Table, path: Path, like: Path) -> None:
     """Write a table to `path` in the format that the extension of `like` names."""
+    with table_writer(path, like) as write:
+        write(table)
+
+
+@contextmanager
+def table_writer(path: Path, like: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that adds tables of the same columns to a file, see `write_table`."""
+    kind = like.suffix.lower()
     if is_parquet(like):
-        with writing(path), path.open("wb") as file:
-            pa.parquet.write_table(table, file)
+        with writing(path), path.open("wb") as file, ExitStack() as stack:
+            writers: list[Any] = []
+
+            def add(table: pa.Table) -> None:
+                if not writers:
+                    new = pa.parquet.ParquetWriter(file, table.schema)
+                    writers.append(stack.enter_context(new))
+                writers[0].write_table(table)
+
+            yield add
         return
-    delimiter = "\t" if like.suffix.lower() == ".tsv" else ","
-    # pyarrow's own writer puts quotes around every text and every name.
-    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(table.column_names)
-        for batch in table.to_batches(max_chunksize=8192):
-            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    with writing(path), path.open("w", newline="", encoding="utf-8") as text:
+        started: list[bool] = []
+        # pyarrow's own writer puts quotes around every text and every name.
+        writer = csv.writer(text, delimiter=DELIMITERS.get(kind, ","), lineterminator="\n")
+
+        def write(table: pa.Table) -> None:
+            if not started and kind != JSON:
+                writer.writerow(table.column_names)
+            for batch in table.to_batches(max_chunksize=8192):
+                if kind != JSON:
+                    columns = (column.to_pylist() for column in batch.columns)
+                    writer.writerows(zip(*columns, strict=True))
+                    continue
+                for row in batch.to_pylist():
+                    text.write(",\n" if started else "[\n")
+                    text.write(json.dumps(json_values(row), default=str))
+                    started.append(True)
+            if kind != JSON:
+                started.append(True)
+
+        yield write
+        if kind == JSON:
+            text.write("\n]\n" if started else "[]\n")
 
 
 def check_columns(table: pa.Table, names: Iterable[str], source: str) -> None:
@@ -148,8 +184,8 @@ def is_parquet(path: Path) -> bool:
 
 
 def holds_parquet(path: Path, source: Path) -> bool:
-    """Whether a file is Parquet, by its extension; a pipe, by its content at `source`."""
-    if source == path or path.suffix:
+    """Whether a file is Parquet, by its extension; without one, by its content at `source`."""
+    if path.suffix:
         return is_parquet(path)
     with source.open("rb") as file:
         return file.read(len(PARQUET_MARK)) == PARQUET_MARK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     pyarrow.ArrowException, UnicodeError, csv.Error
         It is no table.
     """
-    content = _decoded(_content(path))
+    content = _unfolded(_decoded(_content(path)))
     header, delimiter = _header(content)
     types = dict.fromkeys(header if as_text is None else as_text, pa.string())
     booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
@@ -75,6 +76,34 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
         if "block" not in str(error):
             raise
         return read(whole, types)  # a row longer than a block
+
+
+def _unfolded(content: bytes) -> bytes:
+    """The text itself, or records of JSON, an array of them or one a line, as CSV.
+
+    Raises
+    ------
+    InvalidInputError
+        It is JSON of something else.
+    """
+    if content.lstrip()[:1] not in (b"[", b"{"):
+        return content
+    try:
+        rows = json.loads(content)
+    except ValueError:
+        try:
+            rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+        except ValueError:
+            return content
+    rows = rows if isinstance(rows, list) else [rows]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise InvalidInputError("expected a table: JSON of an array of objects, a row each")
+    text = io.StringIO(newline="")
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = csv.DictWriter(text, names, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _content(path: Path) -> bytes:

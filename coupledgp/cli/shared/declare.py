@@ -7,17 +7,26 @@ then a function of one such value, and a group of options that commands share is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
+from coupledgp.cli.shared.streams import DASH, STDIN, notice, spoken, standard_output
 from coupledgp.errors import InvalidInputError
 
-MODEL_PANEL, OUTPUT_PANEL, FIELD_PANEL = "Model", "Output", "Field"
-TIME_PANEL = "Values over time, with --time-column"
+MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
+GRAPH_PANEL, FIELD_PANEL = "Kernel on nodes", "Field: meshes, roads with lengths"
+TIME_PANEL = "Values over time"
+PANEL = "rich_help_panel"
+# Text that is for some commands alone.
+ONLY = re.compile(r"\{([a-z ]+): ([^}]*)\}")
+ON_PLACES = "field graph forecast"
+SEEDED = f"fit krige report audit demo {ON_PLACES}"
 
 
 def option(
@@ -27,13 +36,16 @@ def option(
     panel: str | None = None,
     metavar: str | None = None,
     shown: bool = True,
+    of: str = "",
+    old: str = "",
+    ending: str | None = None,
 ) -> Any:
     """Return the field of an option.
 
     Parameters
     ----------
     help
-        Its text on the page of the command.
+        Its text on the page of the command. `{graph forecast: ...}` is for these commands alone.
     names
         Such as `"--target", "-t"`; by default the field's name with two dashes.
     default
@@ -42,39 +54,105 @@ def option(
         Heading below which it is listed, and the name of its value there.
     shown
         Whether the default is shown; None never is.
+    of
+        Commands that have it, of those that share its class; all by default.
+    old
+        Spellings of earlier releases, which work with a notice. `--observed=--no-latent` names the
+        spelling of today, if it is not the first of `names`.
+    ending
+        Of an output: ending of what it writes to standard output, if it is `-`.
     """
-    shown = shown and default is not None and default is not MISSING
-    named = {"help": help, "rich_help_panel": panel, "metavar": metavar, "show_default": shown}
-    return field(default=default, metadata={"kind": typer.Option, "names": names, "named": named})
+    said = default
+    if isinstance(default, bool):
+        halves = "".join(names[:1]).split("/")
+        said = halves[not default][2:] if len(halves) == 2 else None
+    if shown and said not in (None, MISSING, ""):
+        help = f"{help} \\[default: {said}]"
+    named = {"help": help, PANEL: panel, "metavar": metavar, "show_default": False}
+    metadata = {"kind": typer.Option, "names": names, "named": named}
+    more = {"of": frozenset(of.split()), "old": old.split(), "ending": ending}
+    return field(default=default, metadata=metadata | more)
 
 
-def required(help: str, *names: str, panel: str | None = None) -> Any:
+def required(help: str, *names: str, **more: Any) -> Any:
     """Return the field of an option that has to be given; see `option`."""
-    return option(help, *names, default=MISSING, panel=panel)
+    return option(help, *names, default=MISSING, **more)
 
 
 def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
     """Return the field of a positional argument; see `option`."""
     named = {"help": help, "metavar": metavar, "show_default": False}
-    return field(default=default, metadata={"kind": typer.Argument, "names": (), "named": named})
+    metadata = {"kind": typer.Argument, "names": (), "named": named}
+    return field(default=default, metadata=metadata | {"of": (), "old": (), "ending": None})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of a command.
+    """Options of a command. Those that several commands have are here, with their names.
 
     Attributes
     ----------
     given : frozenset of str
         Names of the fields that were given on the command line.
+    command : str
+        Name of the command, or of several whose options it has.
     """
 
     given: frozenset[str] = frozenset()
+    command: str = ""
+    seed: int = option("Of draws, the split and subsamples.", default=0, of=SEEDED)
+    likelihood: str = option(
+        "gaussian, student-t, poisson or negative-binomial (counts), gamma, beta, ordinal (0, "
+        "1, ...). Texts are classes.",
+        default="gaussian", panel=MODEL_PANEL, of="fit krige field graph",
+    )  # fmt: skip
+    exposure: str | None = option(
+        "Column of exposures of counts, such as hours. No input.",
+        panel=MODEL_PANEL, of="fit predict",
+    )  # fmt: skip
+    target_transform: str | None = option(
+        "log, box-cox, yeo-johnson, logit, or auto (by evidence).",
+        panel=MODEL_PANEL, of=f"fit krige {ON_PLACES}",
+    )  # fmt: skip
+    further: list[str] | None = option(
+        "Other parameters of the model, as solver=dense.", "--set",
+        panel=MODEL_PANEL, metavar="NAME=VALUE", of=f"fit krige {ON_PLACES}",
+    )  # fmt: skip
+    latent: bool = option(
+        "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
+        default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
+        old="--observed=--no-latent",
+    )  # fmt: skip
+    format: str | None = option(
+        "Of --output -: csv, tsv, parquet, json, ...", panel=OUTPUT_PANEL,
+        of=f"predict krige {ON_PLACES}",
+    )  # fmt: skip
+    as_json: bool = option("Print JSON, no tables.", "--json", default=False, panel=OUTPUT_PANEL)
+    spoken: bool | None = option(
+        "Print each step, or no more than asked for.", "--progress/--quiet", " /-q",
+        panel=OUTPUT_PANEL,
+    )  # fmt: skip
 
     @classmethod
-    def declared(cls) -> list[Field[Any]]:
-        """The fields that are options or arguments."""
-        return [own for own in fields(cls) if own.metadata]
+    def declared(cls, commands: str = "") -> list[Field[Any]]:
+        """The fields that are options or arguments, of some commands or of all."""
+        found, wanted = [own for own in fields(cls) if own.metadata], set(commands.split())
+        shared = Options.__dataclass_fields__
+        found.sort(key=lambda own: own.name in shared)  # the last on every page
+        return [own for own in found if not wanted or not own.metadata["of"]
+                or wanted & own.metadata["of"]]  # fmt: skip
+
+    @property
+    def set_names(self) -> set[str]:
+        """Names of the parameters that `--set` gives."""
+        return {text.partition("=")[0].strip().replace("-", "_") for text in self.further or ()}
+
+    @classmethod
+    def of_panel(cls, panel: str) -> tuple[str, ...]:
+        """Names of the options below a heading."""
+        return tuple(
+            own.name for own in cls.declared() if own.metadata["named"].get(PANEL) == panel
+        )
 
     @classmethod
     def name_of(cls, name: str) -> str:
@@ -83,11 +161,55 @@ class Options:
         names = found.get(name, ())
         return str(names[0]).split("/")[0] if names else f"--{name.replace('_', '-')}"
 
+    @classmethod
+    def renamed(cls) -> dict[str, str]:
+        """Spellings of earlier releases, with those of today."""
+        found = {}
+        for own in cls.declared():
+            for text in own.metadata["old"]:
+                old, _, new = text.partition("=")
+                found[old] = new or cls.name_of(own.name)
+        return found
+
 
 Kind = TypeVar("Kind", bound=Options)
 
 
-def command(run: Callable[[Kind], None], kind: type[Kind]) -> Callable[..., None]:
+def add(
+    app: typer.Typer, name: str, run: Callable[[Kind], None], kind: type[Kind], help: str,
+    commands: str = "",
+) -> None:  # fmt: skip
+    """Add a command to an application, a hidden one with the options of several `commands`.
+
+    See `command` for the other parameters.
+    """
+    renamed = kind.renamed()
+
+    class Command(TyperCommand):
+        """A command that knows the spellings of earlier releases."""
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, list(_spelled(args, renamed)))
+
+    made = command(run, kind, commands or name)
+    app.command(name, help=help, cls=Command, hidden=bool(commands))(made)
+
+
+def _spelled(args: list[str], renamed: dict[str, str]) -> Iterator[str]:
+    """Words of a command line with the spellings of today, and a notice of each other one."""
+    quiet = {"--quiet", "-q"} & set(args)
+    for word in args:
+        name, mark, value = word.partition("=")
+        if name in renamed:
+            if not quiet:
+                notice(f"{name} is called {renamed[name]} now; the old name will go")
+            word = f"{renamed[name]}{mark}{value}"
+        yield word
+
+
+def command(
+    run: Callable[[Kind], None], kind: type[Kind], commands: str = ""
+) -> Callable[..., None]:
     """Return the function of which the command line makes a command.
 
     Parameters
@@ -96,17 +218,21 @@ def command(run: Callable[[Kind], None], kind: type[Kind]) -> Callable[..., None
         The function of the command, which takes its options.
     kind
         Class of the options.
+    commands
+        Name of the command, or of several, whose options are declared.
     """
     types, annotated = get_type_hints(kind), cast(Any, Annotated)
 
     def call(context: typer.Context, **values: Any) -> None:
-        sources = {name: context.get_parameter_source(name) for name in values}
-        given = {name for name, at in sources.items() if at is not None and at.name != "DEFAULT"}
-        run(kind(**values, given=frozenset(given)))
+        sources = {key: context.get_parameter_source(key) for key in values}
+        given = {key for key, at in sources.items() if at is not None and at.name != "DEFAULT"}
+        options = kind(**values, given=frozenset(given), command=commands)
+        with standard_output(options) as found, spoken(options):
+            run(found)
 
     parameters = [_parameter("context", typer.Context)]
-    for own in kind.declared():
-        annotation = annotated[types[own.name], _declared(own, types[own.name])]
+    for own in kind.declared(commands):
+        annotation = annotated[types[own.name], _declared(own, types[own.name], commands)]
         parameters.append(_parameter(own.name, annotation, own.default))
     call.__annotations__ = {own.name: own.annotation for own in parameters}
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -121,21 +247,31 @@ def _parameter(name: str, annotation: Any, default: Any = MISSING) -> inspect.Pa
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _declared(own: Field[Any], kind: Any) -> Any:
+def _declared(own: Field[Any], kind: Any, commands: str) -> Any:
     """Annotation for typer of a field of a type."""
     names, named = own.metadata["names"], dict(own.metadata["named"])
-    if Path in (kind, *get_args(kind)):
-        named["parser"] = path
+    named["help"] = ONLY.sub(
+        lambda part: part[2] if {*part[1].split()} & {*commands.split()} else "", named["help"]
+    )
+    if list[str] in get_args(kind) or list[Path] in get_args(kind):
+        named["metavar"] = named["metavar"] or "<str>, ..."
+    if Path in (kind, *get_args(kind)) or list[Path] in get_args(kind):
+        named["parser"] = output_path if own.metadata["ending"] else path
     if kind is bool and not names:
         names = (f"--{own.name.replace('_', '-')}",)  # without a --no- beside it
     return own.metadata["kind"](*names, **named)
 
 
-def path(text: str | Path) -> Path:
+def output_path(text: str | Path) -> Path:
     """Return the path that a text names; an empty one would be the current folder."""
     if text == "":
         raise typer.BadParameter("expected a path, got an empty text")
     return Path(text)
+
+
+def path(text: str | Path) -> Path:
+    """Return the path of a file to read, which `-` on standard input is."""
+    return STDIN if str(text) == DASH else output_path(text)
 
 
 def refuse(options: Options, names: tuple[str, ...], why: str) -> None:

@@ -47,6 +47,12 @@ def naming(name: str) -> Iterator[None]:
         raise type(error)(text if text.startswith("--") else f"{name}: {text}") from error
 
 
+def check_level(level: float | None) -> None:
+    """Refuse a number that is no probability of an interval, as a double tells it from 0 and 1."""
+    if level is not None and not 0 < level < 0.5 + 0.5 * level < 1:
+        raise InvalidInputError(f"--level: expected a probability in (0, 1), got {level}")
+
+
 def check_budget(text: str) -> None:
     """Refuse a text that is no time, such as 90s or 5min."""
     from coupledgp.models.other_models.judge import seconds_of  # slow

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -11,22 +12,33 @@ from coupledgp.cli.shared.declare import Options
 from coupledgp.errors import InvalidInputError
 
 # Parameters that the command gives itself.
+TRANSFORM = "target_transform"
 OWN = ("graph", "operator", "random_state", "progress", "missing")
 
 
-def further_parameters(
-    kind: type[Any], texts: Sequence[str] | None, options: Options
-) -> dict[str, Any]:
-    """Parameters of an estimator by name, read as their default is: a number, a text, True, None.
+@contextmanager
+def as_options(options: Options) -> Iterator[None]:
+    """Name the option, such as `--max-iter`, in errors about a parameter of an estimator."""
+    names = {own.name for own in options.declared(options.command)}
+    try:
+        yield
+    except InvalidInputError as error:
+        name, mark, text = str(error).partition(": ")
+        if not mark or name not in names:
+            raise
+        raise type(error)(f"{options.name_of(name)}: {text}") from error
 
-    Every parameter of an estimator is one of these as soon as the estimator has it.
+
+def parameters_of(kind: type[Any], options: Options) -> dict[str, Any]:
+    """Parameters by name of `--target-transform` and of `--set`, such as `n_neighbors=48`.
+
+    They are read as their default is: a number, a text, True, None. Every parameter of an estimator
+    is one of these as soon as the estimator has it.
 
     Parameters
     ----------
     kind
         Class of the estimator.
-    texts
-        Such as `n_neighbors=48`.
     options
         Options of the command, whose names are refused here.
 
@@ -37,10 +49,12 @@ def further_parameters(
         option for it, or it is given twice.
     """
     known = {own.name: own.default for own in fields(kind)}
-    taken = {own.name for own in options.declared()} | set(OWN)
+    taken = {own.name for own in options.declared(options.command)} - {TRANSFORM} | set(OWN)
     open_ = sorted(known.keys() - taken)
     found: dict[str, Any] = {}
-    for text in texts or ():
+    if TRANSFORM in known and options.target_transform is not None:
+        found[TRANSFORM] = options.target_transform
+    for text in options.further or ():
         name, mark, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not mark:

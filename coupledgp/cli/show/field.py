@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
-from coupledgp.cli.show.table import score_rows
+from coupledgp.cli.show.table import LEAST_WEIGHT, score_rows
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -48,11 +48,18 @@ def field_report(found: FieldResult) -> Report:
         lead=[headline(result), model_line(result)],
         warnings=result["warnings"],
         verdicts=[Verdict(**one) for one in result["verdicts"]],
-        statements=verdict(result),
+        headline=answer(result),
+        statements=[] if found.picture is None else [found.picture.told()],
         advice=[Advice(**one) for one in result["advice"]],
         sections=sections_of(found, ["field"]),
         closing=closing_lines(result),
-    )
+    ).named(target_of(result))
+
+
+def target_of(result: dict[str, Any]) -> str:
+    """The reader's name of y: that of the column of values, unless it says no more than `value`."""
+    name = str(result["data"].get("value", ""))
+    return "" if name == "value" else name
 
 
 def headline(result: dict[str, Any]) -> str:
@@ -89,21 +96,22 @@ def model_line(result: dict[str, Any]) -> str:
     )
 
 
-def verdict(result: dict[str, Any]) -> list[str]:
-    """Compare the model with the best baseline in a sentence, if baselines were computed."""
+def answer(result: dict[str, Any]) -> str:
+    """How far a sensor is typically off, the nearest sensor and the best baseline beside it."""
     found = result["baselines"]
     if found is None:
-        return []
+        return ""
     model, *others = found["rows"]
     best = min(others, key=lambda row: row["rmse"])
-    where = (
-        f"At {found['n_sensors']} hidden sensors" if found["sensors"] == "hidden"
-        else f"At {found['n_sensors']} sensors, each predicted from the others,"
-    )  # fmt: skip
-    return [
-        f"{where} the RMSE of the model is {model['rmse']:.3g}, that of the best baseline "
-        f"({best['name']}) {best['rmse']:.3g}."
-    ]
+    nearest = [row for row in others if row["name"] == "nearest" and row is not best]
+    hidden = found["sensors"] == "hidden"
+    where = "hidden sensors" if hidden else "sensors, each predicted from the others"
+    beside = [*(f"the nearest sensor {row['rmse']:.3g}" for row in nearest),
+              f"the best baseline ({best['name']}) {best['rmse']:.3g}"]  # fmt: skip
+    name = target_of(result)
+    of = f" of {name}" if name else ""
+    typical = f"Typical error{of} {model['rmse']:.3g} at {found['n_sensors']} {where}"
+    return f"{typical}; {', '.join(beside)}."
 
 
 def map_section(found: FieldResult) -> Section | None:
@@ -149,7 +157,9 @@ def fit_section(found: FieldResult) -> Section:
         table = ReportTable("Kernel without evidence", ("", ""), kernels)
         return Section("fit", figures=figures, tables=[table])
     families = [
-        (f"family: {family['name']}", f"{family['weight']:.3f}") for family in fitted["families"]
+        (f"family: {family['name']}", f"{family['weight']:.3f}")
+        for family in fitted["families"]
+        if family["weight"] >= LEAST_WEIGHT
     ]
     weights: dict[str, float] = {}  # members of one kernel differ in their noise
     for member in fitted["members"]:

@@ -15,6 +15,8 @@ from coupledgp.diagnostics.sections.table import ReportTable
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
+# Spread over lengthscale below which a column hardly matters, and least weight of a listed member.
+IRRELEVANT, LEAST_WEIGHT = 0.01, 0.0005
 PLAIN = NumberCode().describe()
 
 
@@ -29,22 +31,24 @@ def fit_report(
         f"Gaussian process for {result['data']['target']}", lead, closing_lines(result),
         warnings=warnings, sections=sections_of(result, ["fit"]),
     )  # fmt: skip
-    return beside(shell, comparison)
+    return beside(shell, comparison, result["data"]["target"])
 
 
-def beside(shell: Report, comparison: ExactComparison | None) -> Report:
-    """A report with the verdicts and the sections of a comparison, if one was made."""
+def beside(shell: Report, comparison: ExactComparison | None, target: str = "y") -> Report:
+    """A report with the verdicts and the sections of a comparison of a target, if one was made."""
     if comparison is None:
         return shell
-    made = comparison.report.layout()
+    report = comparison.report
+    made = (report.changed(target=target) if report.target == "y" else report).layout()
     first = [one for one in made.sections if one.key == "predictions"]
     rest = [one for one in made.sections if one.key != "predictions"]
     own = shell.sections
     opens = [one for one in own if one.key == "map"]
     return Report(
-        title=shell.title, lead=shell.lead, closing=shell.closing,
+        title=shell.title, lead=shell.lead, closing=shell.closing, headline=made.headline,
         verdicts=made.verdicts, badges=made.badges, advice=made.advice, remarks=made.remarks,
-        statements=made.statements, warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
+        statements=[*shell.statements, *made.statements],
+        warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
         sections=[*opens, *first, *(one for one in own if one.key != "map"), *rest],
     )  # fmt: skip
 
@@ -93,7 +97,7 @@ def lengthscale_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Rows (column, lengthscale, spread over lengthscale)."""
     lengthscales = result["hyperparameters"]["lengthscale"]
     relevance = result["hyperparameters"]["spread_over_lengthscale"]
-    names = list(lengthscales)
+    names = [name for name in lengthscales if relevance[name] >= IRRELEVANT]
     if len(names) > MAX_LENGTHSCALES:
         names = sorted(names, key=lambda name: -relevance[name])[:MAX_LENGTHSCALES]
     rows = [(name, f"{lengthscales[name]:.4g}", f"{relevance[name]:.3g}") for name in names]
@@ -186,7 +190,11 @@ def member_section(result: dict[str, Any]) -> Section | None:
     rows = [
         (member["name"], f"{member['weight']:.3f}", f"{member['log_density']:.4f}")
         for member in sorted(model["members"], key=lambda member: -member["weight"])
+        if member["weight"] >= LEAST_WEIGHT
     ]
+    left_out = len(model["members"]) - len(rows)
+    if left_out:
+        rows.append((f"and {left_out} without weight", "", ""))
     title = f"Models, scored on {_count(model['n_scored'], 'row')} by {model['scored_by']}"
     figures = {one["name"]: one["weight"] for one in model["members"]}
     table = ReportTable(title, ("model", "weight", "nats a row (standardised)"), rows)

@@ -183,6 +183,11 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     ------
     InvalidInputError
         The text is not of that form; the choices are listed.
+
+    Examples
+    --------
+    >>> str(parse_coupling("orthogonal+pnc"))
+    'orthogonal+pnc'
     """
     if isinstance(coupling, FrequencyCoupling):
         return coupling
@@ -216,7 +221,13 @@ def describe_coupling(coupling: Any) -> str:
 
 
 def available_couplings() -> list[str]:
-    """Text forms of every frequency coupling now registered."""
+    """Text forms of every frequency coupling now registered.
+
+    Examples
+    --------
+    >>> "orthogonal" in available_couplings()
+    True
+    """
     return [*COUPLINGS.available(), *FORM.available()]
 
 

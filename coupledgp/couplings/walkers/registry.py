@@ -122,6 +122,11 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
     ------
     InvalidInputError
         The text is not of that form; the choices are listed.
+
+    Examples
+    --------
+    >>> str(parse_walker_coupling("stratified+systematic"))
+    'stratified+systematic'
     """
     if isinstance(coupling, WalkerCoupling):
         return coupling
@@ -139,7 +144,13 @@ def walker_coupling_text(coupling: WalkerCoupling) -> str | None:
 
 
 def available_walker_couplings() -> list[str]:
-    """Text forms of every walker coupling now registered."""
+    """Text forms of every walker coupling now registered.
+
+    Examples
+    --------
+    >>> any("sigma" in str(name) for name in available_walker_couplings())
+    True
+    """
     return FORM.available()
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.diagnostics.studies.tables import frame_of
+from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from coupledgp.diagnostics.pages.picture import Picture
 
 CONDITIONAL = (
     "Intervals are conditional on the hyperparameters and on the columns' own laws: they hold what "
@@ -21,7 +25,7 @@ CONDITIONAL = (
 )
 
 
-class Listed(ABC):
+class Listed(Plotted, Shown):
     """What has a mean and an interval for each of its entries.
 
     Attributes
@@ -53,7 +57,7 @@ class Listed(ABC):
                 found.append({**names, **output, **dict(ends)})
         return found
 
-    def frame(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """`rows` as a data frame.
 
         Raises
@@ -63,6 +67,16 @@ class Listed(ABC):
         """
         rows = self.rows()
         return frame_of((list(rows[0]), [list(row.values()) for row in rows]))
+
+    frame = to_frame
+
+    def notebook(self) -> Notebook:
+        """Its picture, what to know before reading it, and its entries, for a notebook."""
+        rows = sorted(self.rows(), key=lambda row: -abs(row["mean"]))
+        table = NotebookTable("Entries", list(rows[0]), [list(row.values()) for row in rows])
+        shown = self.picture().in_notebook()
+        title = f"{type(self).__name__}, {self.level:.0%} intervals, by {self.method}"
+        return Notebook(title, sentences=self.remarks, tables=[table], picture=shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +114,13 @@ class Effects(Listed):
         for name, grid, *parts in every:
             for value, *ends in zip(grid, *parts, strict=True):
                 yield {"name": name, "value": value}, ends
+
+    def picture(self) -> Picture:
+        """A panel for each of the six that reach the farthest, on one scale."""
+        from coupledgp.diagnostics.pages.effects import effect_panels
+
+        reach = {name: -np.ptp(mean) for name, mean in zip(self.names, self.mean, strict=True)}
+        return effect_panels(self, sorted(self.names, key=reach.__getitem__))
 
     def __str__(self) -> str:
         lines = [f"Main effects, {self.level:.0%} intervals, by {self.method}."]
@@ -172,6 +193,12 @@ class Importance(Listed):
         listed += [("total", name, share) for name, share in self.total.items()]
         for kind, name, share in [*listed, ("rest", "", self.rest)]:
             yield {"kind": kind, "name": name}, (share.mean, share.low, share.high)
+
+    def picture(self) -> Picture:
+        """Bars of the shares, the greatest on top."""
+        from coupledgp.diagnostics.pages.effects import share_bars
+
+        return share_bars(self)
 
     def __str__(self) -> str:
         lines = [

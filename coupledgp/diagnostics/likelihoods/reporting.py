@@ -440,7 +440,7 @@ def likelihood_report(
         "seconds": round(time.perf_counter() - start, 2), **versions(),
     }  # fmt: skip
     return found.changed(
-        title=title or f"Posterior of a {type(model).__name__}", remarks=remarks,
+        title=title or f"Posterior of {type(model).__name__}", remarks=remarks,
         provenance=provenance,
     )  # fmt: skip
 

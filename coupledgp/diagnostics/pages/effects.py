@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.effects.results import Effects, Importance
 from coupledgp.diagnostics.pages.palette import GUIDE, MODEL
 from coupledgp.diagnostics.pages.picture import (
     Picture,
     axes_of,
-    blank,
     legend,
+    panels_of,
     plain_axis,
+    plain_frame,
     styled,
 )
 from coupledgp.diagnostics.pages.pictures import SIZE
@@ -22,19 +23,18 @@ from coupledgp.diagnostics.pages.pictures import SIZE
 PANELS, IN_ROW, PANEL, MAX_NAME, MAX_LEVELS = 6, 3, (2.5, 1.9), 26, 8
 
 
-def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
-    """Draw the main effects of the parts that come first in an order, with one scale for all."""
+def effect_panels(effects: Any, order: Sequence[str]) -> Picture:
+    """Draw main effects (`Effects`) of the parts that come first in an order, on one scale."""
     shown = [effects.names.index(name) for name in order[:PANELS]]
     n_rows, n_columns = -(-len(shown) // IN_ROW), min(len(shown), IN_ROW)
+    size = PANEL[0] * n_columns, PANEL[1] * n_rows
+    figure, grid_of_panels = panels_of(*size, n_rows, n_columns, sharey=True)
+    panels = grid_of_panels.ravel()
     with styled():
-        figure = blank(PANEL[0] * n_columns, PANEL[1] * n_rows)
-        panels = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel()
         for axes, place in zip(panels, shown, strict=False):
             grid, mean = effects.grid[place], effects.mean[place]
             ends = effects.low[place], effects.high[place]
-            axes.set_facecolor("none")
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(alpha=0.7, linewidth=0.6)
+            plain_frame(axes)
             axes.axhline(0, color=GUIDE, linewidth=0.8)
             if all(isinstance(value, float) for value in grid):
                 axes.fill_between(grid, *ends, color=MODEL, alpha=0.25, linewidth=0)
@@ -60,8 +60,8 @@ def effect_panels(effects: Effects, order: Sequence[str]) -> Picture:
     return Picture("effects", caption, figure, wide=True)
 
 
-def share_bars(importance: Importance) -> Picture:
-    """Draw the shares of variance of columns as bars, the greatest on top."""
+def share_bars(importance: Any) -> Picture:
+    """Draw shares of variance (`Importance`) of columns as bars, the greatest on top."""
     names = sorted(importance.total, key=lambda name: importance.total[name].mean)[-2 * PANELS :]
     figure, axes = axes_of(SIZE[0], max(1.8, 1.0 + 0.32 * len(names)))
     heights = np.arange(len(names))
@@ -81,6 +81,23 @@ def share_bars(importance: Importance) -> Picture:
     legend(figure, axes)
     caption = f"Shares of the variance of f (Sobol indices) with {importance.level:.0%} intervals"
     return Picture("shares", caption, figure)
+
+
+def move_bars(moves: Any) -> Picture:
+    """Draw how far other values of a column move predictions (`ColumnMoves`), sorted."""
+    count = min(len(moves.names), 2 * PANELS)
+    figure, axes = axes_of(SIZE[0], max(1.8, 1.0 + 0.25 * count))
+    heights = np.arange(count)[::-1]
+    axes.barh(heights, moves.mean[:count], 0.6, xerr=2 * moves.error[:count], color=MODEL,
+              alpha=0.6, error_kw={"ecolor": GUIDE, "elinewidth": 1, "capsize": 2})  # fmt: skip
+    axes.set_yticks(heights, [short(one) for one in moves.names[:count]], fontsize=8,
+                    parse_math=False)  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_xlabel("move of predictions (units of y)")
+    axes.grid(axis="y", visible=False)
+    plain_axis(axes.xaxis, 4)
+    caption = "How far values of other rows move predictions, column by column, with two errors"
+    return Picture("moves", caption, figure)
 
 
 def short(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from coupledgp.diagnostics.pages.mesh import RINGS
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
+from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -24,8 +26,32 @@ if TYPE_CHECKING:
 MAX_HIDDEN = 1000
 
 
+class FieldMap(LawMap):
+    """What maps of fields have in common: a law at places, and sensors with names."""
+
+    sensors: FloatArray
+    values: FloatArray
+    names: Sequence[str]
+    left_out: FloatArray | None
+
+    @property
+    @abstractmethod
+    def places(self) -> FloatArray:
+        """Positions (m, d) at which the law is known."""
+
+    def where(self, k: int) -> str:
+        """The position of a place, and the nearest sensor."""
+        places = self.places
+        place = places[k]
+        nearest = int(np.argmin(np.linalg.norm(self.sensors - place, axis=1)))
+        name = self.names[nearest] if len(self.names) else f"number {nearest}"
+        least = 1e-6 * float(np.ptp(places, axis=0).max())
+        shown = ", ".join(f"{one:.4g}" if abs(one) > least else "0" for one in place)
+        return f"at ({shown}) near sensor {name}"
+
+
 @dataclass(frozen=True, eq=False)
-class SurfaceMap:
+class SurfaceMap(FieldMap):
     """A law on a triangle mesh, and the sensors on it.
 
     Attributes
@@ -58,6 +84,11 @@ class SurfaceMap:
         "of their value"
     )
 
+    @property
+    def places(self) -> FloatArray:
+        """The vertices."""
+        return self.vertices
+
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
         scene = self.scene()
@@ -78,7 +109,7 @@ class SurfaceMap:
 
 
 @dataclass(frozen=True, eq=False)
-class RoadMap:
+class RoadMap(FieldMap):
     """A law along roads, and the sensors on them.
 
     Attributes
@@ -108,6 +139,11 @@ class RoadMap:
     caption = (
         "Mean and standard deviation along the roads; sensors as dots, in the colour of their value"
     )
+
+    @property
+    def places(self) -> FloatArray:
+        """The middles of the pieces."""
+        return np.array([line.mean(axis=0) for line in self.lines])
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
@@ -140,7 +176,7 @@ class RoadMap:
         _dots(axes, x, y, self.values, mappable if quantity.name == "mean" else None)
 
 
-def _quantities(law: SurfaceMap | RoadMap) -> list[Quantity]:
+def _quantities(law: FieldMap) -> list[Quantity]:
     """Mean and standard deviation with their colours."""
     return [
         Quantity("mean", "mean", law.mean, mean_scale(law.mean, law.std)),
@@ -148,9 +184,7 @@ def _quantities(law: SurfaceMap | RoadMap) -> list[Quantity]:
     ]
 
 
-def _with_sensors(
-    law: SurfaceMap | RoadMap, positions: FloatArray
-) -> tuple[list[Quantity], Sensors]:
+def _with_sensors(law: FieldMap, positions: FloatArray) -> tuple[list[Quantity], Sensors]:
     """The quantities of a viewer, and the sensors at positions (n, 3) in their colours.
 
     Where sensors were left out, their errors are one of the quantities, known at sensors alone.

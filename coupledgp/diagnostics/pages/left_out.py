@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, MODEL, PAPER
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
-from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.pictures import SIZE, draw_against
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -33,19 +33,10 @@ def left_out(
     width = ndtri((1 + level) / 2) * std
     outside = np.abs(y - mean) > width
     bars = y.size <= MAX_INTERVALS
-    for chosen, colour, label in ((~outside, MODEL, "inside"), (outside, ALERT, "outside")):
-        if chosen.any():
-            axes.errorbar(
-                mean[chosen], y[chosen], xerr=width[chosen] if bars or label == "outside" else None,
-                fmt=".", color=colour, ecolor=colour, elinewidth=0.7, alpha=0.75, markersize=5,
-                label=f"{label} its {100 * level:.0f} % interval ({chosen.sum()})",
-            )  # fmt: skip
-    axes.axline((y.mean(), y.mean()), slope=1, color=GUIDE, linewidth=1, zorder=1)
+    draw_against(axes, mean, y, width, ~outside, float(y.mean()), bars)
     _name(axes, mean, y, [k for k in worst[:NAMED] if abs(residual[k]) > NOTABLE], names)
     axes.set_xlabel("prediction from the other sensors")
     axes.set_ylabel("observed")
-    plain_axis(axes.xaxis)
-    plain_axis(axes.yaxis)
     legend(figure, axes, 2)
     return Picture("left-out", "Each sensor against its prediction from the others", figure)
 

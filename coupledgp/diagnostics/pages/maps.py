@@ -32,12 +32,12 @@ def panels(quantities: Sequence[Quantity], draw: Draw) -> Figure:
     """Return a figure of the quantities side by side, with a colour bar each."""
     import matplotlib as mpl
 
-    from coupledgp.diagnostics.pages.picture import DPI, STYLE, blank, plain_axis
+    from coupledgp.diagnostics.pages.picture import DPI, STYLE, panels_of, plain_axis
 
+    count = len(quantities)
+    figure, every = panels_of(count * PANEL[0], PANEL[1], 1, count, dpi=DPI)
     with mpl.rc_context(STYLE):
-        figure = blank(len(quantities) * PANEL[0], PANEL[1])
-        figure.set_dpi(DPI)
-        for axes, one in zip(figure.subplots(1, len(quantities)), quantities, strict=True):
+        for axes, one in zip(every[0], quantities, strict=True):
             mappable = one.scale.mappable()
             draw(axes, one, mappable)
             title = f"{one.title}\n{one.scale.note}" if one.scale.note else one.title

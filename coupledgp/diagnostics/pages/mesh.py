@@ -10,6 +10,8 @@ import numpy as np
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
+from coupledgp.diagnostics.plotted import LawMap
+from coupledgp.diagnostics.space_time.layout import laid_out
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
@@ -47,12 +49,16 @@ class NodeLayout:
     def of(cls, geometry: Any, graph: Graph) -> NodeLayout:
         """Layout of a graph's nodes on a trimesh mesh, or at positions (n_nodes, 2).
 
+        None lays them out by their edges alone, so that distances mean nothing.
+
         Raises
         ------
         InvalidInputError
             A mesh has neither as many faces nor as many vertices as the graph has nodes, or
             positions are not finite or not of shape (n_nodes, 2).
         """
+        if geometry is None:
+            return cls(graph, positions=laid_out(graph.n_nodes, _edges(graph)))
         if hasattr(geometry, "faces") and hasattr(geometry, "vertices"):
             counts = {"faces": len(geometry.faces), "vertices": len(geometry.vertices)}
             for nodes, count in counts.items():
@@ -72,7 +78,7 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeMap:
+class NodeMap(LawMap):
     """A predictive law at the nodes of a graph, to be drawn where the nodes are.
 
     Attributes
@@ -92,6 +98,10 @@ class NodeMap:
     std: FloatArray
     error: FloatArray | None = None
     observed: IntArray | None = None
+
+    def where(self, k: int) -> str:
+        """The label of a node."""
+        return f"at node {self.layout.graph.label_all(np.array([k]))[0]}"
 
     def caption(self) -> str:
         """Return the caption of the picture."""

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.notebook import NotebookPicture
 from coupledgp.ground.output import write_bytes, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 # Formats of pictures that are saved, and dots per inch of pixels.
 FORMATS = ("svg", "png")
 DPI = 200
+# The same in a notebook, fewer until a picture has at most so many bytes.
+NOTEBOOK_DPI, NOTEBOOK_BYTES = (110, 80, 55), 45_000
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 STYLE: Any = {  # matplotlib's stubs name every key
@@ -28,6 +37,53 @@ STYLE: Any = {  # matplotlib's stubs name every key
     "ytick.color": INK, "grid.color": GRID, "font.size": 9, "axes.titlesize": 10,
     "svg.hashsalt": "coupledgp", "svg.fonttype": "none", "axes.formatter.useoffset": False,
 }  # fmt: skip
+# Where pictures are drawn at present, see `drawn_into`.
+_INTO: ContextVar[Any] = ContextVar("into", default=None)
+
+
+@contextmanager
+def drawn_into(axes: Any) -> Iterator[None]:
+    """Draw the pictures that are made inside where a person wants them.
+
+    Parameters
+    ----------
+    axes
+        Axes of matplotlib, which pictures of several panels divide; or an empty figure, which takes
+        their size.
+    """
+    token = _INTO.set(axes)
+    try:
+        yield
+    finally:
+        _INTO.reset(token)
+
+
+def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
+    """Draw a picture into axes of matplotlib, or into a new figure of pyplot.
+
+    Returns
+    -------
+    Axes, or NDArray (n,) of them
+        The axes of the picture's panels, colour bars left out.
+
+    Raises
+    ------
+    InvalidInputError
+        The axes are none, or belong to no grid that several panels could divide.
+    """
+    if axes is not None and not hasattr(axes, "get_subplotspec"):
+        raise InvalidInputError(f"ax: expected axes of matplotlib, got {type(axes).__name__}")
+    before = set() if axes is None else set(axes.figure.figure.axes)
+    into: Axes | Figure | None = axes
+    if axes is None:
+        from matplotlib import pyplot
+
+        into = pyplot.figure(layout="constrained", facecolor="white")
+    with drawn_into(into):
+        figure = draw().figure
+    own = [one for one in figure.axes if one not in before and one.get_label() != "<colorbar>"]
+    shown: list[Any] = [one for one in own if one.get_visible()] or [axes]
+    return shown[0] if len(shown) == 1 else np.array(shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +136,27 @@ class Picture:
         svg = re.sub(r"url\(#", f"url(#{name}-", svg)
         return re.sub(r'xlink:href="#', f'xlink:href="#{name}-', svg)
 
+    def in_notebook(self) -> NotebookPicture:
+        """Return the picture as PNG for a notebook, in fewer pixels where they take much room."""
+        png = b""
+        for dpi in NOTEBOOK_DPI:
+            png = self._pixels(dpi)
+            if len(png) <= NOTEBOOK_BYTES:
+                break
+        return NotebookPicture(png, self.caption)
+
     def save(self, path: Path, form: str) -> None:
         """Write the picture as a file of a format, `"svg"` or `"png"`."""
         if form == "svg":
             write_text(path, self.svg() + "\n")
             return
+        write_bytes(path, self._pixels(DPI))
+
+    def _pixels(self, dpi: float) -> bytes:
         buffer = io.BytesIO()
-        self.figure.savefig(buffer, format=form, dpi=DPI, metadata={"Software": None})
-        write_bytes(path, buffer.getvalue())
+        with styled():
+            self.figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        return buffer.getvalue()
 
 
 def _rounded(found: re.Match[str]) -> str:
@@ -108,36 +177,81 @@ def styled() -> AbstractContextManager[None]:
     return mpl.rc_context(STYLE)
 
 
-def blank(width: float, height: float) -> Figure:
-    """Return an empty figure of a width and height in inches."""
+def _figure(width: float, height: float, dpi: float | None) -> Figure:
+    """An empty figure of a width and height in inches, or that of `drawn_into`."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    into = _INTO.get()
+    if isinstance(into, Figure):
+        into.set_size_inches(width, height)
+        return into
+    if into is not None:
+        return into.figure.figure
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=dpi)
     FigureCanvasSVG(figure)
     return figure
 
 
+def panels_of(
+    width: float,
+    height: float,
+    n_rows: int = 1,
+    n_columns: int = 1,
+    *,
+    dpi: float | None = None,
+    **options: Any,
+) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure of a width and height in inches, and its axes (n_rows, n_columns).
+
+    `dpi` is that of the pixels in a figure of a page. Within `drawn_into(axes)` these are the axes
+    that were given, divided where there are several.
+    """
+    with styled():
+        figure, into = _figure(width, height, dpi), _INTO.get()
+        if into is None or into is figure:
+            return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+        if n_rows * n_columns == 1:
+            return figure, np.array([[into]])
+        place = into.get_subplotspec()
+        if place is None:
+            raise InvalidInputError(
+                f"ax: expected axes of a grid of a figure for {n_rows * n_columns} panels, got "
+                f"{into!r}"
+            )
+        into.set_axis_off()
+        return figure, place.subgridspec(n_rows, n_columns).subplots(squeeze=False, **options)
+
+
 def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure of a width and height in inches, and its only axes."""
-    with styled():
-        figure = blank(width, height)
-        axes = figure.subplots()
-    axes.set_facecolor("none")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.7, linewidth=0.6)
+    figure, panels = panels_of(width, height)
+    axes: Axes = panels[0, 0]
+    plain_frame(axes)
     axes.set_axisbelow(True)
     return figure, axes
 
 
+def plain_frame(axes: Axes) -> None:
+    """Leave of a frame what a reader needs: two sides and a faint grid."""
+    axes.set_facecolor("none")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.7, linewidth=0.6)
+
+
 def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """Put the legend above the axes, where it covers nothing."""
+    """Put the legend above the axes, where it covers nothing; inside axes that were given."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(
-            handles, labels, loc="outside upper left", ncols=min(len(handles), columns),
-            frameon=False, fontsize=8, labelcolor=INK, handlelength=1.6, columnspacing=1.4,
-        )  # fmt: skip
+    if not handles:
+        return
+    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
+    if _INTO.get() is axes:
+        axes.legend(handles, labels, **style)
+        return
+    figure.legend(
+        handles, labels, loc="outside upper left", ncols=min(len(handles), columns),
+        handlelength=1.6, columnspacing=1.4, **style,
+    )  # fmt: skip
 
 
 def number(value: float, _: Any = None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
+from coupledgp.diagnostics.pages.palette import ALERT, COLOURS, GUIDE, INK, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
 from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
@@ -17,6 +19,9 @@ from coupledgp.random import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BoolArray: TypeAlias = NDArray[np.bool_]
+# Ends of central intervals by their level.
+Bounds: TypeAlias = Mapping[float, tuple[FloatArray, FloatArray]]
 # Largest number of points drawn with error bars: the bars of more points cover each other.
 MAX_BARS = 250
 # Width and height of a picture in inches, and of the one above the tables.
@@ -29,24 +34,22 @@ def truth(report: ComparisonResult) -> Picture:
     """Draw targets against predictions with their intervals, those outside apart."""
     p = report.predictions
     assert p.y is not None
-    y, mean, std = p.y.ravel(), p.mean.ravel(), p.std.ravel()
-    width = ndtri((1 + LEVEL) / 2) * std
+    inside = np.abs(2 * p.transforms_of("").ravel() - 1) <= LEVEL
+    width = ndtri((1 + LEVEL) / 2) * p.std.ravel()
+    return predictions(p.y.ravel(), p.mean.ravel(), width, inside)
+
+
+def predictions(y: FloatArray, mean: FloatArray, width: FloatArray, inside: BoolArray) -> Picture:
+    """Draw targets (n,) against predictions; at most 250 are drawn.
+
+    Widths (n,), or (2, n) downwards and upwards, are those of the intervals that targets are inside
+    of or not.
+    """
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
-    inside = np.abs(2 * p.transforms_of("").ravel() - 1)[shown] <= LEVEL
     figure, axes = axes_of(*WIDE)
-    parts = ((inside, MODEL, "inside"), (~inside, ALERT, "outside"))
-    for chosen, colour, label in parts:
-        rows = shown[chosen]
-        if rows.size:
-            axes.errorbar(
-                mean[rows], y[rows], xerr=width[rows], fmt=".", color=colour, ecolor=colour,
-                elinewidth=0.7, alpha=0.7, markersize=5,
-                label=f"{label} its {100 * LEVEL:.0f} % interval ({rows.size})",
-            )  # fmt: skip
-    axes.axline((y.mean(), y.mean()), slope=1, color=GUIDE, linewidth=1)
+    draw_against(axes, mean[shown], y[shown], width[..., shown], inside[shown], float(y.mean()))
     axes.set_xlabel("prediction (units of y)")
     axes.set_ylabel("observed (units of y)")
-    _plain(axes)
     legend(figure, axes)
     part = "" if shown.size == y.size else f"; {shown.size} of {y.size} points are drawn"
     caption = (
@@ -54,6 +57,74 @@ def truth(report: ComparisonResult) -> Picture:
         f"they are equal{part}"
     )
     return Picture("predictions", caption, figure, wide=True)
+
+
+def draw_against(
+    axes: Axes,
+    mean: FloatArray,
+    y: FloatArray,
+    width: FloatArray,
+    inside: BoolArray,
+    middle: float,
+    bars: bool = True,
+) -> None:
+    """Draw observations against predictions, and the line on which they are equal.
+
+    Without `bars` only those outside their intervals have them.
+    """
+    for chosen, colour, label in ((inside, MODEL, "inside"), (~inside, ALERT, "outside")):
+        if chosen.any():
+            axes.errorbar(
+                mean[chosen], y[chosen],
+                xerr=width[..., chosen] if bars or label == "outside" else None,
+                fmt=".", color=colour, ecolor=colour, elinewidth=0.7, alpha=0.7, markersize=5,
+                label=f"{label} its {100 * LEVEL:.0f} % interval ({chosen.sum()})",
+            )  # fmt: skip
+    axes.axline((middle, middle), slope=1, color=GUIDE, linewidth=1, zorder=1)
+    _plain(axes)
+
+
+def band(
+    x: FloatArray, mean: FloatArray, bounds: Bounds, dots: tuple[FloatArray, FloatArray], name: str
+) -> Picture:
+    """Draw the law of observations along one column, and rows (m,), (m, k) as dots.
+
+    Parameters
+    ----------
+    x
+        Values (g,) of the column, ascending.
+    mean
+        Means (g, k).
+    bounds
+        Ends (g, k) of central intervals by their level.
+    dots
+        Values of the column and targets of some rows; may be empty.
+    name
+        Name of the column.
+    """
+    figure, axes = axes_of(*WIDE)
+    for k in range(mean.shape[1]):
+        colour = MODEL if mean.shape[1] == 1 else COLOURS[k % len(COLOURS)]
+        own = {level: (low[:, k], high[:, k]) for level, (low, high) in bounds.items()}
+        draw_bands(axes, x, mean[:, k], own, colour)
+        size = float(np.clip(600 / max(len(dots[0]), 1), 2, 6))
+        axes.plot(dots[0], dots[1][:, k], ".", color=INK if mean.shape[1] == 1 else colour,
+                  markersize=size, zorder=3, label="rows" if k == 0 else None)  # fmt: skip
+    axes.set_xlabel(name, parse_math=False)
+    axes.set_ylabel("y")
+    _plain(axes)
+    legend(figure, axes, 4)
+    return Picture("band", f"Law of observations along {name}, with the rows", figure, wide=True)
+
+
+def draw_bands(
+    axes: Axes, x: FloatArray, mean: FloatArray, bounds: Bounds, colour: str = MODEL
+) -> None:
+    """Draw a mean (g,) and central intervals (g,) by their level, the widest first."""
+    for level, (low, high) in sorted(bounds.items(), reverse=True):
+        axes.fill_between(x, low, high, color=colour, alpha=0.46 - 0.25 * level, linewidth=0,
+                          label=f"{100 * level:.0f} %")  # fmt: skip
+    axes.plot(x, mean, color=colour, linewidth=1.1, label="mean")
 
 
 def calibration(report: ComparisonResult) -> Picture:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich import box
 from rich.console import Console
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Colours of verdicts on a terminal.
 STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
+# Prints a report, or a part of it.
+Printed: TypeAlias = Callable[["Layout", Console], None]
 # Letters in a line of plain text.
 WIDTH = 120
 
@@ -29,7 +31,7 @@ class PlainConsole(Console):
     """A console that shows control characters of texts instead of obeying them."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(highlight=False, **options)
+        super().__init__(highlight=False, force_jupyter=False, **options)
 
     def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
         """Return the segments of what is printed, without control characters in their texts."""
@@ -37,11 +39,12 @@ class PlainConsole(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
 
-def text_of(report: Layout) -> str:
-    """Return a report as plain text."""
+def text_of(report: Layout, printed: Printed | None = None) -> str:
+    """Return a report as plain text, or what a function prints of it."""
     text = io.StringIO()
-    print_report(report, PlainConsole(file=text, width=WIDTH, color_system=None))
-    return text.getvalue().rstrip()
+    console = PlainConsole(file=text, width=WIDTH, color_system=None)
+    (print_report if printed is None else printed)(report, console)
+    return text.getvalue().strip()
 
 
 def print_report(report: Layout, console: Console | None = None, *, written: object = None) -> None:
@@ -56,6 +59,13 @@ def print_report(report: Layout, console: Console | None = None, *, written: obj
     for section in report.sections:
         _print_section(console, section)
     console.print()
+    print_verdict(report, console)
+    _print_lines(console, [*report.remarks, *report.closing])
+    _print_lines(console, [] if written is None else [f"Written: {written}"])
+
+
+def print_verdict(report: Layout, console: Console) -> None:
+    """Print the answers of a report: its main figures, its verdicts, and what to do next."""
     _print_lines(console, [*([report.headline] if report.headline else []), *report.statements])
     for one in [*report.verdicts, *report.badges]:
         line = Text.assemble(
@@ -64,8 +74,6 @@ def print_report(report: Layout, console: Console | None = None, *, written: obj
         console.print(line + Text(one.text()), soft_wrap=True)
     for number, thing in enumerate(report.advice, start=1):
         _print_lines(console, [f"{'To do next: ' if number == 1 else 'Or: '}{thing.text()}"])
-    _print_lines(console, [*report.remarks, *report.closing])
-    _print_lines(console, [] if written is None else [f"Written: {written}"])
 
 
 def _print_lines(console: Console, lines: Iterable[str], style: str = "") -> None:

@@ -32,6 +32,12 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
     NumericalError
         A covariance is not positive definite; latent covariances of near points often are not,
         those of observations (noise included) are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(gaussian_kl(np.zeros(2), np.eye(2), np.ones(2), np.eye(2))), 4)
+    1.0
     """
     mu_p, sigma_p = check_gaussian(mean_p, cov_p, "mean_p", "cov_p")
     mu_q, sigma_q = check_gaussian(mean_q, cov_q, "mean_q", "cov_q")

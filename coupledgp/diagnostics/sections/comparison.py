@@ -166,8 +166,7 @@ def residuals(report: ComparisonResult) -> Section | None:
     title = "What residuals still show"
     tables = [ReportTable(title, columns, rows, "residuals")] if rows else []
     sentence = "" if rows else looked.text()
-    figures: dict[str, float] = {"n_looks": looked.n_looks, "n_points": looked.n_points}
-    figures |= {f"{one.check} along {one.column}": one.gain for one in looked.found}
+    figures = {f"{one.check} along {one.column}": one.gain for one in looked.found}
     return Section("residuals", "" if rows else title, sentence, figures, tables)
 
 
@@ -248,7 +247,7 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
 
 # In the order in which they are read, and those of them that reports of classifiers have.
 COMPARISON = (
-    predictions, instead, calibration, residuals, scores, place_map, effects, distance, differences,
+    predictions, place_map, effects, instead, calibration, residuals, scores, distance, differences,
 )  # fmt: skip
 OF_CLASSES = (instead, differences)
 

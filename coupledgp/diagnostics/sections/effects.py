@@ -7,6 +7,7 @@ from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.diagnostics.effects.results import Effects, Importance, Share
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.section import Section
@@ -75,10 +76,15 @@ class EffectsOf:
         """The effects."""
         return ColumnEffects(self.model.effects(), self.model.importance(paired=PAIRED))
 
+    @cached_property
+    def moves(self) -> ColumnMoves:
+        """How far values of other rows move predictions, which is cheap for every model."""
+        return ColumnMoves.of(self.model.process_, self.model.fitted_.columns)
+
     def __getstate__(self) -> dict[str, Any]:
         """The effects without the model."""
         state = {"model": None, "seconds": self.seconds}
-        return state | {"found": self.found} if self.is_cheap else state
+        return state | ({"found": self.found} if self.is_cheap else {"moves": self.moves})
 
 
 def effects(report: Any) -> Section | None:
@@ -87,11 +93,18 @@ def effects(report: Any) -> Section | None:
     if own is None:
         return None
     if not own.is_cheap:
-        return Section(
-            "effects", TITLE,
-            f"Effects of its columns would take about {own.seconds:.0f} s: model.effects() and "
-            "model.importance() compute them.",
+        moves = own.moves
+        figures = {"moves": dict(zip(moves.names, moves.mean.tolist(), strict=True))}
+        rows = [
+            [name, f"{mean:.3g} ± {error:.2g}"]
+            for name, mean, error in zip(moves.names, moves.mean, moves.error, strict=True)
+        ]
+        table = ReportTable(
+            "How far values of other rows move predictions", ("", "units of y"), rows[:SHOWN],
+            "effects", note="model.effects() and model.importance() say more, and take about "
+            f"{own.seconds:.0f} s.",
         )  # fmt: skip
+        return Section("effects", TITLE, moves.text(), figures, [table], [moves.picture])
     found = own.found
     if len(found.importance.first) < 2:
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -86,6 +87,14 @@ class Layout:
         ]
         return {"page": self, "parts": parts}
 
+    def named(self, target: str) -> Self:
+        """The report with the reader's name of y where texts and pictures have `units of y`."""
+        if target in ("", "y"):
+            return self
+        return replace(
+            self, **{one.name: _named(getattr(self, one.name), target) for one in fields(self)}
+        )
+
     def notebook(self) -> Notebook:
         """The parts that a notebook shows: warnings, verdicts, sentences, and tables by section."""
         further = [f"{'Or' if k else 'To do next'}: {one.text()}"
@@ -107,9 +116,10 @@ class Layout:
             for one in [*self.verdicts, *self.badges]
         ]
         first = [self.headline] if self.headline else []
-        return Notebook(
-            self.title, self.warnings, cards, [*first, *further, *self.statements, *said], tables
-        )
+        sentences = [*first, *further, *self.statements, *said]
+        draw = next((draw for one in self.sections for draw in one.pictures), None)
+        picture = None if draw is None else draw().in_notebook()
+        return Notebook(self.title, self.warnings, cards, sentences, tables, picture)
 
     def figure_table(self) -> Table:
         """All figures: names of the columns, and a row for each number."""
@@ -136,6 +146,36 @@ class Layout:
             "sections": [one.to_dict() for one in self.sections],
             "closing": list(self.closing),
         }
+
+
+def _named(value: Any, target: str) -> Any:
+    """Texts, and what is made of them, with the name of y in units."""
+    if isinstance(value, str):
+        return value.replace("units of y", f"units of {target}")
+    if isinstance(value, ReportTable):
+        return ReportTable(*(_named(one, target) for one in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_named(one, target) for one in value)
+    if isinstance(value, Section):
+        draws = [partial(_picture_named, draw, target) for draw in value.pictures]
+        title, sentence = _named(value.title, target), _named(value.sentence, target)
+        tables = _named(list(value.tables), target)
+        return replace(value, title=title, sentence=sentence, tables=tables, pictures=draws)
+    if isinstance(value, (Verdict, Advice)):
+        kept = {one.name: _named(getattr(value, one.name), target) for one in fields(value)}
+        return replace(value, **kept)
+    return value
+
+
+def _picture_named(draw: Callable[[], Picture], target: str) -> Picture:
+    """A picture with the name of y on its axes and in its caption."""
+    from matplotlib.text import Text
+
+    picture = draw()
+    for text in picture.figure.findobj(Text):
+        text.set_text(_named(text.get_text(), target))
+        text.set_parse_math(False)
+    return replace(picture, caption=_named(picture.caption, target))
 
 
 def _said(section: Section) -> str:

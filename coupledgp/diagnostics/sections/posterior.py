@@ -144,6 +144,7 @@ class PosteriorReport(ComparisonResult, Rendered):
         return Layout(
             title=self.title,
             lead=self.lead(),
+            headline=self.headline,
             warnings=self.warnings,
             verdicts=self.verdicts,
             badges=self.badges,
@@ -151,7 +152,7 @@ class PosteriorReport(ComparisonResult, Rendered):
             remarks=self.remarks,
             advice=self.advice,
             sections=sections_of(self, self.report_kinds),
-        )
+        ).named(self.target)
 
     def lead(self) -> list[str]:
         """Paragraphs below the heading."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.table import ReportTable, safe_cell
 from coupledgp.diagnostics.studies.tables import csv_of, frame_of
+from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import named_extras
 from coupledgp.ground.notebook import Notebook, Shown
 from coupledgp.ground.output import write_text
@@ -50,6 +51,13 @@ class Rendered(Shown):
         return self.layout().notebook()
 
     def __str__(self) -> str:
+        from coupledgp.diagnostics.pages.terminal import print_verdict, text_of
+
+        made = self.layout()
+        return text_of(made, print_verdict) or text_of(made)
+
+    def to_text(self) -> str:
+        """Return the whole report as plain text; `str(report)` has its answers alone."""
         from coupledgp.diagnostics.pages.terminal import text_of
 
         return text_of(self.layout())
@@ -89,6 +97,36 @@ class Rendered(Shown):
         """Return the pictures of the page as SVG documents in light colours, by name."""
         with named_extras():
             return {name: picture.svg() for name, picture in self.layout().drawn().items()}
+
+    def plot(self, name: str | None = None, *, ax: Any = None) -> Any:
+        """Draw a picture of the page with matplotlib.
+
+        Parameters
+        ----------
+        name
+            Its name, one of `pictures()`; None: the first one.
+        ax
+            Axes of matplotlib; None: those of a new figure of pyplot, which notebooks show.
+
+        Returns
+        -------
+        matplotlib.axes.Axes, or an array of them
+            The axes of its panels.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such picture, or `ax` is no axes.
+        """
+        from coupledgp.diagnostics.pages.picture import plotted
+
+        draws = [draw for one in self.layout().sections for draw in one.pictures]
+        if name is not None:
+            known = {draw().name: draw for draw in draws[::-1]}
+            draws = [known[check_choice(name, tuple(known)[::-1], "name")]]
+        if not draws:
+            raise InvalidInputError("name: expected a picture, this report has none")
+        return plotted(draws[0], ax)
 
     def save_pictures(self, folder: str | PathLike[str], format: str = "svg") -> list[Path]:
         """Write each picture of the page as `<name>.<format>` into a folder.

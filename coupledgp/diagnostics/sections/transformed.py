@@ -77,4 +77,4 @@ class Comparison:
         if self.model is self.original or process is None:
             return found
         remarks = (*found.remarks, process.remarks[-1], REMARK)
-        return found.changed(remarks=remarks)
+        return found.changed(remarks=remarks, target="transformed y")

@@ -103,6 +103,21 @@ def rival_words(name: str) -> str:
     return RIVALS.get(name, plain(name))
 
 
+def answer(report: SpaceTimePage) -> str:
+    """How far a value is typically off, at hidden sensors if they were scored; empty if unknown."""
+    kinds = scored_kinds(report)
+    if not kinds:
+        left_out = report.left_out
+        typical = "" if left_out is None else with_unit(left_out.typical(), report.unit)
+        return f"Typical error {typical} at a sensor left out." if typical else ""
+    kind, ahead = min(kinds, key=lambda one: one[0] != HIDDEN)
+    scores = report.scores_of(kind, ahead)
+    own, other = scores[MODEL_NAME], best_simple(scores)
+    beside = "" if other is None else f"; {rival_words(other.model)} {cell(other.rmse)}"
+    where = kind_words(own, report.axis)
+    return f"Typical error {with_unit(own.rmse, report.unit)} {where}{beside}."
+
+
 def headline(report: SpaceTimePage) -> str:
     """One sentence: gaps, gains by kind, and a sensor that is left out."""
     parts = [_gaps(report), *_kinds(report)]

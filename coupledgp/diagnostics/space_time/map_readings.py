@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,15 @@ from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,
     REJECTED,
+    SensorSeries,
 )
 from coupledgp.gp.back_transformed import mapped_back
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.picture import Picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,27 @@ class MapReadings:
         kinds[self.rejected[:, columns]] = REJECTED
         kinds[:, ahead] = FORECAST
         return values, kinds
+
+
+def sensor_series(model: Any, sensor: Any = None) -> Picture:
+    """The law of a sensor of a fitted `GraphTimeGPRegressor` with its values; None: the first one.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such sensor.
+    """
+    from coupledgp.diagnostics.space_time.series import series_picture
+
+    readings = MapReadings.of(model)
+    names = [str(one) for one in readings.labels]
+    name = names[0] if sensor is None else str(sensor)
+    k = names.index(check_choice(name, names, "X"))
+    times = readings.axis.values
+    mean, std = model.law_on_grid(readings.sites[[k]], times)
+    values, kinds = readings.at(times)
+    one = SensorSeries(k, times, mean[0], std[0], values[k], kinds[k])
+    return series_picture(one, readings.axis, model.panel_.name or "", f"Sensor {name}")
 
 
 def nearest(rising: FloatArray, wanted: FloatArray) -> IntArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.mesh import EDGES
-from coupledgp.diagnostics.pages.picture import Picture, blank, plain_axis, styled
+from coupledgp.diagnostics.pages.picture import Picture, panels_of, plain_axis, styled
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.space_time.layout import places_of
@@ -59,9 +59,8 @@ class TimeMaps:
         chosen = chosen_times(r)
         with styled():
             width, height = SMALL[0], self._height()
-            figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
-            figure.set_dpi(SMALL_DPI)
-            axes = figure.subplots(2, len(chosen), squeeze=False)
+            size = max(len(chosen), 3) * width + 0.9, 2 * height + 0.5
+            figure, axes = panels_of(*size, 2, len(chosen), dpi=SMALL_DPI)
             for row, one in enumerate(self._quantities()):
                 mappable = one.scale.mappable()
                 for k, t in enumerate(chosen.tolist()):

@@ -10,6 +10,7 @@ from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.space_time.gains import (
+    answer,
     cards,
     headline,
     where_time_adds_nothing,
@@ -40,10 +41,10 @@ def layout_of(report: SpaceTimePage) -> Layout:
     return Layout(
         title=report.title,
         lead=[_lead(report)],
-        headline=headline(report),
+        headline=answer(report),
         warnings=report.warnings,
         verdicts=cards(report),
-        statements=where_time_adds_nothing(report),
+        statements=[headline(report), *where_time_adds_nothing(report)],
         sections=sections_of(report, ["space-time"]),
     )
 

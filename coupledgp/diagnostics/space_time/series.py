@@ -11,12 +11,11 @@ from coupledgp.diagnostics.pages.palette import (
     ALERT,
     BASELINE,
     GUIDE,
-    MODEL,
     REFERENCE,
     coupling_style,
 )
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
-from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
 from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,
@@ -38,21 +37,25 @@ from coupledgp.diagnostics.space_time.words import (
     with_unit,
 )
 from coupledgp.random import FloatArray
+from coupledgp.series.axis import TimeAxis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Most times of a picture: more would be less than a third of a pixel each.
 MAX_TIMES = 400
-# Levels of the bands and their opacity.
-BANDS = ((0.95, 0.22), (0.5, 0.38))
+# Levels of the bands.
+LEVELS = (0.95, 0.5)
 
 
 def sensor_picture(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
     """Draw a chosen sensor, from its own series or from the law of the map."""
     given = {one.sensor: one for one in report.series}
     one = given.get(chosen.sensor) or _of_law(report, chosen.sensor)
-    return series_picture(report, one, chosen.why, number)
+    step = -(-one.times.size // MAX_TIMES)
+    name = plain(report.sensor_names[one.sensor])
+    caption = _caption(report, one, name, chosen.why, step)
+    return series_picture(one, report.axis, report.unit, caption, number)
 
 
 def _of_law(report: SpaceTimePage, sensor: int) -> SensorSeries:
@@ -65,19 +68,17 @@ def _of_law(report: SpaceTimePage, sensor: int) -> SensorSeries:
     )
 
 
-def series_picture(report: SpaceTimePage, one: SensorSeries, why: str, number: int) -> Picture:
+def series_picture(
+    one: SensorSeries, axis: TimeAxis, unit: str, caption: str, number: int = 1
+) -> Picture:
     """Draw a sensor's law with 50 and 95 % bands, its values, gaps shaded and rejected cells."""
-    name = plain(report.sensor_names[one.sensor])
     plot, axes = axes_of(SIZE[0], 2.5)
     step = -(-one.times.size // MAX_TIMES)
     shown = slice(None, None, step)
     times, mean, std = one.times[shown], one.mean[shown], one.std[shown]
     _shade(axes, one.times, one.kinds == GAP)
-    for level, opacity in BANDS:
-        width = ndtri((1 + level) / 2) * std
-        axes.fill_between(times, mean - width, mean + width, color=MODEL, alpha=opacity,
-                          linewidth=0, label=f"{100 * level:.0f} %")  # fmt: skip
-    axes.plot(times, mean, color=MODEL, linewidth=1.1, label="mean")
+    half = {level: ndtri((1 + level) / 2) * std for level in LEVELS}
+    draw_bands(axes, times, mean, {k: (mean - width, mean + width) for k, width in half.items()})
     if one.left_out is not None:
         axes.plot(times, one.left_out[shown], color=REFERENCE, linewidth=0.9,
                   label="from the others")  # fmt: skip
@@ -89,11 +90,11 @@ def series_picture(report: SpaceTimePage, one: SensorSeries, why: str, number: i
         axes.plot(one.times[rejected], one.observed[rejected], "x", color=ALERT, markersize=4.5,
                   markeredgewidth=1.1, label="rejected")  # fmt: skip
     axes.set_xlim(one.times[0], max(one.times[-1], np.nextafter(one.times[0], np.inf)))
-    time_axis(axes, report, one.times)
+    time_axis(axes, axis, one.times)
     plain_axis(axes.yaxis, 4)
-    axes.set_ylabel(report.unit, parse_math=False)
+    axes.set_ylabel(unit, parse_math=False)
     legend(plot, axes, 4)
-    return Picture(f"series-{number}", _caption(report, one, name, why, step), plot)
+    return Picture(f"series-{number}", caption, plot)
 
 
 def _caption(report: SpaceTimePage, one: SensorSeries, name: str, why: str, step: int) -> str:
@@ -135,9 +136,11 @@ def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:
         axes.add_patch(every)
 
 
-def time_axis(axes: Axes, report: SpaceTimePage, times: FloatArray) -> None:
+def time_axis(axes: Axes, axis: TimeAxis, times: FloatArray) -> None:
     """Label an axis of times at whole hours or days, or of plain numbers."""
-    found = stamps(report.axis, times)
+    from matplotlib.ticker import FixedLocator, FuncFormatter  # an extra, and slow
+
+    found = stamps(axis, times)
     if found is None or times.size < 2:
         plain_axis(axes.xaxis)
         return
@@ -148,13 +151,15 @@ def time_axis(axes: Axes, report: SpaceTimePage, times: FloatArray) -> None:
     since = (start - start.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
     first = times[0] + (-since) % unit
     ticks = np.arange(first, times[-1] + 1e-9 * span, unit)
-    texts = iter(_tick_texts(report, ticks, unit))
+    texts = iter(_tick_texts(axis, ticks, unit))
+    axes.xaxis.set_major_locator(FixedLocator(ticks.tolist()))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda *_: ""))
     axes.set_xticks(ticks.tolist(), list(texts))
 
 
-def _tick_texts(report: SpaceTimePage, ticks: FloatArray, unit: float) -> list[str]:
+def _tick_texts(axis: TimeAxis, ticks: FloatArray, unit: float) -> list[str]:
     texts, last = [], None
-    for one in stamps(report.axis, ticks) or []:
+    for one in stamps(axis, ticks) or []:
         day = f"{DAYS[one.weekday()]} {one.day}.{one.month}."
         clock = one.strftime("%H:%M")
         if unit >= DAY:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.diagnostics.studies.draws import FIGURES, Draw
 from coupledgp.diagnostics.studies.draws import MeanOverDraws as MeanOverDraws
 from coupledgp.diagnostics.studies.draws import StudyRow as StudyRow
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from coupledgp.diagnostics.pages.picture import Picture
+
 # Without draws, two couplings differ if their means are this many standard errors of the
 # difference apart: about one pair in twenty that are equal is told apart.
 CLEAR = 2.0
 
 
 @dataclass(frozen=True)
-class CouplingStudy(ExplainedChoice):
+class CouplingStudy(ExplainedChoice, Plotted):
     """Rows of all couplings and sizes, at the hyperparameters of one model.
 
     Draws of one seed are compared with the same exact law at the same test points, whatever their
@@ -162,7 +165,8 @@ class CouplingStudy(ExplainedChoice):
         ]
         heads = ("coupling", self.size_name, *(FIGURES[name] for name in self.figures))
         table = NotebookTable(f"Means over {self.rows[0].n_draws} draws", heads, rows)
-        return replace(super().notebook(), title="Couplings side by side", tables=[table])
+        title, picture = "Couplings side by side", self.picture().in_notebook()
+        return replace(super().notebook(), title=title, tables=[table], picture=picture)
 
     def _best(self, figure: str, rows: Sequence[StudyRow]) -> set[str]:
         """Couplings at one size that are not told from the one of the least mean."""
@@ -170,6 +174,13 @@ class CouplingStudy(ExplainedChoice):
             return best_of(rows, figure, all_pairs(rows, figure))
         best = min(rows, key=lambda row: row.mean_of(figure).mean)
         return {row.coupling for row in rows if not _clear(best, row, figure)}
+
+    def picture(self) -> Picture:
+        """The KL of every coupling against the size, or side by side at a single size."""
+        from coupledgp.diagnostics.studies.study_pictures import against_size, side_by_side
+
+        one = len(self.sizes) == 1
+        return side_by_side(self) if one else against_size(self, "kl_per_point")
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas data frame of one row for each draw.

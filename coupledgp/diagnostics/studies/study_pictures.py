@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from coupledgp.diagnostics.pages.palette import REFERENCE, coupling_style
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
-from coupledgp.diagnostics.studies.study import CouplingStudy, MeanOverDraws
+from coupledgp.diagnostics.studies.draws import MeanOverDraws
 from coupledgp.random import FloatArray
 
 # Least height of the axis of scores, as a share of the score: less is nothing to look at.
 LEAST_SPAN = 0.01
 
 
-def against_size(study: CouplingStudy, figure_name: str) -> Picture:
-    """Draw a figure of every coupling, `"kl_per_point"` or `"rmse"`, against the size."""
+def against_size(study: Any, figure_name: str) -> Picture:
+    """Draw `"kl_per_point"` or `"rmse"` of the couplings of a `CouplingStudy` against the size."""
     figure, axes = axes_of(*SIZE)
     for k, coupling in enumerate(study.couplings):
         rows = study.of(coupling)
@@ -47,8 +49,8 @@ def against_size(study: CouplingStudy, figure_name: str) -> Picture:
     return Picture(f"couplings-{figure_name.split('_')[0]}", caption, figure)
 
 
-def side_by_side(study: CouplingStudy) -> Picture:
-    """Draw the KL of each coupling at the largest size, the closest on top."""
+def side_by_side(study: Any) -> Picture:
+    """Draw the KL of each coupling of a `CouplingStudy` at the largest size, the closest on top."""
     rows = sorted(
         (row for row in study.rows if row.size == study.sizes[-1]),
         key=lambda row: -row.kl_per_point.mean,

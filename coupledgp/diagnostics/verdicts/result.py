@@ -15,8 +15,11 @@ from coupledgp.diagnostics.scoring.overlap import Overlap
 from coupledgp.diagnostics.verdicts.adequacy import SAME
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged
-from coupledgp.diagnostics.verdicts.quality import linear_badge
+from coupledgp.diagnostics.verdicts.quality import linear_badge, name_of
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Advice, Verdict
+
+# Predictions that anybody could make.
+NAIVE = ("mean", "nearest")
 
 
 def _none() -> None:
@@ -41,6 +44,8 @@ class ComparisonResult:
     evidence: Evidence | None = field(default_factory=_none, repr=False)
     # What gathers the evidence when it is first read, which takes most of a comparison's time.
     gather: InitVar[Callable[[], Evidence | None] | None] = None
+    # The reader's name of y.
+    target: str = field(default="y", kw_only=True)
     # What the points of the figures are, in words.
     points_are: ClassVar[str] = "test points"
     # Headings of scores beside a reference, and without one.
@@ -161,6 +166,11 @@ class ComparisonResult:
         """The same result, and what is known of test rows that are training rows."""
         return self.changed(overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
+    def with_target(self, y: Any) -> Self:
+        """The same result with the name of targets that have one, as a column of pandas has."""
+        name = getattr(y, "name", None)
+        return self.changed(target=name) if isinstance(name, str) and self.target == "y" else self
+
     def with_alternatives(self, found: Alternatives | None) -> Self:
         """The same result with other models among its evidence; itself for None."""
         if found is None or self.evidence is None:
@@ -184,6 +194,21 @@ class ComparisonResult:
     def verdict(self) -> str:
         """Return the warnings, the three verdicts, and the first thing to do next, in words."""
         return " ".join([*self.warnings, *self.conclusions()])
+
+    @property
+    def headline(self) -> str:
+        """How far predictions are typically off, beside naive ones and the best other way."""
+        own, naive = self.figures.rmse, [one for one in self.baselines if one.name in NAIVE]
+        if own is None or not naive or self.rmse_is != "RMSE":
+            return ""
+        least, best = (min(one, key=lambda one: one.rmse) for one in (naive, self.baselines))
+        other = "" if best is least else f", the best rival {best.rmse:.3g}"
+        n = self.figures.n_scored or self.figures.n_test
+        name = "" if self.target == "y" else f" of {self.target}"
+        return (
+            f"Typical error{name} {own:.3g} at {n} {self.points_are}; {name_of(least)} "
+            f"{least.rmse:.3g}{other}."
+        )
 
     def conclusions(self) -> list[str]:
         """Return the verdicts that could be given and what to do next, a sentence each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,8 @@ SIGNS: dict[Colour, tuple[str, str]] = {
     "red": ("✕", "do not use as it is"),
     "grey": ("–", "not judged"),
 }
+# Letters of an answer that fit on one line.
+LINE = 90
 # The three questions, in the order in which they are answered.
 QUALITY, HONESTY, ADEQUACY = (
     "Is the model good?",
@@ -59,6 +62,14 @@ class Verdict:
     def text(self) -> str:
         """The answer with the figures behind it."""
         return f"{self.sentence} {self.detail}".strip()
+
+    @property
+    def line(self) -> str:
+        """The answer on one line: its first sentence, or the first part of a long one."""
+        answer = self.sentence.removeprefix("Not judged: ")
+        first = re.split(r"(?<=\.) (?=[A-Z])", answer[:1].upper() + answer[1:])[0]
+        cut = re.split(r"[;:] |, (?:and|as) ", first)[0] if len(first) > LINE else first
+        return first if cut == first else f"{cut}."
 
     @property
     def is_given(self) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.forms import MESHES, is_mesh
 from coupledgp.graphs import Graph
+from coupledgp.graphs.forms import MESHES, is_mesh
 from coupledgp.ground.validation import check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.space_time.field_sites import FieldSites

@@ -255,6 +255,16 @@ def evidence_loss(
     InvalidInputError
         An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
         positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> loss = evidence_loss(X, np.sin(X[:, 0]), lengthscale=1.0, outputscale=1.0, noise=0.01)
+    >>> far = torch.full((1, 1), 9.0, dtype=torch.float64)
+    >>> bool(loss(torch.ones_like(far)) < loss(far))
+    True
     """
     inputs, targets = check_table(X, y)
     hyper = check_hyperparameters(inputs.shape[1], lengthscale, outputscale, noise)

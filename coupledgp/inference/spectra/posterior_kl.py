@@ -213,6 +213,18 @@ def posterior_kl_loss(
     InvalidInputError
         An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
         positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> loss = posterior_kl_loss(
+    ...     X, np.sin(X[:, 0]), X + 0.1, lengthscale=1.0, outputscale=1.0, noise=0.01
+    ... )
+    >>> few, more = (torch.linspace(0.1, 2.5, m, dtype=torch.float64)[:, None] for m in (1, 6))
+    >>> bool(loss(more) < loss(few))
+    True
     """
     inputs, targets = check_table(X, y)
     points = check_matrix(queries, "queries")

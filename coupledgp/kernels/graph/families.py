@@ -31,6 +31,12 @@ class HeatKernel(GraphKernel):
     ----------
     time
         Diffusion time t > 0. Free parameter: log t.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> HeatKernel(2.0).root(np.array([1.0])).tolist()  # on a constant
+    [1.0]
     """
 
     time: float = 1.0

@@ -55,6 +55,11 @@ def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKe
     ------
     InvalidInputError
         The text names no graph kernel; the choices are listed.
+
+    Examples
+    --------
+    >>> parse_graph_kernel("heat")
+    HeatKernel(time=1.0)
     """
     check_single(kernel, name, "one kernel of nodes")
     return GRAPH_KERNELS.parse(kernel, name)
@@ -114,7 +119,13 @@ def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
 
 
 def available_graph_kernels() -> list[str]:
-    """Names of every graph kernel now registered."""
+    """Names of every graph kernel now registered.
+
+    Examples
+    --------
+    >>> "heat" in available_graph_kernels()
+    True
+    """
     return GRAPH_KERNELS.available()
 
 

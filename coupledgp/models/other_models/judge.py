@@ -99,6 +99,17 @@ def alternatives(
         An argument is invalid, or the model is none of this package.
     CoupledGPError
         The model has not kept its training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> from coupledgp.models.exact import ExactGPRegressor
+    >>> model = ExactGPRegressor("matern-1/2", random_state=0).fit(X[::2], y[::2])
+    >>> found = alternatives(model, X[1::2], y[1::2], budget="20s", rivals=["kernel gaussian"])
+    >>> [bool(one.gain > 0) for one in found]
+    [True]
     """
     own_process(model, "cgp.audit(..., alternatives=True) takes predictions of any other")
     seed, start = seed_from_random_state(random_state), time.perf_counter()

@@ -9,6 +9,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.diagnostics.sections import effects as sections
 
 RNG = np.random.default_rng(11)
@@ -43,23 +44,27 @@ def test_shares_of_a_linear_function_are_those_of_its_slopes(model: cgp.ExactGPR
 
 def test_every_rendering_shows_them(model: cgp.ExactGPRegressor) -> None:
     report = compare(model, X[TEST], Y[TEST])
-    assert "with others" in str(report)
+    assert "with others" in report.to_text()
     assert "section-effects" in report.to_html()
     assert {"effects", "shares"} <= set(report.pictures())
     figures = pickle.loads(pickle.dumps(report)).to_dict()
     assert figures["sections"] == report.to_dict()["sections"]
 
 
-def test_those_that_take_long_are_named_with_their_time(
+def test_moves_stand_for_those_that_take_long(
     model: cgp.ExactGPRegressor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sections, "ENTRY_SECONDS", 1.0)
     found = section(compare(model, X[TEST], Y[TEST]))
     assert found is not None
-    assert not found.figures
-    assert "model.effects()" in found.sentence
+    moves = ColumnMoves.of(model.process_, model.fitted_.columns)
+    assert found.sentence == moves.text()
+    assert (
+        list(found.figures["moves"]) == ["x2", "x0", "x1"] == [r[0] for r in found.tables[0].rows]
+    )
+    assert found.pictures[0]().name == "moves"
     evaluated = 512 * (60 + 512) * 3 * (1 + 2 * 3 + 3)
-    assert f"{evaluated} s" in found.sentence
+    assert f"{evaluated} s" in found.tables[0].note
 
 
 def test_models_without_effects_have_no_section(model: cgp.ExactGPRegressor) -> None:

@@ -12,7 +12,7 @@ from shapely.geometry import LineString, Point
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.forms import is_mesh, mesh_arrays
+from coupledgp.graphs.forms import is_mesh, mesh_arrays
 from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.models.field_places import as_operator
 

@@ -1,0 +1,72 @@
+"""Surfaces in files of VTK, read by meshio; those of PolyData in XML are read as cells."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.forms import mesh_arrays
+
+ENDINGS = (".vtu", ".vtk", ".vtp")
+# Polygons among the kinds of cells of VTK.
+POLYGON = 7
+# Cells of PolyData that are no faces.
+OTHERS = re.compile(rb"<(Verts|Lines|Strips)\s*(/>|>.*?</\1>)", re.DOTALL)
+
+
+def read_vtk(path: Path) -> tuple[Any, Any]:
+    """Vertices (v, 3) and faces (f, 3) of a file.
+
+    Raises
+    ------
+    InvalidInputError
+        It has other cells than triangles.
+    """
+    if path.suffix.lower() == ".vtp":
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "cells.vtu"
+            copy.write_bytes(as_cells(path.read_bytes()))
+            found = _read(copy)
+        blocks = [block.data for block in found.cells]
+        if not blocks or any(block.shape[1] != 3 for block in blocks):
+            raise InvalidInputError("expected triangles, got other polygons")
+        return found.points, np.concatenate(blocks)
+    return mesh_arrays(_read(path))
+
+
+def _read(path: Path) -> Any:
+    """What meshio reads, which else would print its error and end the process."""
+    meshio: Any = importlib.import_module("meshio")
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            return meshio.read(path)
+    except SystemExit:
+        raise InvalidInputError(
+            "expected a file that meshio reads; of PolyData those ending in .vtp are"
+        ) from None
+
+
+def as_cells(content: bytes) -> bytes:
+    """PolyData of VTK's XML, whose arrays may be appended, as an unstructured grid of polygons."""
+    head, mark, data = content.partition(b"<AppendedData")
+    if b'encoding="raw"' in data[:200]:
+        raise InvalidInputError("expected arrays as text or in base64, got appended raw bytes")
+    if b"<Polys" not in head:
+        raise InvalidInputError("expected PolyData with polygons")
+    counts = re.search(rb'NumberOfPolys\s*=\s*"(\d+)"', head)
+    size = int(counts[1]) if counts else 0
+    kinds = b'<DataArray type="UInt8" Name="types" format="ascii">%s</DataArray></Cells>' % (
+        b" ".join([b"%d" % POLYGON] * size)
+    )
+    head = OTHERS.sub(b"", head).replace(b"PolyData", b"UnstructuredGrid")
+    head = head.replace(b"NumberOfPolys", b"NumberOfCells").replace(b"<Polys", b"<Cells")
+    return head.replace(b"</Polys>", kinds) + mark + data

@@ -27,7 +27,7 @@ LOWEST := .venv-lowest
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt torch
-	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable . hypothesis pandas psutil pytest pytest-xdist pyyaml
+	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,torch]" hypothesis pandas psutil pytest pytest-xdist pyyaml
 	$(LOWEST)/bin/pytest -n 2 tests/couplings tests/features tests/gp tests/inference tests/kernels tests/likelihoods tests/linalg tests/models
 
 lint: $(VENV)/.installed

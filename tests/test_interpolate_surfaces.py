@@ -71,7 +71,8 @@ def test_json_says_what_was_done(mesh, sensors, tmp_path, call):
     assert result["model"]["model"] == "field"
     assert result["data"] | {"path": "", "values": "", "largest_distance": 0} == {
         "n_observed": 18, "n_places": 18, "n_hidden": 6, "path": "", "values": "",
-        "places": "positions", "columns": ["x", "y", "z"], "share_hidden": 0.25,
+        "places": "positions", "columns": ["x", "y", "z"], "value": "temperature",
+        "share_hidden": 0.25,
         "largest_distance": 0,
     }  # fmt: skip
     domain = result["domain"]
@@ -173,7 +174,7 @@ def test_the_page(mesh, tmp_path, call):
     for found in (out, text):
         for part in (
             "24 observed by positions", "Variance of the field: ", "mesh units", "position GP",
-            "each left out in turn", "the RMSE of the model is", "row 12", "Whittle-Matern",
+            "each left out in turn", "Typical error ", "row 12", "Whittle-Matern",
         ):  # fmt: skip
             assert part in found, part
     assert text.count("<svg") == 3

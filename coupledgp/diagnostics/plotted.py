@@ -5,6 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from coupledgp.random import FloatArray
+
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
 
@@ -37,3 +41,30 @@ class Plotted(ABC):
         from coupledgp.diagnostics.pages.picture import plotted
 
         return plotted(self.picture, ax)
+
+
+class LawMap(Plotted):
+    """A map of a law: its mean and standard deviation (m,) or (h, g) at places.
+
+    Attributes
+    ----------
+    mean, std : FloatArray
+        Mean and standard deviation at each place, units of y; NaN where there is no value.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+
+    @abstractmethod
+    def where(self, k: int) -> str:
+        """Place k, counted along rows, in words that follow a verb."""
+
+    def told(self) -> str:
+        """Where the mean is highest, and where a further observation tells most."""
+        top, open_ = int(np.nanargmax(self.mean)), int(np.nanargmax(self.std))
+        mean, std, most = (float(one) for one in (
+            self.mean.flat[top], self.std.flat[top], self.std.flat[open_]))  # fmt: skip
+        return (
+            f"It is highest, {mean:.4g} ± {std:.2g}, {self.where(top)}, and least certain, "
+            f"± {most:.2g}, {self.where(open_)}: measure there next."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,6 +140,8 @@ class Grid:
 @estimator
 class SpaceTimeRecord(ProcessRegressor):
     """The record of a fitted model of values over time, and the points at which it answers."""
+
+    _points_are: ClassVar[str] = "readings"
 
     def points(self, X: Any) -> Points:
         """Points (m, 2) of a pair of labels (m,) and times (m,); the observed ones for None."""

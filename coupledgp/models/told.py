@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coupledgp.columns.codes import CategoryCode
-from coupledgp.diagnostics.effects.moves import Moves
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.mixture import MixtureGP
@@ -38,10 +38,13 @@ def error_sentence(process: GaussianProcess, kind: str) -> str:
     n, spread = len(data), data.targets.std(axis=0)
     inner = innermost(process)
     members = len(inner.members) if isinstance(inner, MixtureGP) else 1
-    known = process.noise.is_gaussian and n > 2 and members * float(n) ** 3 <= MOST_CUBES
-    if not known:
-        return f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
-    law = process.left_out_law(np.arange(n))
+    unknown = f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
+    if not process.noise.is_gaussian or n < 3 or members * float(n) ** 3 > MOST_CUBES:
+        return unknown
+    try:
+        law = process.left_out_law(np.arange(n))
+    except CoupledGPError:  # many groups of a process that has no inverse
+        return unknown
     error = np.sqrt(np.mean((data.targets - law.mean) ** 2, axis=0))
     noise = ""
     if has_normal_noise(process):
@@ -57,7 +60,7 @@ def column_sentence(process: GaussianProcess, columns: Columns) -> str:
     """Say which columns predictions hang on: how far values of other rows move them."""
     if not has_data(process) or columns.n_features < 2:
         return ""
-    return Moves.of(process, columns).text()
+    return ColumnMoves.of(process, columns).text()
 
 
 def identifier_sentences(columns: Columns, n_rows: int) -> Iterator[str]:

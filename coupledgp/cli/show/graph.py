@@ -45,7 +45,10 @@ def graph_report(found: GraphResult, comparison: ExactComparison | None) -> Repo
         lead.append(comparison_title(result))
     title = f"Interpolation on {Path(result['data']['path']).name}"
     closing = [*selection_line(result["selection"]), *closing_lines(result)]
-    shell = Report(title, lead, closing, sections=sections_of(found, ["graph"]))
+    drawn = _map_of(found)
+    statements = [] if drawn is None else [drawn.told()]
+    sections = sections_of(found, ["graph"])
+    shell = Report(title, lead, closing, statements=statements, sections=sections)
     return show.beside(shell, comparison)
 
 
@@ -79,10 +82,14 @@ def model_line(result: dict[str, Any]) -> str:
 
 def map_section(found: GraphResult) -> Section | None:
     """The law at the places of the nodes; None where they have none."""
+    drawn = _map_of(found)
+    return None if drawn is None else Section("map", pictures=[drawn.picture])
+
+
+def _map_of(found: GraphResult) -> NodeMap | None:
     if found.network.mesh is None and found.network.positions is None:
         return None
-    drawn = node_map(found.network, found.observed, *found.law)
-    return Section("map", pictures=[drawn.picture])
+    return node_map(found.network, found.observed, *found.law)
 
 
 def fit_section(found: GraphResult) -> Section:

@@ -47,7 +47,8 @@ def beside(shell: Report, comparison: ExactComparison | None, target: str = "y")
     return Report(
         title=shell.title, lead=shell.lead, closing=shell.closing, headline=made.headline,
         verdicts=made.verdicts, badges=made.badges, advice=made.advice, remarks=made.remarks,
-        statements=made.statements, warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
+        statements=[*shell.statements, *made.statements],
+        warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
         sections=[*opens, *first, *(one for one in own if one.key != "map"), *rest],
     )  # fmt: skip
 

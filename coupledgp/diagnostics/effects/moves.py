@@ -22,7 +22,7 @@ LEAST = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Moves(Plotted):
+class ColumnMoves(Plotted):
     """Root mean square of the change of a mean where a column has the value of another row.
 
     `sqrt(mean_i (m(x_i) - m(x_i with column j of row i'))^2)` over at most 64 rows i of the fit,
@@ -42,7 +42,7 @@ class Moves(Plotted):
     error: FloatArray
 
     @classmethod
-    def of(cls, process: GaussianProcess, columns: Columns) -> Moves:
+    def of(cls, process: GaussianProcess, columns: Columns) -> ColumnMoves:
         """The moves of a process that holds its rows, with the columns of their table."""
         rows = process.data.points
         rows = rows[np.random.default_rng(0).permutation(len(rows))[:EXCHANGED]]

@@ -84,7 +84,7 @@ def share_bars(importance: Any) -> Picture:
 
 
 def move_bars(moves: Any) -> Picture:
-    """Draw how far other values of each column move predictions (`Moves`), the farthest on top."""
+    """Draw how far other values of a column move predictions (`ColumnMoves`), sorted."""
     count = min(len(moves.names), 2 * PANELS)
     figure, axes = axes_of(SIZE[0], max(1.8, 1.0 + 0.25 * count))
     heights = np.arange(count)[::-1]

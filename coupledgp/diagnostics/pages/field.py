@@ -16,7 +16,7 @@ from coupledgp.diagnostics.pages.mesh import RINGS
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
-from coupledgp.diagnostics.plotted import Plotted
+from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 MAX_HIDDEN = 1000
 
 
-class FieldMap(Plotted):
+class FieldMap(LawMap):
     """What maps of fields have in common: a law at places, and sensors with names."""
 
-    mean: FloatArray
-    std: FloatArray
     sensors: FloatArray
     values: FloatArray
     names: Sequence[str]
@@ -41,15 +39,8 @@ class FieldMap(Plotted):
     def places(self) -> FloatArray:
         """Positions (m, d) at which the law is known."""
 
-    def told(self) -> str:
-        """Where the mean is highest, and where a further sensor tells most, near which sensors."""
-        top, open_ = int(np.nanargmax(self.mean)), int(np.nanargmax(self.std))
-        return (
-            f"It is highest, {self.mean[top]:.4g} ± {self.std[top]:.2g}, {self._near(top)}, and "
-            f"least certain, ± {self.std[open_]:.2g}, {self._near(open_)}: measure there next."
-        )
-
-    def _near(self, k: int) -> str:
+    def where(self, k: int) -> str:
+        """The position of a place, and the nearest sensor."""
         places = self.places
         place = places[k]
         nearest = int(np.argmin(np.linalg.norm(self.sensors - place, axis=1)))

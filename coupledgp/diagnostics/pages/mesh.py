@@ -10,7 +10,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
-from coupledgp.diagnostics.plotted import Plotted
+from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.diagnostics.space_time.layout import laid_out
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
@@ -78,7 +78,7 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeMap(Plotted):
+class NodeMap(LawMap):
     """A predictive law at the nodes of a graph, to be drawn where the nodes are.
 
     Attributes
@@ -98,6 +98,10 @@ class NodeMap(Plotted):
     std: FloatArray
     error: FloatArray | None = None
     observed: IntArray | None = None
+
+    def where(self, k: int) -> str:
+        """The label of a node."""
+        return f"at node {self.layout.graph.label_all(np.array([k]))[0]}"
 
     def caption(self) -> str:
         """Return the caption of the picture."""

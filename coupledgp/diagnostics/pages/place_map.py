@@ -11,7 +11,7 @@ from coupledgp.diagnostics.pages.maps import panels
 from coupledgp.diagnostics.pages.palette import INK
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, error_scale, mean_scale, spread_scale
-from coupledgp.diagnostics.plotted import Plotted
+from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FEW_DOTS, LONGEST = 300, 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class PlaceMap(Plotted):
+class PlaceMap(LawMap):
     """The law of f on a grid over the box of the rows.
 
     Attributes
@@ -50,6 +50,12 @@ class PlaceMap(Plotted):
     dots: FloatArray
     values: FloatArray
     left_out: FloatArray | None = None
+
+    def where(self, k: int) -> str:
+        """The values of both axes."""
+        up, right = np.unravel_index(k, self.mean.shape)
+        places = zip(self.names, (self.axes[0][right], self.axes[1][up]), strict=True)
+        return f"at {', '.join(f'{name} {value:.4g}' for name, value in places)}"
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of residuals where they are known."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coupledgp.diagnostics.effects.moves import Moves
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.diagnostics.effects.results import Effects, Importance, Share
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.section import Section
@@ -77,9 +77,9 @@ class EffectsOf:
         return ColumnEffects(self.model.effects(), self.model.importance(paired=PAIRED))
 
     @cached_property
-    def moves(self) -> Moves:
+    def moves(self) -> ColumnMoves:
         """How far values of other rows move predictions, which is cheap for every model."""
-        return Moves.of(self.model.process_, self.model.fitted_.columns)
+        return ColumnMoves.of(self.model.process_, self.model.fitted_.columns)
 
     def __getstate__(self) -> dict[str, Any]:
         """The effects without the model."""

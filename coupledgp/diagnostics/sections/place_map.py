@@ -171,4 +171,5 @@ def place_map(report: Any) -> Section | None:
     }
     shown = "" if not len(found.dots) else f", with {len(found.dots)} of the rows as dots"
     sentence = f"Law of the model over the box of the rows{shown}; other columns have their means."
+    sentence = f"{found.told()} {sentence}"
     return Section("place-map", "Map", sentence, figures, pictures=[found.picture])

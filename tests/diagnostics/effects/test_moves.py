@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.effects.moves import EXCHANGED, Moves
+from coupledgp.diagnostics.effects.moves import EXCHANGED, ColumnMoves
 
 RNG = np.random.default_rng(3)
 
 
 def moves_of(model):
-    return Moves.of(model.process_, model.fitted_.columns)
+    return ColumnMoves.of(model.process_, model.fitted_.columns)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_constant_hangs_on_nothing():
     X = RNG.normal(size=(30, 2))
     model = cgp.ExactGPRegressor(random_state=0, optimizer=None).fit(X, RNG.normal(size=30))
     found = moves_of(model)
-    none = Moves(found.names, np.zeros(2), np.zeros(2))
+    none = ColumnMoves(found.names, np.zeros(2), np.zeros(2))
     assert none.text() == "Predictions hang on no column."
     assert found.text().startswith("Predictions hang most on ")
 

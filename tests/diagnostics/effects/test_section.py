@@ -9,7 +9,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.effects.moves import Moves
+from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.diagnostics.sections import effects as sections
 
 RNG = np.random.default_rng(11)
@@ -57,7 +57,7 @@ def test_moves_stand_for_those_that_take_long(
     monkeypatch.setattr(sections, "ENTRY_SECONDS", 1.0)
     found = section(compare(model, X[TEST], Y[TEST]))
     assert found is not None
-    moves = Moves.of(model.process_, model.fitted_.columns)
+    moves = ColumnMoves.of(model.process_, model.fitted_.columns)
     assert found.sentence == moves.text()
     assert (
         list(found.figures["moves"]) == ["x2", "x0", "x1"] == [r[0] for r in found.tables[0].rows]

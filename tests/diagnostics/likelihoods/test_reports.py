@@ -43,7 +43,7 @@ def test_a_report_of_classes_has_all_renderings(classes, tmp_path):
         "reliability", "instead", "class-scores", "confusion", "latent-distance", "differences",
         "provenance", "models",
     ]  # fmt: skip
-    page, text = classes.to_html(tmp_path / "page.html"), str(classes)
+    page, text = classes.to_html(tmp_path / "page.html"), classes.to_text()
     for words in ("calibration error", "boosted trees", "Brier score", "the noise of"):
         assert words in page
         assert words in text

@@ -41,8 +41,7 @@ exclude_patterns = ["site", ".venv", "build"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 # Notebooks run in every build; an error in a cell ends it.
-nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "site" / "notebooks")
+nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True

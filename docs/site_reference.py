@@ -20,6 +20,7 @@ PACKAGES = {
     "coupledgp": "What most people import: `import coupledgp as cgp`",
     "coupledgp.models": "Estimators, choices and model files",
     "coupledgp.diagnostics": "Reports, audits, scores and rivals",
+    "coupledgp.diagnostics.pages": "Pictures of reports",
     "coupledgp.likelihoods": "Laws of observations given the function",
     "coupledgp.kernels": "Kernels of rows, places, nodes and times",
     "coupledgp.couplings": "Joint laws of frequencies and of walkers",

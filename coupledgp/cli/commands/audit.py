@@ -85,14 +85,9 @@ def audit(options: AuditOptions) -> None:
         options.quantiles,
     )  # fmt: skip
     stated = hyperparameters(
-        options.kernel,
-        options.model,
-        options.lengthscale,
-        options.outputscale,
-        options.noise,
-        options.mean,
-        options.latent,
-    )
+        options.kernel, options.model, options.lengthscale, options.outputscale, options.noise,
+        options.mean, options.latent,
+    )  # fmt: skip
     with ExitStack() as stack, about(options.train, options.test, options.predictions):
         page = stack.enter_context(written_whole(options.output))
         rows, new = tables(
@@ -100,22 +95,15 @@ def audit(options: AuditOptions) -> None:
         )
         law = prediction(options.test, options.predictions, columns)
         report = audited(
-            law,
-            rows.X,
-            rows.y,
-            new.X,
-            new.y,
-            metadata=new.beside or None,
-            latent=options.latent,
-            alternatives=options.others,
-            budget=options.budget,
-            leave_out_overlap=options.leave_out_overlap,
+            law, rows.X, rows.y, new.X, new.y,
+            metadata=new.beside or None, latent=options.latent, alternatives=options.others,
+            budget=options.budget, leave_out_overlap=options.leave_out_overlap,
             title=options.title or f"Audit of {(options.predictions or options.test).name}",
             **settings(
                 options.how, options.max_rows, options.seed, len(rows), len(new), stated["kernel"]
             ),
             **stated,
-        )
+        )  # fmt: skip
         report.to_html(page)
     if options.as_json:
         print(json.dumps(json_values(report.to_dict() | {"output": str(options.output)}), indent=2))

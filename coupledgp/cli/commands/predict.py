@@ -58,27 +58,14 @@ def predict(options: PredictOptions) -> None:
             fitted = table_model(options.model, options.node_column)
             with about(options.data):
                 n_rows, added = predict_batches(
-                    fitted,
-                    options.data,
-                    options.prefix,
-                    options.latent,
-                    options.level,
-                    temporary,
-                    options.output,
-                    report,
-                    options.exposure,
-                )
+                    fitted, options.data, options.prefix, options.latent, options.level, temporary,
+                    options.output, report, options.exposure,
+                )  # fmt: skip
         else:
             table, added = with_predictions(
-                options.model,
-                options.data,
-                options.prefix,
-                options.latent,
-                options.output,
-                options.level,
-                options.node_column,
-                options.exposure,
-            )
+                options.model, options.data, options.prefix, options.latent, options.output,
+                options.level, options.node_column, options.exposure,
+            )  # fmt: skip
             n_rows = table.num_rows
             write_table(table, temporary, like=options.output)
     result = {"rows": n_rows, "output": str(options.output), "added": added}

@@ -79,12 +79,7 @@ class ReportOptions(Options):
 def report(options: ReportOptions) -> None:
     """Compare, write the page and print the figures."""
     max_rows = options.max_rows
-    from coupledgp.cli.commands.report_tasks import (
-        chosen,
-        described,
-        rows_at,
-        test_data,
-    )
+    from coupledgp.cli.commands.report_tasks import chosen, described, rows_at, test_data
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
     from coupledgp.cli.shared.evaluate import announce, seen_by
@@ -122,17 +117,7 @@ def report(options: ReportOptions) -> None:
                 raise InvalidInputError(
                     f"{options.name_of(name)}: expected DATA beside it, test rows or values"
                 )
-        left_out(
-            options.model,
-            options.output,
-            options.groups,
-            options.groups_from,
-            options.node_column,
-            max_rows,
-            options.title,
-            options.seed,
-            options.as_json,
-        )
+        left_out(options)
         return
     if options.groups is not None:
         raise InvalidInputError("--groups: expected no DATA beside it: it groups the training rows")
@@ -141,13 +126,9 @@ def report(options: ReportOptions) -> None:
         with reporter("read"):
             fitted = read_model(options.model)
             where, y, geometry, beside = test_data(
-                fitted,
-                options.data,
-                options.target,
-                options.node_column,
-                options.mesh,
+                fitted, options.data, options.target, options.node_column, options.mesh,
                 options.positions,
-            )
+            )  # fmt: skip
         solved = by_solves(fitted, method=options.how)
         if max_rows is None:
             max_rows = MAX_SOLVED_ROWS if solved else MAX_TEST_ROWS
@@ -186,17 +167,7 @@ def report(options: ReportOptions) -> None:
         print_report(result.layout(), written=options.output)
 
 
-def left_out(
-    model: Path,
-    output: Path,
-    groups: str | None,
-    groups_from: Path | None,
-    node_column: str | None,
-    max_rows: int | None,
-    title: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def left_out(options: ReportOptions) -> None:
     """Write the page on training rows as predicted from each other, and print the figures."""
     from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
     from coupledgp.cli.readers.files import about
@@ -205,26 +176,28 @@ def left_out(
     from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import written_whole
 
-    with ExitStack() as stack, about(model, groups_from):
-        page = stack.enter_context(written_whole(output))
-        fitted = read_model(model)
-        check_has_rows(fitted, model)
-        labels = None if groups is None else groups_of(fitted, groups, groups_from, node_column)
+    with ExitStack() as stack, about(options.model, options.groups_from):
+        page = stack.enter_context(written_whole(options.output))
+        fitted = read_model(options.model)
+        check_has_rows(fitted, options.model)
+        labels = None
+        if options.groups is not None:
+            labels = groups_of(fitted, options.groups, options.groups_from, options.node_column)
         result = cross_validate(
             fitted,
             labels,
-            title=title or f"What {model.name} predicts of its own rows, left out",
-            data=f"training rows of {model.name}",
-            random_state=seed,
-            **({} if max_rows is None else {"max_rows": max_rows}),
+            title=options.title or f"What {options.model.name} predicts of its own rows, left out",
+            data=f"training rows of {options.model.name}",
+            random_state=options.seed,
+            **({} if options.max_rows is None else {"max_rows": options.max_rows}),
         )
         result.to_html(page)
-    if as_json:
+    if options.as_json:
         from coupledgp.ground.validation import json_values
 
-        print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
+        print(json.dumps(json_values(result.to_dict() | {"output": str(options.output)}), indent=2))
     else:
-        print_report(result.layout(), written=output)
+        print_report(result.layout(), written=options.output)
 
 
 def _numbers(text: str) -> list[int]:

@@ -24,6 +24,8 @@ def test_fit_prints_a_table_that_names_the_columns(data, call):
     listed = {line.split("  ")[0]: line for line in lines if "  " in line}
     for name in ("a", "b b", "flag", "outputscale (variance)", "noise (variance)"):
         float(listed[name].removeprefix(name).split()[0])
+    assert "fixed" not in listed  # it never varies
+    assert any(line.startswith("and 1 that matter less") for line in lines)
     for text in ("RMSE", "NLPD", "coverage of 50 %", "coverage of 95 %", "KL(reference || model)"):
         assert text in out, text
     assert "and 1 that matter less" in out

@@ -194,7 +194,10 @@ def test_rows_that_were_trained_on(files, tmp_path, capsys):
         (["--predictions", "pred.csv", "--noise", "1"], "--noise: expected --kernel beside it"),
         (["--predictions", "pred.csv", "--latent"], "noise: expected beside latent=True"),
         (["--predictions", "pred.csv", *OPTIONS, "--lengthscale", "a"], "--lengthscale: expected"),
-        (["--predictions", "pred.csv", *OPTIONS, "--from-model", "x"], "--from-model: expected no --kernel"),
+        (
+            ["--predictions", "pred.csv", *OPTIONS, "--from-model", "x"],
+            "--from-model: expected no --kernel",
+        ),
         (["--predictions", "pred.csv", *OPTIONS, "--kernel", "gauss"], "kernel"),
         (["--predictions", "pred.csv", "--max-rows", "1"], "--max-rows"),
         (["--predictions", "pred.csv", "--compare", "exact"], "--compare"),

@@ -8,9 +8,9 @@ from typing import Any
 
 import site_reference
 
-# Code between backticks stays; elsewhere a trailing underscore or a bar is no markup.
+# Code between backticks stays. Elsewhere a trailing underscore, a bar or a star is no markup.
 CODE = re.compile(r"(``.*?``|`[^`]*`)", re.DOTALL)
-MARKUP = re.compile(r"(?<=\w)_(?!\w)|\||(?<![\\\w*])\*+(?=\w)")
+MARKUP = re.compile(r"(?<=\w)_(?!\w)|\||(?<![\\\w*])\*+(?=\w)(?![^\s*](?:[^*\n]*[^\s*])?\*)")
 
 
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

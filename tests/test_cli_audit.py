@@ -125,7 +125,9 @@ def test_beside_the_exact_process(files, tmp_path, capsys):
     latent = ["--predictions", "pred.csv", *OPTIONS, "--mean", "0.5", "--latent", "--json"]
     assert audit(files, page, *latent) == 0
     same(figures(capsys), cgp.audit((MEAN, STD), *TABLES, **KERNEL, mean=0.5, latent=True))
-    assert audit(files, page, "--predictions", "pred.csv", "--model", files / "m", "--json") == 0
+    assert (
+        audit(files, page, "--predictions", "pred.csv", "--from-model", files / "m", "--json") == 0
+    )
     model = cgp.load_model(files / "m")
     same(figures(capsys), cgp.audit((MEAN, STD), *TABLES, kernel=model))
     solves = ["--compare", "stochastic", "--max-rows", "9", "--predictions", "pred.csv"]
@@ -142,7 +144,7 @@ def test_the_columns_of_a_model_are_found_by_name(files, tmp_path, capsys):
     gp = cgp.ExactGPRegressor("gaussian", lengthscale=[3.0, 0.8], noise=0.05, optimizer=None)
     swapped = pd.DataFrame({"b": X[:40, 1], "a": X[:40, 0]})
     gp.fit(swapped, Y[:40]).save(tmp_path / "m", include_data=True)
-    arguments = ["--predictions", "pred.csv", "--model", tmp_path / "m", "--json"]
+    arguments = ["--predictions", "pred.csv", "--from-model", tmp_path / "m", "--json"]
     assert audit(files, tmp_path / "a.html", *arguments) == 0
     found = figures(capsys)
     assert "lengthscale=[3. , 0.8]" in found["reference"]
@@ -192,7 +194,10 @@ def test_rows_that_were_trained_on(files, tmp_path, capsys):
         (["--predictions", "pred.csv", "--noise", "1"], "--noise: expected --kernel beside it"),
         (["--predictions", "pred.csv", "--latent"], "noise: expected beside latent=True"),
         (["--predictions", "pred.csv", *OPTIONS, "--lengthscale", "a"], "--lengthscale: expected"),
-        (["--predictions", "pred.csv", *OPTIONS, "--model", "x"], "--model: expected no --kernel"),
+        (
+            ["--predictions", "pred.csv", *OPTIONS, "--from-model", "x"],
+            "--from-model: expected no --kernel",
+        ),
         (["--predictions", "pred.csv", *OPTIONS, "--kernel", "gauss"], "kernel"),
         (["--predictions", "pred.csv", "--max-rows", "1"], "--max-rows"),
         (["--predictions", "pred.csv", "--compare", "exact"], "--compare"),

@@ -20,7 +20,7 @@ WRONG = {
     "fit": [
         ("--kernel", "foo"), ("--coupling", "foo"), ("--features", "foo"), ("--dtype", "int8"),
         ("--n-frequencies", "0"), ("--max-iter", "0"), ("--n-restarts", "-1"), ("--model", "foo"),
-        ("--likelihood", "foo"), ("--target-transform", "foo"), ("--budget", "-1"),
+        ("--likelihood", "foo"), ("--target-transform", "foo"), ("--budget", "5 parsecs"),
         ("--frequencies", "foo"), ("--kl-target", "nan"), ("--set", "foo=1"), ("--device", "moon"),
         ("--holdout", "2"), ("--compare", "foo"), ("--seed", "-1"),
     ],

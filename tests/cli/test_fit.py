@@ -22,10 +22,14 @@ def test_fit_prints_a_table_that_names_the_columns(data, call):
     lines = out.splitlines()
     assert "data.csv: target 'price', 4 columns, 48 training rows, 12 test rows" in lines[1]
     listed = {line.split("  ")[0]: line for line in lines if "  " in line}
-    for name in ("a", "b b", "flag", "fixed", "outputscale (variance)", "noise (variance)"):
+    for name in ("a", "b b", "flag", "outputscale (variance)", "noise (variance)"):
         float(listed[name].removeprefix(name).split()[0])
+    assert "fixed" not in listed  # it never varies
+    assert any(line.startswith("and 1 that matter less") for line in lines)
     for text in ("RMSE", "NLPD", "coverage of 50 %", "coverage of 95 %", "KL(reference || model)"):
         assert text in out, text
+    assert "and 1 that matter less" in out
+    assert "Constant, so without effect: fixed" in out
     assert "on 48 training rows, at 12 test rows" in out
     assert "Time: fit" in out
 

@@ -134,7 +134,7 @@ REFUSED: list[tuple[tuple[str, ...], str, tuple[str, ...]]] = [
      ("nan", "-1", "inf")),
     ((*AUDIT, "--kernel", "gaussian", "--lengthscale", "1", "--outputscale", "1", "--noise", "1"),
      "--mean", ("nan", "inf", "x")),
-    (AUDIT, "--model", ("missing", "{shared}/t.csv", ".")),
+    (AUDIT, "--from-model", ("missing", "{shared}/t.csv", ".")),
     (AUDIT, "--predictions", ("missing.csv", ".", "{shared}/v.csv")),
     (AUDIT, "--mean-column", ("x", "")),
     (AUDIT, "--std-column", ("x", "")),

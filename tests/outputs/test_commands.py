@@ -18,7 +18,7 @@ COMMANDS = {
     ),
     "audit": (
         ["audit", "--train", "{a}", "--test", "{b}", "-t", "y", "--predictions", "{c}",
-         "--model", "{d}"], ["--output"], "html",
+         "--from-model", "{d}"], ["--output"], "html",
     ),
 }  # fmt: skip
 # Every input through a link, and those of one command in every way.

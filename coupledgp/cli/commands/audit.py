@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coupledgp.cli.shared.declare import Options, option, required
-from coupledgp.cli.shared.options import check_budget, check_distinct
+from coupledgp.cli.shared.options import budget_seconds, check_distinct
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def audit(options: AuditOptions) -> None:
     from coupledgp.ground.validation import check_choice, check_positive_int, json_values
     from coupledgp.models.other_models.reports import audit as audited
 
-    check_budget(options.budget)
+    seconds = budget_seconds(options.budget)
     check_choice(options.how, ("auto", "dense", "stochastic"), "--compare")
     check_positive_int(options.seed, "--seed", minimum=0)
     if options.max_rows is not None:
@@ -97,7 +97,7 @@ def audit(options: AuditOptions) -> None:
         report = audited(
             law, rows.X, rows.y, new.X, new.y,
             metadata=new.beside or None, latent=options.latent, alternatives=options.others,
-            budget=options.budget, leave_out_overlap=options.leave_out_overlap,
+            budget=seconds, leave_out_overlap=options.leave_out_overlap,
             title=options.title or f"Audit of {(options.predictions or options.test).name}",
             **settings(
                 options.how, options.max_rows, options.seed, len(rows), len(new), stated["kernel"]

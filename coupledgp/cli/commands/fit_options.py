@@ -13,7 +13,7 @@ from coupledgp.cli.shared.declare import (
     option,
     required,
 )
-from coupledgp.cli.shared.options import SUBSET_ROWS, WHOLE_ROWS
+from coupledgp.cli.shared.options import SUBSET_ROWS, WHOLE_ROWS, budget_seconds
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 
@@ -52,10 +52,10 @@ class FitOptions(Options):
         "sparse-spectrum if one of those is given]",
         panel=MODEL_PANEL,
     )
-    budget: float = option(
-        "Most seconds of one core that a fit of another model than sparse-spectrum may "
-        "take, by its forecast.",
-        default=600.0,
+    budget: str = option(
+        "Most time of one core that a fit of another model than sparse-spectrum may take, by its "
+        "forecast: 90s, 10min.",
+        default="600s",
         panel=MODEL_PANEL,
     )
     kernel: str = option(
@@ -135,6 +135,11 @@ class FitOptions(Options):
         panel=OUTPUT_PANEL,
     )
     report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL, ending=".html")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the budget."""
+        return budget_seconds(self.budget)
 
     @property
     def share(self) -> float:

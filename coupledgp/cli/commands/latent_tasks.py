@@ -48,7 +48,7 @@ def make_classifier(options: FitOptions) -> GPClassifier:
     kernel = options.kernel if "kernel" in options.given else None
     return GPClassifier(
         kernel,
-        options.budget,
+        options.seconds,
         random_state=options.seed,
         missing="indicator",
         **parameters_of(GPClassifier, options),

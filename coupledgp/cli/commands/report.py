@@ -11,7 +11,7 @@ from coupledgp.cli.shared.declare import Options, argument, option, required
 from coupledgp.cli.shared.options import (
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,
-    check_budget,
+    budget_seconds,
     check_distinct,
     is_whole,
 )
@@ -92,7 +92,7 @@ def report(options: ReportOptions) -> None:
 
     check_positive_int(options.seed, "--seed", minimum=0)
     check_choice(options.how, ("auto", "dense", "stochastic"), "--compare")
-    check_budget(options.budget)
+    seconds = budget_seconds(options.budget)
     if max_rows is not None:
         check_positive_int(max_rows, "--max-rows", minimum=2)
     check_positive_int(options.n_draws, "--n-draws", minimum=2)
@@ -153,7 +153,7 @@ def report(options: ReportOptions) -> None:
             data=described(options.data, len(kept), len(y)),
             method=options.how,
             alternatives=options.others,
-            budget=options.budget,
+            budget=seconds,
             metadata=seen_by(fitted, {name: values[kept] for name, values in beside.items()}),
         )
         if overlap.left_out:

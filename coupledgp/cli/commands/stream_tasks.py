@@ -57,7 +57,7 @@ class BatchedTable(TableDomain):
     def fit(self) -> None:
         options = self.options
         assert isinstance(self.model, SparseSpectrumGPRegressor)
-        budget = options.budget if "budget" in options.given else None
+        budget = options.seconds if "budget" in options.given else None
         self.model.fit_batches(self.batches, checkpoint=options.checkpoint, budget=budget)
 
     def _described(self) -> tuple[dict[str, Any], int]:

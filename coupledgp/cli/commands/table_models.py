@@ -79,7 +79,7 @@ def make_model(name: str, options: FitOptions) -> Model:
         if not is_gaussian(options.likelihood):
             shared |= {"likelihood": options.likelihood, "device": None}
         kernel = options.kernel if _is_expression(options) else None
-        return GPRegressor(NAMES.get(name, name), options.budget, kernel=kernel, **shared)
+        return GPRegressor(NAMES.get(name, name), options.seconds, kernel=kernel, **shared)
     sparse = {key: getattr(options, key) for key in SPARSE}
     sparse["n_frequencies"] = number_or_auto(options.n_frequencies, "--n-frequencies")
     return SparseSpectrumGPRegressor(**sparse, **shared)

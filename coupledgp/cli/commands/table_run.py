@@ -50,7 +50,7 @@ class TableDomain(Domain):
             check_positive_int(options.exact_rows, "--exact-rows", minimum=0)
         check_positive_int(options.seed, "--seed", minimum=0)
         check_positive(options.kl_target, "--kl-target")
-        check_positive(options.budget, "--budget")
+        _ = options.seconds  # refuses what is no time
         parse_device(options.device, "--device")
         if options.report is not None and (self.how == "none" or options.exact_rows == 0):
             raise InvalidInputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,14 @@ def number_or_auto(text: str, name: str) -> int | str:
     return int(text)
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
 def is_whole(text: str) -> bool:
     """Whether a text is a whole number of at most `MOST_DIGITS` digits."""
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
@@ -53,12 +61,12 @@ def check_level(level: float | None) -> None:
         raise InvalidInputError(f"--level: expected a probability in (0, 1), got {level}")
 
 
-def check_budget(text: str) -> None:
-    """Refuse a text that is no time, such as 90s or 5min."""
+def budget_seconds(text: str) -> float:
+    """Seconds of a time such as 90s or 5min, or of a number of seconds."""
     from coupledgp.models.other_models.judge import seconds_of  # slow
 
     with naming("--budget"):
-        seconds_of(text)
+        return seconds_of(float(text) if is_number(text) else text)
 
 
 def selection_of(model: Any) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 # The documentation: notebooks run, every public name has a page, and warnings are errors.
 site: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
-	$(BIN)/python -m sphinx -b html -c docs -j 2 -W --keep-going . site/html
+	$(BIN)/python -m sphinx -E -b html -c docs -j 2 -W --keep-going . site/html
 
 # The oldest versions that pyproject.toml allows, in an environment of their own; their own dependencies are newer, and warn.
 LOWEST := .venv-lowest

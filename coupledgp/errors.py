@@ -41,5 +41,9 @@ class DiscreteTargetsWarning(UserWarning):
     """Targets take few values, between which a Gaussian law puts chance; the message names them."""
 
 
+class MissingModelsWarning(UserWarning):
+    """Models whose library is not installed are left out of a choice; the message names it."""
+
+
 class PrecisionWarning(UserWarning):
     """A result may be off by more than the documented share; the message estimates the error."""

@@ -46,6 +46,35 @@ y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60)
 gp, points = cgp.ExactGPRegressor().fit(X, y), X[:7] + 0.01
 report = cgp.diagnostics.compare(gp, X[:20], y[:20])
 """,
+    "automatic": """
+import warnings
+
+X = rng.uniform(size=(80, 2))
+y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=80)
+points = X[:7] + 0.01
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    cgp.GPRegressor(random_state=0).fit(X[:, :1], y)
+    gp = cgp.GPRegressor(random_state=0).fit(X, y)
+(first, second) = [str(one.message) for one in told]
+assert first.startswith("model: 'auto' tries exact alone, since torch is not installed")
+assert second.startswith("model: 'auto' tries exact, additive alone")
+assert {one.category for one in told} == {cgp.errors.MissingModelsWarning}
+gap = gp.predict(points) - np.sin(6 * points[:, 0]) - points[:, 1] ** 2
+assert np.sqrt(np.mean(gap ** 2)) < 0.1
+more = rng.uniform(size=(320, 2))  # enough rows to tell noise that varies
+with warnings.catch_warnings(record=True):
+    warnings.simplefilter("always")
+    many = cgp.GPRegressor(random_state=0).fit(more, more[:, 0] + rng.normal(size=320))
+assert "torch, which it takes, is not installed" in many.explain()
+try:
+    cgp.GPRegressor().forecast(20_000, 8)
+except cgp.errors.MissingLibraryError as error:
+    assert "coupledgp[torch]" in str(error)
+else:
+    raise AssertionError("no error of many rows")
+report = cgp.diagnostics.compare(gp, points, np.sin(6 * points[:, 0]) + points[:, 1] ** 2)
+""",
     "lattice": """
 X = rng.uniform(size=(200, 1))
 y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)

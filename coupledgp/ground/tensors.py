@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from coupledgp.ground.extras import named_extras
@@ -28,6 +29,14 @@ def imported() -> Any:
     if not issubclass(Module, library.nn.Module):
         Module.__bases__ = (library.nn.Module,)
     return library
+
+
+def has_torch() -> bool:
+    """Whether the library is installed; it is not imported to answer."""
+    try:
+        return find_spec("torch") is not None
+    except (ImportError, ValueError):  # another finder says that it is not, or it is half loaded
+        return False
 
 
 class _Torch:

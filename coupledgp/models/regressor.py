@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.columns.globe import GeographicLike
-from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
+from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError, MissingModelsWarning
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.latent import LatentGP
@@ -21,6 +21,7 @@ from coupledgp.gp.schema import check_integer, check_number, plain_record, requi
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
+from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.inference.sites.rules import rule_of
@@ -287,6 +288,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         if self.noise == "varying":
             check_varying(data)
         plans = self.forecast(*data.points.shape)
+        self._warn_if_fewer(plans)
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
         noise = known_noise(data, units, None)
@@ -310,6 +312,16 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             "n_evaluations_": choice.n_evaluations,
         }
         return process, results
+
+    def _warn_if_fewer(self, plans: tuple[MemberPlan, ...]) -> None:
+        if self.kernel is None and self._kinds() == ("auto",) and not has_torch():
+            names = ", ".join(plan.kind.name for plan in plans)
+            warnings.warn(
+                f"model: 'auto' tries {names} alone, since torch is not installed; pip install "
+                '"coupledgp[torch]" for local models, random features, trees and transforms',
+                MissingModelsWarning,
+                stacklevel=levels_to_caller(),
+            )
 
     def _fit_under(
         self, law: Likelihood, data: Data, columns: Columns

@@ -41,6 +41,10 @@ ADDITIVE_KERNELS = (
     "additive(2, matern-1/2) + constant",
     "additive(2, matern-5/2, full=false) + matern-5/2 + linear + constant",
 )
+# Kernels of exact members where torch is not installed.
+PLAIN_KERNELS = tuple(
+    f"{name} + linear + constant" for name in ("matern-3/2", "matern-5/2", "gaussian")
+)
 # Rows of the search, which costs O(n^3), and its iterations.
 EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
 # Most factors: every pair of them is a term.
@@ -119,6 +123,7 @@ class ExpressionMembers(MemberKind):
     kernels: tuple[Kernel, ...]
     leaves_one_out: ClassVar[bool] = True
     complements: ClassVar[bool] = True
+    takes_tensors: ClassVar[bool] = False
 
     def suits(self, size: Size) -> bool:
         several = 2 <= size.dim <= 2 * MOST_FACTORS and not size.shared
@@ -178,3 +183,17 @@ def _members(
 def additive_members() -> ExpressionMembers:
     """Exact GPs with additive kernels."""
     return ExpressionMembers("additive", tuple(map(parse_kernel, ADDITIVE_KERNELS)))
+
+
+class PlainMembers(ExpressionMembers):
+    """Exact GPs with a kernel of all columns and a trend, without torch."""
+
+    complements: ClassVar[bool] = False
+
+    def suits(self, size: Size) -> bool:
+        return size.n_rows <= SOME_EXACT_ROWS and size.dim <= MOST_FACTORS
+
+
+def plain_members() -> PlainMembers:
+    """Exact GPs where torch is not installed, under the name of those that take it."""
+    return PlainMembers("exact", tuple(map(parse_kernel, PLAIN_KERNELS)))

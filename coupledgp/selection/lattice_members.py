@@ -79,6 +79,7 @@ class LatticeMembers(MemberKind):
     """The best of some kernels on a lattice."""
 
     name: ClassVar[str] = "lattice"
+    takes_tensors: ClassVar[bool] = False
 
     def suits(self, size: Size) -> bool:
         return size.dim <= MOST_AXES and size.n_rows > LEAST_ROWS

@@ -278,11 +278,14 @@ class MemberKind(ABC):
         Whether its models score each row given all others without a fit for each.
     complements : bool
         Whether `"auto"` tries it beside other kinds only, with what they leave of the budget.
+    takes_tensors : bool
+        Whether its fit takes torch, an extra.
     """
 
     name: ClassVar[str]
     leaves_one_out: ClassVar[bool] = False
     complements: ClassVar[bool] = False
+    takes_tensors: ClassVar[bool] = True
 
     @abstractmethod
     def suits(self, size: Size) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import missing
+from coupledgp.ground.tensors import has_torch
 from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
-from coupledgp.selection.expression_members import additive_members
+from coupledgp.selection.expression_members import additive_members, plain_members
 from coupledgp.selection.lattice_members import LatticeMembers
 from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
@@ -60,13 +62,22 @@ def plan_members(
     known
         Kinds by their names.
 
+    Where torch is not installed, `"auto"` is of the members that do without it.
+
     Raises
     ------
+    MissingLibraryError
+        Torch is not installed, and no other member suits the table.
     InvalidInputError
         A member requested by name, or the cheapest member, is beyond the budget even with a shared
         lengthscale; the message gives the forecast.
     """
     auto = wanted == ("auto",)
+    if auto and not has_torch():
+        plain = plain_members()
+        known = {plain.name: plain} | {k: v for k, v in known.items() if not v.takes_tensors}
+        if not any(kind.suits(size) and not kind.complements for kind in known.values()):
+            raise missing("torch")
     kinds = tuple(
         kind for kind in known.values()
         if kind.suits(size) and (transforms or kind.name != TransformedMembers.name)

@@ -12,6 +12,7 @@ from coupledgp.gp.boosted_trees import folds_of
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.variance_field import variance_columns
 from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts
+from coupledgp.ground.tensors import has_torch
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
 from coupledgp.selection.discrete_targets import discrete_outputs
@@ -115,6 +116,8 @@ def with_noise(
         check_varying(process.data)
         return _tried(process, seed, always=True)
     reason = reason_against(process.data, LEAST_ROWS)
+    if not reason and not has_torch():
+        reason = "torch, which it takes, is not installed"
     if reason:
         return process, NoiseChoice(False, reason)
     try:

@@ -15,6 +15,7 @@ from coupledgp.datasets import (
     traffic,
     traffic_series,
     uci,
+    vtk_files,
 )
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "traffic",
     "traffic_series",
     "uci",
+    "vtk_files",
 ]
 
 # `import data_loaders.uci` looks here first, before it would look for a file of that name.

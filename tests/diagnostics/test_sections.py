@@ -111,8 +111,8 @@ class TestOwnSection:
 class TestOrder:
     def test_it_stands_where_it_is_asked_for(self, own_section):
         keys = [one.key for one in report_of_features().layout().sections]
-        assert keys == ["predictions", "instead", "calibration", "residuals", "scores",
-                        "effects", "distance", "differences", "weekday", "models"]  # fmt: skip
+        assert keys == ["predictions", "effects", "instead", "calibration", "residuals", "scores",
+                        "distance", "differences", "weekday", "models"]  # fmt: skip
         register_section("first", lambda report: Section("first", figures={"n": 1}),
                          before="predictions")  # fmt: skip
         try:

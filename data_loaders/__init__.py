@@ -15,7 +15,6 @@ from coupledgp.datasets import (
     traffic,
     traffic_series,
     uci,
-    vtk_files,
 )
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "traffic",
     "traffic_series",
     "uci",
-    "vtk_files",
 ]
 
 # `import data_loaders.uci` looks here first, before it would look for a file of that name.

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.datasets import vtk_files
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
-from coupledgp.graphs import Graph
+from coupledgp.graphs import Graph, vtk_files
 from coupledgp.ground.memory import available_bytes, check_memory, unfolded_bytes
 from coupledgp.ground.validation import unknown_choice
 

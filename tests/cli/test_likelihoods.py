@@ -115,6 +115,7 @@ def test_nodes_have_classes_and_counts(tmp_path, call):
     assert (numbers(read_csv(out)["lower_95"]) >= 0).all()
 
 
+@pytest.mark.long
 def test_surfaces_have_classes_and_counts(tmp_path, call):
     mesh = trimesh.creation.icosphere(2)
     mesh.export(tmp_path / "ball.ply")

@@ -92,6 +92,7 @@ def test_a_mesh_is_a_field_or_a_graph_by_the_command(folder, tmp_path, capsys):
     assert "coupledgp graph takes" in err
 
 
+@pytest.mark.long
 def test_forecast_finds_times_nodes_and_values(folder, tmp_path, capsys, monkeypatch):
     pytest.importorskip("xarray")
     quicken(monkeypatch)

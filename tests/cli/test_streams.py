@@ -29,6 +29,7 @@ def shell(*arguments, given=b"", **more):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_table_goes_through_a_pipe_in_every_format(model_path, data, tmp_path, call):
     call("predict", model_path, data, "-o", tmp_path / "out.csv")
     usual = (tmp_path / "out.csv").read_bytes()

@@ -23,6 +23,7 @@ def test_the_p_value_is_twice_the_smaller_tail_with_the_targets_counted():
     assert above.p_value == pytest.approx(2 / 200)
 
 
+@pytest.mark.long
 def test_a_right_law_is_rarely_off_and_p_values_are_uniform():
     rng, off, chances = np.random.default_rng(1), 0, []
     for _ in range(200):

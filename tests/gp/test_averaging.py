@@ -131,6 +131,7 @@ def test_nothing_to_average():
     assert constant.predict(X_TEST).tolist() == [1.0] * 6
 
 
+@pytest.mark.long
 def test_intervals_hold_what_they_say_on_few_rows():
     """Tables of 15 rows: the maximum's 95 % intervals hold far less, the average's nearly that."""
     inside = {"maximum": [], "averaged": []}

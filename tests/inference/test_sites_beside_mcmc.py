@@ -17,6 +17,8 @@ from coupledgp.inference.sites.rules import RULES
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import Bernoulli, Gaussian, Poisson
 
+pytestmark = pytest.mark.long
+
 N, N_CHAINS, BURNED, KEPT, N_WEIGHED = 30, 400, 250, 350, 20_000
 PLACES = np.linspace(0, 1, N)
 K = 2.0 * np.exp(-0.5 * np.square((PLACES[:, None] - PLACES) / 0.15)) + 1e-8 * np.eye(N)

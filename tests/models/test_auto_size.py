@@ -153,6 +153,7 @@ def test_only_the_coupling():
     assert len({trial.coupling for trial in gp.selection_.trials}) > 1
 
 
+@pytest.mark.long
 def test_a_target_met_by_a_worse_predictor_gives_way_to_the_default():
     """A loose target is met by a few frequencies, which predict a smooth function badly."""
     rng = np.random.default_rng(2)

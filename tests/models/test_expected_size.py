@@ -46,6 +46,7 @@ def test_a_draw_for_the_posterior_needs_fewer():
     assert f"orthogonal+pnc would need {kernel.size}." in drawn.explain()
 
 
+@pytest.mark.long
 def test_the_expected_size_meets_the_target_as_measured():
     gp = model(proposal="auto").fit(X, Y)
     assert gp.kl_per_point_ <= 2e-3

@@ -115,7 +115,7 @@ class LatticeGPRegressor(FitInBatches):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (5000, 2))
     >>> z = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=5000)
-    >>> model = LatticeGPRegressor(random_state=0).fit(X, z)
+    >>> model = LatticeGPRegressor("gaussian", random_state=0).fit(X, z)
     >>> mean, std = model.predict([[3.0, 4.0]], return_std=True, latent=True)
     >>> bool(abs(mean[0] - np.sin(3.0) * np.cos(4.0)) < 4 * std[0])
     True

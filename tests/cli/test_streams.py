@@ -75,6 +75,7 @@ def test_json_files_are_tables(model_path, data, tmp_path, call):
     assert (pd.read_csv(tmp_path / "b.csv")["p_mean"] == usual["mean"]).all()
 
 
+@pytest.mark.long
 def test_a_model_goes_through_a_pipe(data, tmp_path):
     quick = ("--n-frequencies", "8", "--max-iter", "30", "--compare", "none")
     fitted = shell("fit", data, "-t", "price", *quick, "-o", "-")

@@ -101,6 +101,19 @@ class DirectionsAndNorms(FrequencyCoupling):
         Draw the first `ceil(m/2)` frequencies and append their negatives (without the last one's
         if m is odd), `m` in all. For Fourier features the negatives add nothing, since cosine is
         even: for even m the estimate is that of m / 2 frequencies.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, OrthogonalDirections
+    >>> from coupledgp.couplings import parse_coupling
+    >>> coupling = DirectionsAndNorms(OrthogonalDirections(), MonotoneNorms(), antithetic=True)
+    >>> str(coupling)
+    'orthogonal+monotone+antithetic'
+    >>> coupling == parse_coupling("orthogonal+monotone+antithetic")
+    True
+    >>> frequencies = coupling.sample(6, 3, generator=0)
+    >>> bool((frequencies[3:] == -frequencies[:3]).all())
+    True
     """
 
     directions: Directions = field(default_factory=IidDirections)

@@ -33,7 +33,8 @@ class PositiveFeatures(Protocol):
     ...         return X @ self.frequencies.T - (X**2).sum(-1, keepdim=True) / 2
     ...     log_keys = log_queries
     >>> generator = torch.manual_seed(0)
-    >>> attention, tokens = CoupledAttention(8, 2, features=Exponentials), torch.full((5, 1, 8), 0.1)
+    >>> attention = CoupledAttention(8, 2, features=Exponentials)
+    >>> tokens = torch.full((5, 1, 8), 0.1)
     >>> attended, _ = attention(tokens, tokens, tokens)
     >>> bool(torch.allclose(attended, attended[:1]))  # equal tokens attend to equal values
     True
@@ -65,7 +66,8 @@ class LeveledFeatures(Protocol):
     ...         return (X**2).sum(-1, keepdim=True).expand_as(waves) / 2, waves
     ...     leveled_keys = leveled_queries
     >>> generator = torch.manual_seed(0)
-    >>> attention, tokens = CoupledAttention(8, 2, features=Waves), torch.full((5, 1, 8), 0.1)
+    >>> attention = CoupledAttention(8, 2, features=Waves)
+    >>> tokens = torch.full((5, 1, 8), 0.1)
     >>> attended, _ = attention(tokens, tokens, tokens)
     >>> bool(torch.allclose(attended, attended[:1]))  # equal tokens attend to equal values
     True

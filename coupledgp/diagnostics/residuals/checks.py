@@ -61,6 +61,30 @@ class ResidualCheck(ABC):
         Kinds of columns along which it is looked for.
     of_groups : bool
         Whether it is a pattern of groups, or of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import ResidualCheck, audit, register_residual_check
+    >>> class Alternating(ResidualCheck):
+    ...     name, origins = "alternating", ("order",)
+    ...     def signs(self, column):
+    ...         return 1 - 2 * (np.arange(len(column.values)) % 2)
+    ...     def statistic(self, column, residuals):
+    ...         return abs((residuals * self.signs(column)).mean(axis=1))
+    ...     def correction(self, column, residuals, rows):
+    ...         mean = (residuals * self.signs(column))[rows].mean()
+    ...         return mean * self.signs(column), np.ones(len(residuals))
+    ...     def text(self, column, residuals, scale):
+    ...         return "Errors alternate"
+    ...     def remedy(self, column, residuals):
+    ...         return "Add what alternates as an input."
+    >>> register_residual_check(Alternating())
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> y = np.random.default_rng(0).normal(size=50) + np.tile([1.0, -1.0], 25)
+    >>> report = audit((np.zeros(50), np.full(50, 1.5)), X + 0.01, y, X, y)
+    >>> report.evidence.findings.text()
+    'Errors alternate.'
     """
 
     name: ClassVar[str]
@@ -78,7 +102,10 @@ class ResidualCheck(ABC):
 
     @abstractmethod
     def correction(self, column: Column, residuals: FloatArray, rows: IntArray) -> Correction:
-        """What the pattern implies for residuals (p,), learned from those of some rows."""
+        """What the pattern implies for residuals (p,), learned from those of some rows.
+
+        It is a pair of arrays (p,): the shifts of the residuals, and their standard deviations.
+        """
 
     @abstractmethod
     def text(self, column: Column, residuals: FloatArray, scale: float) -> str:
@@ -349,6 +376,25 @@ def register_residual_check(check: ResidualCheck) -> None:
     ------
     InvalidInputError
         It is no `ResidualCheck`, or there is one of its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import ResidualCheck, audit, register_residual_check
+    >>> class Later(ResidualCheck):  # whether later rows are above earlier ones
+    ...     name, origins = "later", ("order",)
+    ...     def statistic(self, column, residuals):
+    ...         return residuals @ (column.values - column.values.mean())
+    ...     def correction(self, column, residuals, rows):
+    ...         line = np.polyfit(column.values[rows], residuals[rows], 1)
+    ...         return np.polyval(line, column.values), np.ones(len(residuals))
+    ...     text = remedy = lambda self, *given: "Later rows are above earlier ones"
+    >>> X, y = np.zeros((30, 1)), np.random.default_rng(0).normal(size=30)
+    >>> given = (np.zeros(30), np.ones(30)), X, y, X + 1, y
+    >>> before = audit(*given).evidence.findings.n_looks
+    >>> register_residual_check(Later())
+    >>> audit(*given).evidence.findings.n_looks - before
+    1
     """
     if not isinstance(check, ResidualCheck):
         raise InvalidInputError(
@@ -366,6 +412,18 @@ def unregister_residual_check(name: str) -> None:
     ------
     InvalidInputError
         There is none of that name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit, unregister_residual_check
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> given = (np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2]
+    >>> before = audit(*given).evidence.findings.n_looks
+    >>> unregister_residual_check("spread")
+    >>> audit(*given).evidence.findings.n_looks < before
+    True
     """
     kept = [one for one in CHECKS if one.name != name]
     if len(kept) == len(CHECKS):

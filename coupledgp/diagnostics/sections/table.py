@@ -39,10 +39,8 @@ class ReportTable(NamedTuple):
     >>> table = ReportTable("Sites", ["site", "error"], rows)
     >>> table.kinds()
     ['name', 'number']
-    >>> print(table.to_csv())
-    site,error,error ±
-    north,0.14,0.06
-    south,0.2,
+    >>> table.to_csv().splitlines()
+    ['site,error,error ±', 'north,0.14,0.06', 'south,0.2,']
     """
 
     title: str

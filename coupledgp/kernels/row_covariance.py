@@ -327,6 +327,17 @@ class RowCovariance:
     ------
     InvalidInputError
         A kernel is none of rows, or a column is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import RowCovariance
+    >>> kernel = RowCovariance('gaussian["area"] + linear["age"]', ["area", "age"])
+    >>> kernel.names
+    ["variance of gaussian['area']", 'lengthscale of gaussian in area', "variance of linear['age']"]
+    >>> rows = np.array([[0.0, 1.0], [0.0, 2.0]])
+    >>> kernel.gram(rows, rows, np.log([1.0, 1.0, 0.5])).round(6).tolist()  # 1 + age age' / 2
+    [[1.5, 2.0], [2.0, 3.0]]
     """
 
     def __init__(

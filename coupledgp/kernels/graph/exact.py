@@ -31,6 +31,14 @@ def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
     """The kernel matrix of all nodes, shape (n_nodes, n_nodes).
 
     `K = g(W~)`, or `diag(s) g(W~) diag(s)` with the graph's `node_scale` s.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import HeatKernel, dense_kernel
+    >>> pair = cgp.Graph.from_edges([0], [1])
+    >>> dense_kernel(pair, HeatKernel(1.0)).round(3).tolist()  # (1 + exp(-2)) / 2 on the diagonal
+    [[0.568, 0.432], [0.432, 0.568]]
     """
     values, vectors = dense_spectrum(graph)
     K: FloatArray = (vectors * kernel.spectral(values)) @ vectors.T
@@ -114,6 +122,16 @@ class SeriesOperator(LinearOperator):
         The matrix, or the columns of a product, do not fit into the memory of the device.
     NumericalError
         The tolerance needs more than `DEGREE_LIMIT` terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import HeatKernel, SeriesOperator, dense_kernel
+    >>> path, kernel = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3]), HeatKernel(4.0)
+    >>> K = SeriesOperator(path, kernel.spectral)
+    >>> bool(np.allclose(K @ np.arange(4.0), dense_kernel(path, kernel) @ np.arange(4.0)))
+    True
     """
 
     def __init__(

@@ -95,9 +95,10 @@ class LocalGPRegressor(TableRegressor):
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 2))
     >>> y = np.sin(3 * X[:, 0]) + 2 * X[:, 1]
-    >>> gp = LocalGPRegressor(n_frequencies=0, random_state=0).fit(X, y)
+    >>> gp = cgp.LocalGPRegressor(n_frequencies=0, random_state=0).fit(X, y)
     >>> bool(abs(gp.predict([[1.0, 1.0]])[0] - np.sin(3.0) - 2.0) < 0.1)
     True
     """

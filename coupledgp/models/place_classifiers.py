@@ -280,7 +280,8 @@ class FieldGPClassifier(PlaceClassifier):
     >>> part = trimesh.creation.box((4.0, 2.0, 1.0))
     >>> sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)
     >>> state = ["warm" if x > 0 else "cold" for x in sensors[:, 0]]
-    >>> model = cgp.FieldGPClassifier(part, random_state=0).fit(sensors, state)
+    >>> kernel = cgp.kernels.PositionKernel("gaussian", lengthscale=1.0)
+    >>> model = cgp.FieldGPClassifier(part, kernel, random_state=0).fit(sensors, state)
     >>> model.predict([[-2.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).tolist()
     ['cold', 'warm']
     """

@@ -138,7 +138,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     --------
     >>> import numpy as np
     >>> import coupledgp as cgp
-    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> X = np.linspace(0, 6, 20)[:, None]
     >>> gp = cgp.GPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
     >>> low, high = gp.predict_interval([[1.0]])
     >>> bool(low[0] < np.sin(1.0) < high[0])

@@ -77,8 +77,8 @@ def write_time_map(
     Raises
     ------
     InvalidInputError
-        The extension is unknown, a .geojson is asked of places without a system, or there are more
-        than five million features.
+        The extension is unknown, a .geojson is asked of places without a system, there are more
+        than five million features, or values are not one for each place and time.
     MissingLibraryError
         A library of the extra `roads` is not installed.
 
@@ -134,6 +134,12 @@ def _table(layer: TimeLayer, stamps: Any, crs: str | None) -> Any:
     geopandas = library("geopandas", "roads", PURPOSE)
     shapely = library("shapely", "roads", PURPOSE)
     n, n_times = len(layer.places), len(stamps)
+    shapes = dict.fromkeys(layer.columns, (n,)) | dict.fromkeys(layer.fields, (n, n_times))
+    for name, values in (*layer.columns.items(), *layer.fields.items()):
+        if np.shape(values) != shapes[name]:
+            raise InvalidInputError(
+                f"layers: expected {name!r} of shape {shapes[name]}, got {np.shape(values)}"
+            )
     places = [
         shapely.points(one[0]) if len(one) == 1 else shapely.linestrings(one)
         for one in layer.places

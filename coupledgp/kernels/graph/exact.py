@@ -10,11 +10,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph
 from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_product
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
-from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.device_series import DeviceSeries
+from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray
 
 # Error of a series, relative to the function's maximum, where no other one is asked for.
@@ -27,10 +28,22 @@ DEGREE_LIMIT = 2**13
 NARROW_GRAPH = 2**15
 
 
-def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
+def dense_kernel(graph: Graph, kernel: GraphKernelLike) -> FloatArray:
     """The kernel matrix of all nodes, shape (n_nodes, n_nodes).
 
     `K = g(W~)`, or `diag(s) g(W~) diag(s)` with the graph's `node_scale` s.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        A `GraphKernel`, or a name of `parse_graph_kernel`.
+
+    Raises
+    ------
+    InvalidInputError
+        The graph is no `Graph`, or no kernel has that name.
 
     Examples
     --------
@@ -40,8 +53,8 @@ def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
     >>> dense_kernel(pair, HeatKernel(1.0)).round(3).tolist()  # (1 + exp(-2)) / 2 on the diagonal
     [[0.568, 0.432], [0.432, 0.568]]
     """
-    values, vectors = dense_spectrum(graph)
-    K: FloatArray = (vectors * kernel.spectral(values)) @ vectors.T
+    values, vectors = dense_spectrum(check_graph(graph))
+    K: FloatArray = (vectors * parse_graph_kernel(kernel).spectral(values)) @ vectors.T
     return K if graph.node_scale is None else K * np.outer(graph.node_scale, graph.node_scale)
 
 

@@ -411,9 +411,9 @@ class RowCovariance:
     def _checked(self, theta: FloatArray, *rows: FloatArray) -> FloatArray:
         """Hyperparameters, if they and the rows are of the right sizes."""
         dim = self.columns.groups.size
-        for each in rows:
-            if np.shape(each)[1:] != (dim,):
-                raise InvalidInputError(f"rows: expected shape (n, {dim}), got {np.shape(each)}")
+        wrong = [np.shape(each) for each in rows if np.shape(each)[1:] != (dim,)]
+        if wrong:
+            raise InvalidInputError(f"rows: expected shape (n, {dim}), got {wrong[0]}")
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (len(self.parameters),):
             raise InvalidInputError(

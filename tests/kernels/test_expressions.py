@@ -134,7 +134,7 @@ def test_what_covariances_refuse():
         RowCovariance("gaussian + nodes:heat", 3)
     with pytest.raises(InvalidInputError, match="theta: expected 3 numbers"):
         RowCovariance("gaussian", 3).gram(A, B, [0.0, 0.0])
-    with pytest.raises(InvalidInputError, match="columns: expected a list of names.*got 'area'"):
+    with pytest.raises(InvalidInputError, match=r"columns: expected a list of names.*got 'area'"):
         RowCovariance("gaussian", "area")
     for method in ("gram", "evaluate"):
         with pytest.raises(InvalidInputError, match=r"rows: expected shape \(n, 3\), got \(5, 2\)"):

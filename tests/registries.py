@@ -12,12 +12,15 @@ from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
+from coupledgp.kernels.rows import ROW_KERNELS
+from coupledgp.kernels.time import TIME_KERNELS
+from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.registry import Registry
 from coupledgp.spectra import SPECTRA
 
 REGISTRIES: list[Registry[Any]] = [
     SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    SOFTMAX_FEATURES, GRAPH_KERNELS, TARGET_TRANSFORMS,
+    SOFTMAX_FEATURES, GRAPH_KERNELS, ROW_KERNELS, TIME_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
 ]  # fmt: skip
 
 

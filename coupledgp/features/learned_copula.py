@@ -93,8 +93,9 @@ def gram_loss(
     Examples
     --------
     >>> import torch
+    >>> import coupledgp as cgp
     >>> X = torch.linspace(0, 1, 8, dtype=torch.float64)[:, None]
-    >>> loss = gram_loss(X)
+    >>> loss = cgp.gram_loss(X)
     >>> bool(loss(torch.ones(4, 1, dtype=torch.float64)) > 0)
     True
     """

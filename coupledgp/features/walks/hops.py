@@ -139,7 +139,7 @@ def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArr
         heads.append(quotient[..., 0])
         rest = quotient[..., 1:]
     head = np.stack(heads, axis=-1) if heads else np.empty((*rest.shape[:-1], 0))
-    return head, np.ascontiguousarray(rest)
+    return head, rest.copy()  # whose strides are positive, also those of axes of length one
 
 
 def filter_norm(nodes: NDArray[np.float64]) -> float:

@@ -32,9 +32,8 @@ class AuditReport(PosteriorReport):
     >>> report = audit((np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2])
     >>> [one.name for one in report.baselines]
     ['mean', 'nearest', 'linear', 'plain process']
-    >>> report.n_train, report.joint
-    (30, False)
-    >>> page = report.to_html("audit.html")
+    >>> report.n_train, report.joint, report.reference is None
+    (30, False, True)
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "audit")

@@ -43,12 +43,12 @@ class LikelihoodReport(PosteriorReport):
     >>> import numpy as np
     >>> import coupledgp as cgp
     >>> from coupledgp.diagnostics import compare
-    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> X = np.linspace(0, 6, 20)[:, None]
     >>> counts = np.random.default_rng(0).poisson(np.exp(1 + np.sin(X[:, 0])))
     >>> model = cgp.GPRegressor(kernel="gaussian", likelihood="poisson", random_state=0)
-    >>> report = compare(model.fit(X[::2], counts[::2]), X[1::2], counts[1::2])
+    >>> report = compare(model.fit(X[::2], counts[::2]), X[1::2])
     >>> report.likelihood, report.n_train, report.divergence.sites
-    ('Poisson', 15, 'own')
+    ('Poisson', 10, 'own')
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "likelihood")

@@ -1,10 +1,10 @@
-"""Four newcomers, each from the install to a first result of their own, by the commands of the README.
+"""Four newcomers, each from the install to a first result of their own, by the README's commands.
 
     python benchmarks/newcomers.py --install              each in a fresh environment
     python benchmarks/newcomers.py --paths table audit    with the packages of this one
 
-Prints a row for each command: CPU seconds, seconds of the clock, and peak memory; with `--install` a
-row of each environment with its packages and megabytes. Their data are drawn here and do not count.
+Prints a row for each command: CPU seconds, seconds of the clock, and peak memory. With `--install`
+a row of each environment has its packages and megabytes. Data are drawn here and do not count.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import textwrap
 import time
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +90,7 @@ class Newcomer(NamedTuple):
 
 PATHS = {
     "table": Newcomer("torch,cli", (CPU_TORCH, "pandas"), ("python table.py",)),
-    "places": Newcomer("cli,formats", (), (
+    "places": Newcomer("cli", (), (
         "coupledgp field part.stl --values sensors.csv -o part.vtu --report part.html",
         "coupledgp graph roads.csv --values speeds.csv -o law.csv --report roads.html",
         "coupledgp forecast roads.csv --values month.csv --ahead 1h -o ahead.csv",
@@ -102,7 +103,7 @@ PATHS = {
     "rows": Newcomer("torch,cli", (CPU_TORCH,), (
         "coupledgp fit big.parquet -t y --stream --progress -o y.model",
         "coupledgp predict y.model new.parquet -o predicted.parquet",
-        "coupledgp krige wells.parquet -t depth --places east,north --grid 500x500 -o depth.parquet",
+        "coupledgp krige wells.parquet -t depth --places east,north --grid 500x500 -o map.parquet",
     )),
 }  # fmt: skip
 
@@ -186,7 +187,7 @@ def _wells(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     return {"east": east, "north": north, "depth": depth}
 
 
-def _write_parquet(path: Path, n: int, draw) -> None:
+def _write_parquet(path: Path, n: int, draw: Callable[[int], dict[str, np.ndarray]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -197,7 +198,7 @@ def _write_parquet(path: Path, n: int, draw) -> None:
             writer.write_table(pa.table(draw(min(500_000, n - start))))
 
 
-def _write_csv(path: Path, names: str, rows: np.ndarray, form="%.6g") -> None:
+def _write_csv(path: Path, names: str, rows: np.ndarray, form: str | list[str] = "%.6g") -> None:
     np.savetxt(path, rows, form, delimiter=",", header=names, comments="")
 
 

@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from coupledgp.cli.commands.audit import AuditOptions, audit
+from coupledgp.cli.commands.audit import audit
 from coupledgp.cli.commands.demo import DemoOptions, demo
 from coupledgp.cli.commands.fit import fit
-from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
 from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
 from coupledgp.cli.commands.krige import krige
-from coupledgp.cli.commands.krige_options import KrigeOptions
-from coupledgp.cli.commands.predict import PredictOptions, predict
-from coupledgp.cli.commands.report import ReportOptions, report
+from coupledgp.cli.commands.page_options import AuditOptions, ReportOptions
+from coupledgp.cli.commands.predict import predict
+from coupledgp.cli.commands.report import report
+from coupledgp.cli.commands.table_options import FitOptions, KrigeOptions, PredictOptions
 from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError

@@ -164,10 +164,10 @@ def test_every_option_is_declared_once_and_some_command_has_it():
     parts = [{own.name for own in InterpolateOptions.declared(name)} for name in MOST_LINES]
     rare = {own.name for own in InterpolateOptions.declared() if RARE in own.metadata["of"]}
     assert of_all == set.union(*parts) | rare
-    for kind in {kind for *_, kind, _ in COMMANDS}:
-        spelled = [one for own in kind.declared() for one in own.metadata["names"]]
+    for command, _, kind, _ in COMMANDS:
+        spelled = [one for own in kind.declared(command) for one in own.metadata["names"]]
         assert len(spelled) == len(set(spelled))
-        assert not set(kind.renamed()) & set(spelled)
+        assert not set(kind.renamed(command)) & set(spelled)
 
 
 @pytest.mark.parametrize("name", MOST_LINES)

@@ -45,11 +45,13 @@ from coupledgp.models.fields import FieldGPRegressor
 class FieldDomain(Domain):
     """A field on a surface or a network with lengths, given values at places on it."""
 
+    options: InterpolateOptions
+
     def __init__(
         self, domain: SpatialDomain, options: InterpolateOptions, remarks: list[str]
     ) -> None:
-        super().__init__(remarks)
-        self.domain, self.options = domain, options
+        super().__init__(options, remarks)
+        self.domain = domain
         columns = options.place_columns
         names = () if columns is None else tuple(name.strip() for name in columns.split(","))
         self.places = PlaceOptions(options.node_column, options.nodes, names)
@@ -67,14 +69,6 @@ class FieldDomain(Domain):
         self.queries: ReadPlaces | None = None
         self.loo: LeftOutPlaces | None = None
         self._piecewise: Piecewise | None = None
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {name: getattr(self.options, name) for name in ("output", "left_out", "report")}
 
     def read(self) -> None:
         options, domain = self.options, self.domain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.table_options import FitOptions
 
 
 def fit(options: FitOptions) -> None:
@@ -14,4 +14,4 @@ def fit(options: FitOptions) -> None:
 
     table = TableDomain(options)
     batches = wants_batches(options.data, options.stream)
-    answer(BatchedTable(options) if batches else table.in_memory(), options.as_json)
+    answer(BatchedTable(options) if batches else table.in_memory())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from coupledgp.cli.commands.field_files import named
@@ -49,9 +48,10 @@ MOST_ITSELF = 64
 class GraphDomain(Domain):
     """The nodes of a graph, with a kernel on them."""
 
+    options: InterpolateOptions
+
     def __init__(self, options: InterpolateOptions, remarks: list[str]) -> None:
-        super().__init__(remarks)
-        self.options = options
+        super().__init__(options, remarks)
         nodes = options.nodes
         self.nodes = "faces" if nodes is None else check_choice(nodes, MESH_NODES, "--nodes")
         self.weights = check_choice(options.face_weights, ("auto", *FACE_WEIGHTS), "--face-weights")
@@ -80,14 +80,6 @@ class GraphDomain(Domain):
         with as_options(options):
             GraphGPRegressor(None, **self.settings).check_parameters()
         self.comparison: ExactComparison | None = None
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.options.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {"output": self.options.output, "report": self.options.report}
 
     def read(self) -> None:
         options = self.options

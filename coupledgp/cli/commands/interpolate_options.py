@@ -43,7 +43,6 @@ class InterpolateOptions(Options):
         "Column of values. \\[default: value, or the only other]", "--target", "-t",
         old="--value-column",
     )  # fmt: skip
-    node_column: str | None = option("Column of nodes. \\[default: node]")
     place_columns: str | None = option(
         "Columns of positions. \\[default: {field: x,y,z}{graph: x,y or degrees}]", "--places",
         panel=FIELD_PANEL, of=PLACES, old="--place-columns",
@@ -51,9 +50,6 @@ class InterpolateOptions(Options):
     nodes: str | None = option(
         "{field graph: Of a mesh: nodes are faces or vertices.}{forecast: Predicted: all, sensors, "
         "labels, or those of a table.}"
-    )
-    holdout: float | None = option(
-        "Share of the values hidden for scoring. \\[default: 0]", of=PLACES, old="--hide"
     )
     signal: str | None = option(
         f"Self-test on a mesh: normal-z, instead of --values; {DEFAULT_HIDDEN} are hidden.",
@@ -177,7 +173,11 @@ class InterpolateOptions(Options):
         "{forecast: , .nc, .zarr}, or -.",
         "--output", "-o", panel=OUTPUT_PANEL, ending=".csv",
     )  # fmt: skip
-    report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL, ending=".html")
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files to read; a model that is updated in its place is an output."""
+        return [path for path in super().inputs if path != self.update or path != self.save_model]
 
     @property
     def over_time(self) -> bool:
@@ -191,7 +191,7 @@ class InterpolateOptions(Options):
         Raises
         ------
         InvalidInputError
-            The share is none, or options of the task contradict each other.
+            Options of the task contradict each other.
         """
         if (self.values is None) == (self.signal is None):
             if self.command != ALL:
@@ -202,10 +202,7 @@ class InterpolateOptions(Options):
         if self.signal not in (None, "normal-z"):
             raise InvalidInputError(f"--signal: expected one of 'normal-z'; got {self.signal!r}")
         default = 0.0 if self.signal is None else DEFAULT_HIDDEN
-        share = default if self.holdout is None else self.holdout
-        if not 0 <= share < 1:
-            raise InvalidInputError(f"--holdout: expected a share from 0 to below 1, got {share:g}")
-        return share
+        return default if self.holdout is None else self.holdout
 
     @property
     def one_value_column(self) -> str | None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.krige_options import KrigeOptions
 from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
+from coupledgp.cli.commands.table_options import KrigeOptions
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.guesses import guessed_places, value_column
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table

@@ -55,23 +55,16 @@ OF_GAUSSIAN = (
 class PlacesUnderLaw(Domain):
     """Classes or values under a likelihood, of nodes or of places."""
 
+    options: InterpolateOptions
+
     def __init__(self, options: InterpolateOptions, remarks: list[str]) -> None:
-        super().__init__(remarks)
-        self.options = options
+        super().__init__(options, remarks)
         refuse(options, OF_GAUSSIAN, "expected none for classes or beside --likelihood")
         assert options.values is not None
         self.values = options.values
         known = is_gaussian(options.likelihood)
         self.as_values = labels_or_numbers if known else numbers_or_nan
         self.model: Any = None
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {"output": self.options.output, "report": self.options.report}
 
     def made(self, classifier: Any, regressor: Any, domain: Any, y: Any, **own: Any) -> Any:
         """The unfitted estimator for texts, or for numbers under the likelihood."""
@@ -118,7 +111,7 @@ class PlacesUnderLaw(Domain):
 
     def fields_at(self, places: Any) -> Fields:
         """Columns of the law at places; of numbers alone where the output takes no texts."""
-        fields, _ = law_columns(self.model, places, "", self.options.latent, None)
+        fields, _ = law_columns(self.model, places, self.options)
         if self.options.output.suffix.lower() not in (*WRITERS, *DRIVERS):
             return fields
         if "class" in fields:

@@ -92,9 +92,10 @@ class SeriesPlace:
 class SeriesDomain(Domain):
     """Values over time at the nodes of a graph, of roads or of a mesh."""
 
+    options: InterpolateOptions
+
     def __init__(self, options: InterpolateOptions) -> None:
-        super().__init__()
-        self.options = options
+        super().__init__(options)
         self.models: dict[str, Any] = {}
         self.tables: dict[str, Any] = {}
         check_law_path(options.output, "--output")
@@ -133,16 +134,6 @@ class SeriesDomain(Domain):
                 **parameters_of(GraphTimeGPRegressor, options),
             )
             self.model.check_parameters()
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        options = self.options
-        return options.graph, options.values, options.update, *(options.covariates or ())
-
-    @property
-    def outputs(self) -> Paths:
-        names = ("output", "left_out", "report", "save_model")
-        return {name: getattr(self.options, name) for name in names}
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
         return law_written(path) if name == "output" else super().opened(name, path)
@@ -186,7 +177,8 @@ class SeriesDomain(Domain):
             },
             "values": described,
             "output": {
-                **{JSON_NAMES.get(key, key): text for key, text in texts(self.outputs).items()},
+                **{JSON_NAMES.get(key, key): text
+                   for key, text in texts(self.options.outputs).items()},
                 "n_rows": n_rows, "latent": self.options.latent,
             },
             "seconds": self.clock.seconds,

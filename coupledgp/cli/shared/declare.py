@@ -16,8 +16,10 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from coupledgp.cli.shared.options import Check, at_least, check_level, check_share
 from coupledgp.cli.shared.streams import DASH, STDIN, notice, spoken, standard_output
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.output import find_clash
 
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 GRAPH_PANEL, FIELD_PANEL = "Kernel on nodes", "Field: meshes, roads with lengths"
@@ -39,6 +41,8 @@ def option(
     of: str = "",
     old: str = "",
     ending: str | None = None,
+    check: Check | None = None,
+    needed: str = "",
 ) -> Any:
     """Return the field of an option.
 
@@ -60,7 +64,12 @@ def option(
         Spellings of earlier releases, which work with a notice. `--observed=--no-latent` names the
         spelling of today, if it is not the first of `names`.
     ending
-        Of an output: ending of what it writes to standard output, if it is `-`.
+        Of an output: ending of what it writes to standard output, if it is `-`. Every other path is
+        a file that is read, or a folder with `""`.
+    check
+        Function of a value and the option's name that refuses wrong ones, for `Options.check`.
+    needed
+        Commands that refuse to go without it.
     """
     said = default
     if isinstance(default, bool):
@@ -70,7 +79,8 @@ def option(
         help = f"{help} \\[default: {said}]"
     named = {"help": help, PANEL: panel, "metavar": metavar, "show_default": False}
     metadata = {"kind": typer.Option, "names": names, "named": named}
-    more = {"of": frozenset(of.split()), "old": old.split(), "ending": ending}
+    more = {"of": frozenset(of.split()), "old": old.split(), "ending": ending, "check": check,
+            "needed": needed.split()}  # fmt: skip
     return field(default=default, metadata=metadata | more)
 
 
@@ -82,8 +92,8 @@ def required(help: str, *names: str, **more: Any) -> Any:
 def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
     """Return the field of a positional argument; see `option`."""
     named = {"help": help, "metavar": metavar, "show_default": False}
-    metadata = {"kind": typer.Argument, "names": (), "named": named}
-    return field(default=default, metadata=metadata | {"of": (), "old": (), "ending": None})
+    metadata = option("").metadata | {"kind": typer.Argument, "named": named}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +110,31 @@ class Options:
 
     given: frozenset[str] = frozenset()
     command: str = ""
-    seed: int = option("Of draws, the split and subsamples.", default=0, of=SEEDED)
+    target: str = option(
+        "Column {fit audit: to predict.}{krige: of values. \\[default: the only other of numbers]}"
+        "{report: to predict. \\[default: the only one that is no input]}",
+        "--target", "-t", default="", of="fit krige report audit", needed="fit audit",
+    )  # fmt: skip
+    drop: list[str] | None = option("Column that is no input; may be repeated.", of="fit audit")
+    node_column: str | None = option(
+        "Column of nodes{predict: , for a model of a graph or a field}. \\[default: node]",
+        of=f"predict report {ON_PLACES}",
+    )
+    holdout: float | None = option(
+        "Share of the {fit: rows held out for scoring, where no --test is given. \\[default: 0.2]}"
+        "{field graph: values hidden for scoring. \\[default: 0]}",
+        of="fit field graph", check=check_share, old="--hide",
+    )  # fmt: skip
+    stream: bool | None = option(
+        "Read the file in batches, in memory that does not grow with its rows, "
+        "{fit: and fit sparse-spectrum; }{predict: for a model of a table; }or read it whole. "
+        "\\[default: in batches where it is a folder, or a quarter of the free memory does not "
+        "hold it]",
+        "--stream/--in-memory", of="fit predict",
+    )  # fmt: skip
+    seed: int = option(
+        "Of draws, the split and subsamples.", default=0, of=SEEDED, check=at_least(0)
+    )
     likelihood: str = option(
         "gaussian, student-t, poisson or negative-binomial (counts), gamma, beta, ordinal (0, "
         "1, ...). Texts are classes.",
@@ -123,11 +157,19 @@ class Options:
         default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
         old="--observed=--no-latent",
     )  # fmt: skip
+    level: float | None = option(
+        "Also the ends of the interval that holds an observation with this probability{predict: , "
+        "such as 0.95. A classifier adds chances of its classes}.",
+        panel=OUTPUT_PANEL, of="predict krige", check=check_level, old="--interval",
+    )  # fmt: skip
     format: str | None = option(
         "Of --output -: csv, tsv, parquet, json, ...", panel=OUTPUT_PANEL,
         of=f"predict krige {ON_PLACES}",
     )  # fmt: skip
     as_json: bool = option("Print JSON, no tables.", "--json", default=False, panel=OUTPUT_PANEL)
+    report: Path | None = option(
+        "Write an HTML page.", panel=OUTPUT_PANEL, of=f"fit {ON_PLACES}", ending=".html"
+    )
     spoken: bool | None = option(
         "Print each step, or no more than asked for.", "--progress/--quiet", " /-q",
         panel=OUTPUT_PANEL,
@@ -137,10 +179,43 @@ class Options:
     def declared(cls, commands: str = "") -> list[Field[Any]]:
         """The fields that are options or arguments, of some commands or of all."""
         found, wanted = [own for own in fields(cls) if own.metadata], set(commands.split())
-        shared = Options.__dataclass_fields__
-        found.sort(key=lambda own: own.name in shared)  # the last on every page
+        shared = list(Options.__dataclass_fields__)
+        last = shared[shared.index("stream") :]
+        found.sort(key=lambda own: own.name in last)  # of every page
         return [own for own in found if not wanted or not own.metadata["of"]
                 or wanted & own.metadata["of"]]  # fmt: skip
+
+    @property
+    def outputs(self) -> dict[str, Path | None]:
+        """Files to write by the names of their fields, None where they are not asked for."""
+        named = [own.name for own in self.declared() if own.metadata["ending"]]
+        return {name: getattr(self, name) for name in named}
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files to read, as far as they are given."""
+        read = [getattr(self, own.name) for own in self.declared()
+                if own.metadata["ending"] is None]  # fmt: skip
+        lists = [value if isinstance(value, list) else [value] for value in read]
+        return [path for paths in lists for path in paths if isinstance(path, Path)]
+
+    def check(self) -> None:
+        """Refuse numbers and words that no option takes, and an output that is another file.
+
+        Raises
+        ------
+        InvalidInputError
+            The message names the option.
+        """
+        for own in self.declared(self.command):
+            if own.metadata["check"] and getattr(self, own.name) is not None:
+                own.metadata["check"](getattr(self, own.name), self.name_of(own.name))
+        wanted = {self.name_of(name): path for name, path in self.outputs.items() if path}
+        clash = find_clash(wanted, self.inputs)
+        if clash is not None:
+            raise InvalidInputError(
+                f"{clash}: expected a path of its own, got {str(wanted[clash])!r}"
+            )
 
     @property
     def set_names(self) -> set[str]:
@@ -162,10 +237,10 @@ class Options:
         return str(names[0]).split("/")[0] if names else f"--{name.replace('_', '-')}"
 
     @classmethod
-    def renamed(cls) -> dict[str, str]:
-        """Spellings of earlier releases, with those of today."""
+    def renamed(cls, commands: str = "") -> dict[str, str]:
+        """Spellings of earlier releases of some commands or of all, with those of today."""
         found = {}
-        for own in cls.declared():
+        for own in cls.declared(commands):
             for text in own.metadata["old"]:
                 old, _, new = text.partition("=")
                 found[old] = new or cls.name_of(own.name)
@@ -183,7 +258,7 @@ def add(
 
     See `command` for the other parameters.
     """
-    renamed = kind.renamed()
+    renamed = kind.renamed(commands or name)
 
     class Command(TyperCommand):
         """A command that knows the spellings of earlier releases."""
@@ -228,12 +303,14 @@ def command(
         given = {key for key, at in sources.items() if at is not None and at.name != "DEFAULT"}
         options = kind(**values, given=frozenset(given), command=commands)
         with standard_output(options) as found, spoken(options):
+            found.check()
             run(found)
 
     parameters = [_parameter("context", typer.Context)]
     for own in kind.declared(commands):
         annotation = annotated[types[own.name], _declared(own, types[own.name], commands)]
-        parameters.append(_parameter(own.name, annotation, own.default))
+        needed = {*commands.split()} & {*own.metadata["needed"]}
+        parameters.append(_parameter(own.name, annotation, MISSING if needed else own.default))
     call.__annotations__ = {own.name: own.annotation for own in parameters}
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__doc__ = run.__doc__

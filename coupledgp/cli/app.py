@@ -82,11 +82,9 @@ GRAPH is a file of roads (GeoPackage, GeoJSON, shapefile), GraphML or GML, or a 
 target. With lengths it is a field along the edges, and values may lie anywhere on them; else, or
 with --model graph, a kernel on the nodes, as on a mesh.
 
-Examples:
+Example:
 
   coupledgp graph city.graphml --values speeds.csv --holdout 0.1 -o law.gpkg
-
-  coupledgp graph friends.csv --values ages.csv -o law.parquet
 """
 FORECAST_HELP = """Predict values over time at the nodes of a graph, of roads or of a mesh.
 

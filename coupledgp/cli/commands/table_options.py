@@ -37,7 +37,7 @@ class TableOptions(Options):
 
     data: Path = argument(
         "DATA",
-        "CSV{fit: or Parquet file, or a folder of them}{krige: , JSON or Parquet file, or - for "
+        "CSV{fit:  or Parquet file, or a folder of them}{krige: , JSON or Parquet file, or - for "
         "one on standard input}.",
     )
     ard: bool = option(

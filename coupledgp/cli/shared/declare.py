@@ -25,6 +25,11 @@ MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 GRAPH_PANEL, FIELD_PANEL = "Kernel on nodes", "Field: meshes, roads with lengths"
 TIME_PANEL = "Values over time"
 PANEL = "rich_help_panel"
+# Headings under which a command shows what only one of its models has, if not under that model's.
+SHOWN = {
+    ("graph", GRAPH_PANEL): MODEL_PANEL, ("forecast", GRAPH_PANEL): MODEL_PANEL,
+    ("forecast", FIELD_PANEL): None,
+}  # fmt: skip
 # Text that is for some commands alone.
 ONLY = re.compile(r"\{([a-z ]+): ([^}]*)\}")
 ON_PLACES = "field graph forecast"
@@ -96,6 +101,9 @@ def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
     return field(default=default, metadata=metadata)
 
 
+Part = TypeVar("Part")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Options of a command. Those that several commands have are here, with their names.
@@ -136,9 +144,9 @@ class Options:
         "Of draws, the split and subsamples.", default=0, of=SEEDED, check=at_least(0)
     )
     likelihood: str = option(
-        "gaussian, student-t, poisson or negative-binomial (counts), gamma, beta, ordinal (0, "
-        "1, ...). Texts are classes.",
-        default="gaussian", panel=MODEL_PANEL, of="fit krige field graph",
+        "student-t, poisson, negative-binomial, gamma, beta, ordinal. \\[default: gaussian; "
+        "classes of texts]",
+        default="gaussian", shown=False, panel=MODEL_PANEL, of="fit krige field graph",
     )  # fmt: skip
     exposure: str | None = option(
         "Column of exposures of counts, such as hours. No input.",
@@ -152,6 +160,9 @@ class Options:
         "Other parameters of the model, as solver=dense.", "--set",
         panel=MODEL_PANEL, metavar="NAME=VALUE", of=f"fit krige {ON_PLACES}",
     )  # fmt: skip
+    report: Path | None = option(
+        "Write an HTML page.", panel=OUTPUT_PANEL, of=f"fit {ON_PLACES}", ending=".html"
+    )
     latent: bool = option(
         "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
         default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
@@ -167,9 +178,6 @@ class Options:
         of=f"predict krige {ON_PLACES}",
     )  # fmt: skip
     as_json: bool = option("Print JSON, no tables.", "--json", default=False, panel=OUTPUT_PANEL)
-    report: Path | None = option(
-        "Write an HTML page.", panel=OUTPUT_PANEL, of=f"fit {ON_PLACES}", ending=".html"
-    )
     spoken: bool | None = option(
         "Print each step, or no more than asked for.", "--progress/--quiet", " /-q",
         panel=OUTPUT_PANEL,
@@ -179,9 +187,10 @@ class Options:
     def declared(cls, commands: str = "") -> list[Field[Any]]:
         """The fields that are options or arguments, of some commands or of all."""
         found, wanted = [own for own in fields(cls) if own.metadata], set(commands.split())
-        shared = list(Options.__dataclass_fields__)
-        last = shared[shared.index("stream") :]
-        found.sort(key=lambda own: own.name in last)  # of every page
+        depth = {name: k for k, kind in reversed([*enumerate(cls.__mro__)])
+                 for name in inspect.get_annotations(kind)}  # fmt: skip
+        # Those of the command precede what others have too.
+        found.sort(key=lambda own: (own.name not in ("target", "drop"), depth[own.name]))
         return [own for own in found if not wanted or not own.metadata["of"]
                 or wanted & own.metadata["of"]]  # fmt: skip
 
@@ -189,6 +198,7 @@ class Options:
     def outputs(self) -> dict[str, Path | None]:
         """Files to write by the names of their fields, None where they are not asked for."""
         named = [own.name for own in self.declared() if own.metadata["ending"]]
+        named.sort(key=lambda name: name != "output")
         return {name: getattr(self, name) for name in named}
 
     @property
@@ -198,6 +208,11 @@ class Options:
                 if own.metadata["ending"] is None]  # fmt: skip
         lists = [value if isinstance(value, list) else [value] for value in read]
         return [path for paths in lists for path in paths if isinstance(path, Path)]
+
+    def part(self, kind: Callable[..., Part], **more: Any) -> Part:
+        """The options that a reader takes, by the names of the fields of its own class."""
+        named = [one.name for one in fields(cast(Any, kind)) if one.name not in more]
+        return kind(**{name: getattr(self, name) for name in named}, **more)
 
     def check(self) -> None:
         """Refuse numbers and words that no option takes, and an output that is another file.
@@ -236,6 +251,10 @@ class Options:
         names = found.get(name, ())
         return str(names[0]).split("/")[0] if names else f"--{name.replace('_', '-')}"
 
+    def spelled(self, name: str) -> str:
+        """The option of a field or a parameter, as it was given or would be."""
+        return f"--set {name}" if name in self.set_names else self.name_of(name)
+
     @classmethod
     def renamed(cls, commands: str = "") -> dict[str, str]:
         """Spellings of earlier releases of some commands or of all, with those of today."""
@@ -264,22 +283,31 @@ def add(
         """A command that knows the spellings of earlier releases."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, list(_spelled(args, renamed)))
+            return super().parse_args(ctx, list(_spelled(args, renamed, bool(commands))))
 
     made = command(run, kind, commands or name)
     app.command(name, help=help, cls=Command, hidden=bool(commands))(made)
 
 
-def _spelled(args: list[str], renamed: dict[str, str]) -> Iterator[str]:
-    """Words of a command line with the spellings of today, and a notice of each other one."""
-    quiet = {"--quiet", "-q"} & set(args)
-    for word in args:
+def _spelled(args: list[str], renamed: dict[str, str], quiet: bool) -> Iterator[str]:
+    """Words of a command line with the spellings of today, and a notice of each other one.
+
+    `--n-walks 8` that is called `--set n_walks` today becomes `--set n_walks=8`.
+    """
+    words = iter(args)
+    for word in words:
         name, mark, value = word.partition("=")
-        if name in renamed:
-            if not quiet:
-                notice(f"{name} is called {renamed[name]} now; the old name will go")
-            word = f"{renamed[name]}{mark}{value}"
-        yield word
+        if name not in renamed:
+            yield word
+            continue
+        if not (quiet or {"--quiet", "-q"} & set(args)):
+            notice(f"{name} is called {renamed[name]} now; the old name will go")
+        new, folded, parameter = renamed[name].partition(" ")
+        if folded:
+            yield new
+            yield f"{parameter}={value if mark else next(words, '')}"
+        else:
+            yield f"{new}{mark}{value}"
 
 
 def command(
@@ -330,6 +358,8 @@ def _declared(own: Field[Any], kind: Any, commands: str) -> Any:
     named["help"] = ONLY.sub(
         lambda part: part[2] if {*part[1].split()} & {*commands.split()} else "", named["help"]
     )
+    if (commands, named.get(PANEL)) in SHOWN:
+        named[PANEL] = SHOWN[commands, named[PANEL]]
     if list[str] in get_args(kind) or list[Path] in get_args(kind):
         named["metavar"] = named["metavar"] or "<str>, ..."
     if Path in (kind, *get_args(kind)) or list[Path] in get_args(kind):
@@ -352,7 +382,7 @@ def path(text: str | Path) -> Path:
 
 
 def refuse(options: Options, names: tuple[str, ...], why: str) -> None:
-    """Refuse the first of some options that was given, with the reason after its name."""
+    """Refuse the first of some options or parameters that was given, with the reason after it."""
     for name in names:
-        if name in options.given:
-            raise InvalidInputError(f"{options.name_of(name)}: {why}")
+        if name in options.given | options.set_names:
+            raise InvalidInputError(f"{options.spelled(name)}: {why}")

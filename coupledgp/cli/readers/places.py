@@ -57,7 +57,8 @@ class PlaceOptions:
     @property
     def positions(self) -> tuple[str, ...]:
         """The columns of positions; none if none were given."""
-        return tuple(name.strip() for name in (self.place_columns or "").split(",") if name.strip())
+        columns = self.place_columns
+        return () if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
 @dataclass(frozen=True, eq=False)

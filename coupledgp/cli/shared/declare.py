@@ -225,6 +225,8 @@ class Options:
         for own in self.declared(self.command):
             if own.metadata["check"] and getattr(self, own.name) is not None:
                 own.metadata["check"](getattr(self, own.name), self.name_of(own.name))
+        if "target" in self.given and not self.target:
+            raise InvalidInputError("--target: expected the name of a column, got an empty text")
         wanted = {self.name_of(name): path for name, path in self.outputs.items() if path}
         clash = find_clash(wanted, self.inputs)
         if clash is not None:

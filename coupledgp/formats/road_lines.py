@@ -39,7 +39,8 @@ def read_layer(path: Path, layer: str | None, kind: str = "LineString") -> Any:
         with np.errstate(invalid="ignore"):  # coordinates that are no numbers are refused later
             return geopandas.read_file(path, layer=name, engine="pyogrio")
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
-        raise InvalidInputError(f"{path}: expected a file of {word}: {error}") from error
+        why = str(error).partition(".; ")[0]  # what follows is a hint for programs
+        raise InvalidInputError(f"{path}: expected a file of {word}: {why}") from error
     except shapely.errors.GEOSException as error:
         raise InvalidInputError(f"{path}: expected lines of two points or more: {error}") from error
 

@@ -90,7 +90,7 @@ def test_a_model_goes_through_a_pipe(data, tmp_path):
     [
         (("-o", "-", "--json"), "--output: expected standard output once, and no --json"),
         (("-o", "x.csv", "--format", "csv"), "--format: expected --output - beside it"),
-        (("-o", "-", "--format", "docx"), "--output: expected a path ending in .csv"),
+        (("-o", "-", "--format", "docx"), "--format: expected .csv, .tsv"),
     ],
 )
 def test_wrong_outputs(more, message, model_path, data, fails):

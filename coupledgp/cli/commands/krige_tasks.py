@@ -18,6 +18,7 @@ from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.shared.streams import notice
 from coupledgp.columns.globe import narrower
+from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_lines import read_layer
 from coupledgp.graphs.forms import with_coordinates
 from coupledgp.ground.output import written_whole
@@ -46,7 +47,10 @@ def read_places(
             names = list(guessed_places(data, table.column_names, "--places"))
         if target is None:
             target = value_column(data, table, names, None)
-        check_columns(table, [*names, target], f"--places, --target: {data}")
+        check_columns(table, names, f"--places: {data}")
+        check_columns(table, [target], f"--target: {data}")
+        if not table.num_rows:
+            raise InvalidInputError(f"{data}: expected rows below the header, got none")
         columns = numeric(table, [*names, target], str(data))
     return columns.select(names), columns.column(target).to_numpy()
 

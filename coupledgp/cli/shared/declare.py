@@ -7,8 +7,10 @@ then a function of one such value, and a group of options that commands share is
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
@@ -214,6 +216,21 @@ class Options:
         named = [one.name for one in fields(cast(Any, kind)) if one.name not in more]
         return kind(**{name: getattr(self, name) for name in named}, **more)
 
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Name the option or argument of a path in errors of the system about it."""
+        try:
+            yield
+        except OSError as error:
+            name = None if error.filename is None else os.fsdecode(error.filename)
+            for own in self.declared(self.command):
+                value, metavar = getattr(self, own.name), own.metadata["named"]["metavar"]
+                if name in [str(one) for one in (value if isinstance(value, list) else [value])]:
+                    is_argument = own.metadata["kind"] is typer.Argument
+                    said = (metavar or "").strip("[]") if is_argument else self.name_of(own.name)
+                    raise type(error)(error.errno, error.strerror, f"{said}: {name}") from error
+            raise
+
     def check(self) -> None:
         """Refuse numbers and words that no option takes, and an output that is another file.
 
@@ -332,7 +349,7 @@ def command(
         sources = {key: context.get_parameter_source(key) for key in values}
         given = {key for key, at in sources.items() if at is not None and at.name != "DEFAULT"}
         options = kind(**values, given=frozenset(given), command=commands)
-        with standard_output(options) as found, spoken(options):
+        with standard_output(options) as found, spoken(options), options.named_in_errors():
             found.check()
             run(found)
 

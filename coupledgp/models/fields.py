@@ -41,6 +41,7 @@ from coupledgp.models.field_places import (
     warn_of_insides,
     warn_of_parts,
 )
+from coupledgp.models.frames import place_index
 from coupledgp.models.latent_places import (
     explained_choice,
     fit_latent_places,
@@ -340,6 +341,12 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _labels(self, numbers: Any) -> Any:
         labels = self.operator_.labels
         return numbers if labels is None else [labels[k] for k in numbers.tolist()]
+
+    def _indexed(self, X: Any) -> tuple[Any, Any]:
+        if X is None:
+            X = self._labels(self._every_place()[1])
+        X, index = super()._indexed(X)
+        return X, place_index(self.operator_, X) if index is None else index
 
     def _every_place(self) -> tuple[Points, Any]:
         given = np.flatnonzero(self.operator_.given_vertices >= 0)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import coupledgp as cgp
-from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.shared.declare import Options, argument, command, option, required
 from coupledgp.cli.shared.domain import Domain, run
 from coupledgp.cli.shared.parameters import parameters_of
@@ -22,7 +22,7 @@ class Small(Options):
     """Options of a command that is tested."""
 
     table: Path = argument("TABLE", "A table.")
-    level: float = required("A level.", "--level", "-l")
+    height: float = required("A height.", "--height", "-l")
     names: list[str] | None = option("Names.")
     plain: bool = option("Plain.", default=False)
     fast: bool = option("Fast or slow.", "--fast/--slow", default=True)
@@ -39,10 +39,10 @@ def made(*arguments):
 def test_a_command_has_one_value_of_its_options():
     found = made("a.csv", "-l", "0.5", "--names", "x", "--names", "y", "--slow")
     assert found == Small(
-        table=Path("a.csv"), level=0.5, names=["x", "y"], fast=False,
-        given=frozenset({"table", "level", "names", "fast"}),
+        table=Path("a.csv"), height=0.5, names=["x", "y"], fast=False,
+        given=frozenset({"table", "height", "names", "fast"}),
     )  # fmt: skip
-    assert made("a.csv", "--level", "1", "--plain").plain
+    assert made("a.csv", "--height", "1", "--plain").plain
     assert "Missing option" in made("a.csv")
     assert "No such option" in made("a.csv", "-l", "1", "--no-plain")
     assert "empty text" in made("", "-l", "1")
@@ -52,7 +52,7 @@ def test_options_have_names():
     own = [one for one in Small.declared() if one.name not in Options.__dataclass_fields__]
     names = {one.name: Small.name_of(one.name) for one in own}
     assert names == {
-        "table": "--table", "level": "--level", "names": "--names", "plain": "--plain",
+        "table": "--table", "height": "--height", "names": "--names", "plain": "--plain",
         "fast": "--fast",
     }  # fmt: skip
 
@@ -96,18 +96,19 @@ def test_a_parameter_without_an_option_reaches_the_model(data, call, tmp_path):
     assert (model.n_neighbors, model.trend) == (5, "none")
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrittenOptions(Options):
+    """Options of a domain that writes one file."""
+
+    output: Path = required("A file.", ending=".txt")
+
+
 class Written(Domain):
     """A domain of one number."""
 
     def __init__(self, path, fails=False):
-        super().__init__()
-        self.path, self.fails = path, fails
-
-    sources = ()
-
-    @property
-    def outputs(self):
-        return {"output": self.path, "report": None}
+        super().__init__(WrittenOptions(output=path))
+        self.fails = fails
 
     def read(self):
         self.value = 1

@@ -20,6 +20,9 @@ from benchmarks import recorder
 CODE = re.compile(r"(``.*?``|`[^`]*`)", re.DOTALL)
 MARKUP = re.compile(r"(?<=\w)_(?!\w)|\||(?<![\\\w*])\*+(?=\w)(?![^\s*](?:[^*\n]*[^\s*])?\*)")
 
+# The space between the digits of a long number.
+THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
+
 
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape what reads as markup in a docstring and is none."""
@@ -48,7 +51,8 @@ class RecordedTable(SphinxDirective):
         record = recorder.read(name)
         shown = record.tables[self.options.get("table", 1) - 1]
         command = f"`{record.command}`. " if "command" in self.options else ""
-        text = f"{shown.markdown()}\n\n{command}{record.said()}"
+        table = THOUSANDS.sub("\N{NO-BREAK SPACE}", shown.markdown())
+        text = f"{table}\n\n{command}{record.said()}"
         return [nodes.container("", *self.parse_text_to_nodes(text), classes=["recorded"])]
 
 

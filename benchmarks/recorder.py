@@ -101,12 +101,17 @@ def _of_markdown(lines: list[str]) -> Table:
 
 
 def _aligned(block: str) -> Iterator[Table]:
-    """Consecutive lines of a block that have equally many cells; the first names the columns."""
-    cells = [re.split(r"\s{2,}", line.rstrip()) for line in block.splitlines()]
-    for count, lines in groupby(cells, len):
-        columns, *rows = lines
-        if rows and count > 1:
-            yield Table(columns, rows)
+    """Consecutive lines of a block that have equally many cells, after a line of their names.
+
+    The names are one fewer where the first column has none.
+    """
+    cells = [re.split(r"\s{2,}", line.strip()) for line in block.splitlines()]
+    groups = [list(lines) for _, lines in groupby(cells, len)]
+    for before, rows in zip([[[]], *groups], groups, strict=False):
+        if 1 < len(before[-1]) == len(rows[0]) - 1:
+            yield Table(["", *before[-1]], rows)
+        elif len(rows[0]) > 1 and len(rows) > 1:
+            yield Table(rows[0], rows[1:])
 
 
 def path_of(name: str) -> Path:

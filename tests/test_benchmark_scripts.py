@@ -35,6 +35,10 @@ def test_tables_of_a_text_are_read_as_they_are_written():
             ["", "rmse", "CPU seconds"], [["one two", "1.5", "3"], ["three", "12.5", "40"]]
         )
     ]
+    named = "rows  time of it\n  15  0.3\n 150  0.4"
+    assert recorder.tables_of(named) == [
+        recorder.Table(["rows", "time of it"], [["15", "0.3"], ["150", "0.4"]])
+    ]
     assert recorder.tables_of("no table") == []
 
 

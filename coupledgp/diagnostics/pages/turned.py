@@ -68,10 +68,9 @@ def turned(scene: Scene | None) -> Any:
     if scene.kind != "faces":
         plotter.enable_parallel_projection()
         plotter.view_xy()
-        plotter.camera.zoom(0.8)  # above the colour bar
+        plotter.camera.zoom(0.75)  # above the colour bar
     else:
         plotter.view_vector(view()[2], viewup=(0, 0, 1))
-        plotter.camera.zoom(1.2)
     return plotter
 
 
@@ -87,7 +86,7 @@ def _add(plotter: Any, mesh: Any, scene: Scene, one: Quantity) -> None:
     drawn = plotter.add_mesh(
         mesh, scalars=one.name, show_scalar_bar=False, name=one.name, **colours, **form
     )
-    title = f"{one.title}\n{scale.note}\n"  # the last line keeps it off the numbers
+    title = "\n".join([*filter(None, (one.title, scale.note)), ""])  # off the numbers
     plotter.add_scalar_bar(
         title, mapper=drawn.mapper, color="black", fmt="%.4g", n_labels=4, title_font_size=16,
         label_font_size=14, width=0.7, position_x=0.15,

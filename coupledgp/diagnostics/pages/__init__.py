@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.field import SurfaceMap as SurfaceMap
     from coupledgp.diagnostics.pages.mesh import NodeLayout as NodeLayout
     from coupledgp.diagnostics.pages.mesh import NodeMap as NodeMap
+    from coupledgp.diagnostics.pages.picture import plotted as plotted
     from coupledgp.diagnostics.pages.pictures import band as band
     from coupledgp.diagnostics.pages.pictures import predictions as predictions
 else:

@@ -359,7 +359,12 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         return self.field_map().picture()
 
     def field_map(
-        self, *, latent: bool = False, names: Sequence[str] = (), left_out: ArrayLike | None = None
+        self,
+        *,
+        latent: bool = False,
+        names: Sequence[str] = (),
+        left_out: ArrayLike | None = None,
+        unit: str = "",
     ) -> SurfaceMap | RoadMap:
         """The law on the whole surface or along all roads, with the sensors, to be drawn.
 
@@ -371,6 +376,8 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
             Names (n,) of the sensors.
         left_out
             Observations (n,) minus their predictions from the others, a third quantity of the map.
+        unit
+            Unit of y, which stands on colour bars.
 
         Raises
         ------
@@ -385,13 +392,13 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         law = mean[:, 0], np.sqrt(variance[:, 0])
         data = process.data
         sensors = location_positions(data.points, operator.positions)
-        observed = names, None if left_out is None else np.asarray(left_out)
+        errors: FloatArray | None = None if left_out is None else np.asarray(left_out)
         if operator.dimension == 2:
             parts = operator.positions, operator.elements, *law
-            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], *observed)
+            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], names, errors, unit)
         lines = list(operator.positions[operator.elements])
         law = tuple(part[operator.elements].mean(axis=1) for part in law)
-        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], *observed)
+        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], names, errors, unit)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Law of each observation given those at all other places, from one factorisation.

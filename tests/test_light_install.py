@@ -186,6 +186,7 @@ def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
 
 def test_modules_of_torch_are_written_before_it_is_imported(tmp_path):
     """Written without torch, they are its modules, with gradients, once they are made."""
+    pytest.importorskip("torch", reason="`make light` has none")
     code = """
 import sys
 from coupledgp.features import FourierFeatures, LaplaceFeatures

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # Folders have the names of some targets.
-.PHONY: demo site lowest test long lint fuzz mutants processors scripts performance clean
+.PHONY: demo site lowest suite test long lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -35,8 +35,12 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+suite: $(VENV)/.installed
 	$(BIN)/pytest -n 2
+
+# mypy takes one core for a minute: it runs beside the suite.
+test: $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs 2 lint suite
 
 # Tests that `make test` leaves out: benchmarks, wheels, fuzz, other processors, examples of the docs.
 long: $(VENV)/.installed

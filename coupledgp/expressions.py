@@ -36,6 +36,13 @@ class Kernel(ABC):
     ----------
     domain : str
         Class attribute: what it is a covariance of: `"rows"` of a table, `"nodes"` or `"times"`.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import Linear, parse_kernel
+    >>> smooth = parse_kernel("gaussian")
+    >>> str((smooth + Linear()).on("area") * smooth.on("age"))
+    "(gaussian['area'] + linear['area']) * gaussian['age']"
     """
 
     domain: ClassVar[Domain]
@@ -80,6 +87,15 @@ class Parameter(NamedTuple):
     mean, width : float
         Mean and standard deviation of its logarithm, for standardised columns and targets. A search
         starts at the mean.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import RowCovariance
+    >>> for parameter in RowCovariance("gaussian + linear", ["area"]).parameters:
+    ...     print(parameter.name, parameter.mean)
+    variance of gaussian 0.0
+    lengthscale of gaussian in area 0.0
+    variance of linear -1.0
     """
 
     name: str
@@ -103,6 +119,19 @@ class RowKernel(Kernel):
         Class attribute: whether it is the product of its own kernels of the groups.
     variance_mean : float
         Class attribute: mean of the prior of the logarithm of the factor that a model gives it.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from coupledgp.kernels import RowCovariance, RowKernel
+    >>> @dataclass(frozen=True)
+    ... class Triangle(RowKernel):
+    ...     def covariance(self, a, b, theta, groups):
+    ...         return np.maximum(1 - np.abs(a - b.T) / np.exp(theta), 0)
+    >>> kernel = RowCovariance(Triangle(), ["hour"])
+    >>> kernel.gram(np.array([[0.0]]), np.array([[0.25], [2.0]]), kernel.start).tolist()
+    [[0.75, 0.0]]
     """
 
     domain = "rows"
@@ -263,9 +292,14 @@ class On(Kernel):
 
     Examples
     --------
-    >>> from coupledgp.kernels import parse_kernel
-    >>> str(parse_kernel("gaussian").on("area"))
-    "gaussian['area']"
+    >>> import numpy as np
+    >>> from coupledgp.kernels import On, RowCovariance, parse_kernel
+    >>> kernel = parse_kernel("gaussian").on("area")
+    >>> kernel == On(parse_kernel("gaussian"), ("area",))
+    True
+    >>> of_rows = RowCovariance(kernel, ["area", "age"])  # rows of another age alone are alike
+    >>> of_rows.gram(np.array([[0.0, 0.0]]), np.array([[0.0, 5.0]]), of_rows.start).tolist()
+    [[1.0]]
     """
 
     kernel: RowKernel
@@ -292,6 +326,17 @@ class Sum(Kernel):
     Attributes
     ----------
     terms : tuple of Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Linear, RowCovariance, Sum, parse_kernel
+    >>> trend = parse_kernel("gaussian") + Linear()
+    >>> trend == Sum((parse_kernel("gaussian"), Linear()))
+    True
+    >>> theta = np.log([2.0, 1.0, 3.0])  # variance, lengthscale, variance of the slope
+    >>> RowCovariance(trend, 1).diagonal(np.array([[2.0]]), theta).round(6).tolist()  # 2 + 3 x^2
+    [14.0]
     """
 
     terms: tuple[Kernel, ...]
@@ -311,6 +356,17 @@ class Product(Kernel):
     Attributes
     ----------
     factors : tuple of Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Linear, Product, RowCovariance
+    >>> quadratic = Linear() * Linear()
+    >>> quadratic == Product((Linear(), Linear()))
+    True
+    >>> of_rows = RowCovariance(quadratic, 1)
+    >>> of_rows.gram(np.array([[2.0]]), np.array([[3.0]]), of_rows.start).tolist()  # (x x')^2
+    [[36.0]]
     """
 
     factors: tuple[Kernel, ...]

@@ -73,9 +73,9 @@ def pagerank(
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> star = Graph.from_edges(np.zeros(9, dtype=int), np.arange(1, 10))
-    >>> int(np.argmax(pagerank(star, generator=0)))
+    >>> import coupledgp as cgp
+    >>> star = cgp.Graph.from_edges(np.zeros(9, dtype=int), np.arange(1, 10))
+    >>> int(np.argmax(cgp.pagerank(star, generator=0)))
     0
     """
     check_graph(graph)

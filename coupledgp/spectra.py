@@ -370,6 +370,15 @@ class ProductLaplace(Spectrum):
     InvalidInputError
         Frequencies are asked for, by any method of their law: each of their coordinates would be
         a Cauchy variable, half of which lie beyond the lengthscale in every column at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import ProductLaplace, RowCovariance
+    >>> kernel = RowCovariance(ProductLaplace(), 2)
+    >>> ends = np.array([[1.0, 0.0], [0.5, 0.5]])  # one lengthscale away along the axes
+    >>> kernel.gram(np.zeros((1, 2)), ends, np.zeros(2)).round(3).tolist()
+    [[0.368, 0.368]]
     """
 
     smoothness = 0.5

@@ -16,7 +16,8 @@ from coupledgp.couplings import (
 )
 from coupledgp.features import AngularHybridFeatures, FourierFeatures
 from coupledgp.gp.transforms import Log
-from coupledgp.kernels import HeatKernel
+from coupledgp.kernels import HeatKernel, Linear, Matern12
+from coupledgp.likelihoods import Poisson
 from coupledgp.spectra import MaternSpectrum
 
 
@@ -84,7 +85,16 @@ class OwnTransform(Log):
     name = "own-transform"
 
 
-rough, short = MaternSpectrum(0.75), GeometricLaw(0.4)
+class OwnRows(Linear):
+    def __str__(self):
+        return "own-rows"
+
+
+class OwnCounts(Poisson):
+    pass
+
+
+rough, short, own_times = MaternSpectrum(0.75), GeometricLaw(0.4), Matern12(3.0)
 '''
 ENTRY_POINTS = {
     "coupledgp.spectra": {"rough": "rough"},
@@ -97,6 +107,9 @@ ENTRY_POINTS = {
     "coupledgp.features": {"own-features": "OwnFeatures"},
     "coupledgp.softmax_features": {"own-softmax": "OwnSoftmaxFeatures"},
     "coupledgp.graph_kernels": {"own-heat": "OwnHeat"},
+    "coupledgp.row_kernels": {"own-rows": "OwnRows"},
+    "coupledgp.time_kernels": {"own-times": "own_times"},
+    "coupledgp.likelihoods": {"own-counts": "OwnCounts"},
     "coupledgp.target_transforms": {"own-transform": "OwnTransform"},
 }
 

@@ -6,26 +6,35 @@ from typing import Any
 
 from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORMS
 from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
+from coupledgp.diagnostics.residuals.checks import CHECKS
+from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
+from coupledgp.kernels.rows import ROW_KERNELS
+from coupledgp.kernels.time import TIME_KERNELS
+from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.registry import Registry
 from coupledgp.spectra import SPECTRA
 
 REGISTRIES: list[Registry[Any]] = [
     SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    SOFTMAX_FEATURES, GRAPH_KERNELS, TARGET_TRANSFORMS,
+    SOFTMAX_FEATURES, GRAPH_KERNELS, ROW_KERNELS, TIME_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
 ]  # fmt: skip
 
 
 @contextmanager
 def forgotten(*registries: Registry[Any]) -> Iterator[None]:
-    """Leave registries as they were."""
+    """Leave registries, and the scores and checks of reports, as they were."""
     before = [set(registry.known) for registry in registries]
+    scores, checks = dict(SCORES), list(CHECKS)
     try:
         yield
     finally:
         for registry, names in zip(registries, before, strict=True):
             for name in set(registry.known) - names:
                 registry.unregister(name)
+        SCORES.clear()
+        SCORES.update(scores)
+        CHECKS[:] = checks

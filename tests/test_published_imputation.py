@@ -37,6 +37,7 @@ def test_errors_are_those_of_their_formulas():
     assert (mae, rmse, mre) == (2.0, pytest.approx(np.sqrt(5.0)), 1.0)
 
 
+@pytest.mark.long
 def test_a_run_on_files_as_they_are_published(tmp_path, capsys):
     """`metr-la.h5` as pandas writes it, and a table of distances."""
     h5py = pytest.importorskip("h5py")

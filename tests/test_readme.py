@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from coupledgp.couplings import parse_coupling
-from coupledgp.diagnostics.scoring.score_table import SCORES
 from tests.registries import REGISTRIES, forgotten
 
 ROOT = Path(__file__).parents[1]
@@ -25,16 +24,11 @@ BLOCKS = code_blocks(ROOT / "README.md")
 
 def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    before = dict(SCORES)
     assert len(BLOCKS) >= 3
     names: dict[str, object] = {}
-    try:
-        with forgotten(*REGISTRIES):
-            for block in BLOCKS:
-                exec(compile(block, "README.md", "exec"), names)
-    finally:  # other tests have the package's own scores
-        SCORES.clear()
-        SCORES.update(before)
+    with forgotten(*REGISTRIES):
+        for block in BLOCKS:
+            exec(compile(block, "README.md", "exec"), names)
     assert "nats per point" in capsys.readouterr().out
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
@@ -43,14 +37,9 @@ def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 def test_code_blocks_of_the_docs_run_in_order(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    before = dict(SCORES)
-    try:
-        with forgotten(*REGISTRIES):
-            for block in code_blocks(path):
-                exec(compile(block, path.name, "exec"), names)
-    finally:
-        SCORES.clear()
-        SCORES.update(before)
+    with forgotten(*REGISTRIES):
+        for block in code_blocks(path):
+            exec(compile(block, path.name, "exec"), names)
 
 
 def test_the_readme_is_short():

@@ -168,6 +168,7 @@ def test_importing_the_main_module_does_not_run_it():
     assert python("import coupledgp.__main__") == ""
 
 
+@pytest.mark.long
 def test_a_table_model_loads_nothing_that_it_does_not_use():
     """Above all no numba, which is for graphs and fast couplings; scikit-learn may load pandas."""
     code = """
@@ -249,6 +250,7 @@ from coupledgp.cli import app
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_name_shared_with_a_module_is_never_the_module():
     """In each order, by a process that begins without the package, but with what takes seconds."""

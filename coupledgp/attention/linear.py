@@ -51,6 +51,20 @@ def attend(
     -------
     Tensor
         Attended values (..., L, D); zero for a query that sees no key.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import attend
+    >>> values = torch.tensor([[1.0], [2.0], [6.0]])
+    >>> even = torch.zeros(3, 4)  # logarithms of four features for each of three queries and keys
+    >>> attend(even, even, values).flatten().tolist()  # equal weights: the mean
+    [3.0, 3.0, 3.0]
+    >>> attend(even, even, values, causal=True).flatten().tolist()  # of the values so far
+    [1.0, 1.5, 3.0]
+    >>> hidden = torch.tensor([0.0, 0.0, -torch.inf])
+    >>> attend(even, even, values, bias=hidden).flatten().tolist()  # without the last key
+    [1.5, 1.5, 1.5]
     """
     if bias is not None:
         log_k = log_k + bias.to(log_k.dtype)[..., None]
@@ -100,7 +114,20 @@ def within_values(attended: Tensor, values: Tensor, bias: Tensor | None, causal:
 
 
 def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
-    """Attention in which every query sees every key; see `full_sums`."""
+    """Attention in which every query sees every key; see `full_sums`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import full_attention
+    >>> from coupledgp.features import ComplexExponentialFeatures
+    >>> rows = torch.rand(6, 2, generator=torch.Generator().manual_seed(0)).double()
+    >>> features = ComplexExponentialFeatures(2, 2000, coupling="orthogonal", generator=0)
+    >>> attended = full_attention(features.log_queries(rows), features.log_keys(rows), rows)
+    >>> exact = (rows @ rows.T).softmax(-1) @ rows
+    >>> bool((attended - exact).abs().max() < 0.05)
+    True
+    """
     return quotient(*full_sums(log_q, log_k, values))
 
 
@@ -135,7 +162,17 @@ def full_sums(log_q: Tensor, log_k: Tensor, values: Tensor, factors: Factors | N
 
 
 def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = CHUNK) -> Tensor:
-    """Attention in which query t sees the keys s <= t; see `causal_sums`."""
+    """Attention in which query t sees the keys s <= t; see `causal_sums`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import causal_attention
+    >>> values = torch.tensor([[1.0], [2.0], [6.0]])
+    >>> even = torch.zeros(3, 4)
+    >>> causal_attention(even, even, values).flatten().tolist()  # means of the values so far
+    [1.0, 1.5, 3.0]
+    """
     return quotient(*causal_sums(log_q, log_k, values, chunk=chunk))
 
 

@@ -22,6 +22,19 @@ class AttentionLoss:
         Scaled queries (..., L, d), scaled keys (..., S, d) and values (..., S, D).
     causal
         Whether query t sees the keys s <= t only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import attention_loss
+    >>> rows = torch.randn(8, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> loss = attention_loss(rows, rows)
+    >>> frequencies = rows.clone().requires_grad_()
+    >>> loss(frequencies).backward()
+    >>> loss.dim, frequencies.grad.shape
+    (4, torch.Size([8, 4]))
+    >>> bool(loss(rows - 0.1 * frequencies.grad) < loss(rows))  # one step of descent
+    True
     """
 
     def __init__(self, queries: Tensor, keys: Tensor, values: Tensor, causal: bool) -> None:
@@ -84,9 +97,12 @@ def attention_loss(
     Examples
     --------
     >>> import torch
+    >>> from coupledgp.attention import attention_loss
     >>> generator = torch.Generator().manual_seed(0)
-    >>> queries, frequencies = torch.randn(2, 8, 4, generator=generator, dtype=torch.float64)
-    >>> bool(attention_loss(queries, queries)(frequencies) > 0)
+    >>> queries, keys, few = torch.randn(3, 8, 4, generator=generator, dtype=torch.float64)
+    >>> many = torch.randn(1000, 4, generator=generator, dtype=torch.float64)
+    >>> loss = attention_loss(queries, keys)
+    >>> bool(loss(many) < loss(few) / 2)
     True
     """
     q, k = as_finite(queries, "queries"), as_finite(keys, "keys")

@@ -19,7 +19,26 @@ REDUCED = (torch.bfloat16, torch.float16)  # too coarse for exponentials and the
 
 
 class PositiveFeatures(Protocol):
-    """Interface of the features that `CoupledAttention` uses."""
+    """Interface of the features that `CoupledAttention` uses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import CoupledAttention
+    >>> class Exponentials(torch.nn.Module):  # exp(w . x - |x|^2 / 2)
+    ...     def __init__(self, dim, n_frequencies, **options):
+    ...         super().__init__()
+    ...         self.frequencies = torch.randn(n_frequencies, dim)
+    ...     def log_queries(self, X):
+    ...         return X @ self.frequencies.T - (X**2).sum(-1, keepdim=True) / 2
+    ...     log_keys = log_queries
+    >>> generator = torch.manual_seed(0)
+    >>> attention = CoupledAttention(8, 2, features=Exponentials)
+    >>> tokens = torch.full((5, 1, 8), 0.1)
+    >>> attended, _ = attention(tokens, tokens, tokens)
+    >>> bool(torch.allclose(attended, attended[:1]))  # equal tokens attend to equal values
+    True
+    """
 
     def log_queries(self, X: Tensor) -> Tensor:
         """Logarithms (..., n, M) of the features of queries (..., n, d)."""
@@ -31,7 +50,28 @@ class PositiveFeatures(Protocol):
 
 
 class LeveledFeatures(Protocol):
-    """Interface of features of either sign that `CoupledAttention` uses: `factor exp(level)`."""
+    """Interface of features of either sign that `CoupledAttention` uses: `factor exp(level)`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import CoupledAttention
+    >>> class Waves(torch.nn.Module):  # exp(|x|^2 / 2) times cosines and sines
+    ...     def __init__(self, dim, n_frequencies, **options):
+    ...         super().__init__()
+    ...         self.frequencies = torch.randn(n_frequencies, dim)
+    ...     def leveled_queries(self, X):
+    ...         phases = X @ self.frequencies.T
+    ...         waves = torch.cat([phases.cos(), phases.sin()], dim=-1)
+    ...         return (X**2).sum(-1, keepdim=True).expand_as(waves) / 2, waves
+    ...     leveled_keys = leveled_queries
+    >>> generator = torch.manual_seed(0)
+    >>> attention = CoupledAttention(8, 2, features=Waves)
+    >>> tokens = torch.full((5, 1, 8), 0.1)
+    >>> attended, _ = attention(tokens, tokens, tokens)
+    >>> bool(torch.allclose(attended, attended[:1]))  # equal tokens attend to equal values
+    True
+    """
 
     def leveled_queries(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Levels and bounded factors (..., n, M) of the features of queries (..., n, d)."""
@@ -79,10 +119,16 @@ class CoupledAttention(torch.nn.MultiheadAttention):
     Examples
     --------
     >>> import torch
-    >>> attention = CoupledAttention(16, 4, batch_first=True, generator=0)
-    >>> tokens = torch.zeros(2, 50, 16)
-    >>> attention(tokens, tokens, tokens)[0].shape
-    torch.Size([2, 50, 16])
+    >>> from coupledgp.attention import CoupledAttention
+    >>> generator = torch.manual_seed(0)
+    >>> exact = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    >>> linear = CoupledAttention(16, 4, n_frequencies=256, batch_first=True, generator=0)
+    >>> linear.load_state_dict(exact.state_dict())
+    <All keys matched successfully>
+    >>> tokens = 0.3 * torch.randn(2, 50, 16, generator=generator)
+    >>> difference = linear(tokens, tokens, tokens)[0] - exact(tokens, tokens, tokens)[0]
+    >>> bool(difference.abs().max() < 0.02)
+    True
     """
 
     def __init__(

@@ -61,6 +61,20 @@ def attention_proposal(
     ------
     InvalidInputError
         A shape does not fit, a value is not finite, or the coupling would bias the scores.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.attention import attention_proposal
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> queries, keys = 2 * torch.randn(2, 6, 2, generator=generator, dtype=torch.float64)
+    >>> w, log_ratios = attention_proposal(queries, keys, n_frequencies=5, generator=0)
+    >>> def features(rows):
+    ...     return (rows @ w.T - (rows**2).sum(-1, keepdim=True) / 2 + log_ratios / 2).exp()
+    >>> estimated = features(queries) @ features(keys).sum(0) / 5  # sum of each query's scores
+    >>> true = (queries @ keys.T).exp().sum(-1)
+    >>> round((estimated / true).mean().item(), 9)  # one in every draw
+    1.0
     """
     q, k = as_finite(queries, "queries"), as_finite(keys, "keys")
     if k.shape[:-2] != q.shape[:-2] or k.shape[-1] != q.shape[-1]:

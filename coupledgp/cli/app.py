@@ -231,6 +231,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
     ----------
     arguments
         Arguments of the command line; None takes those of the process.
+
+    Examples
+    --------
+    >>> import contextlib, tempfile
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.cli import run
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> model = cgp.ExactGPRegressor(lengthscale=1.0, optimizer=None).fit(X, np.sin(X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    ...     cgp.save_model(model, "sine.model")
+    ...     np.savetxt("places.csv", [[1.5], [2.5]], header="x0", comments="")
+    ...     run(["predict", "sine.model", "places.csv", "-o", "predicted.csv"])
+    2 rows with 'mean', 'std' and 'extrapolation' written to predicted.csv
+    0
     """
     application = typer.main.get_command(app)
     try:

@@ -14,7 +14,16 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line and end the process."""
+    """Run the command line and end the process.
+
+    Examples
+    --------
+    >>> import subprocess, sys
+    >>> code = "from coupledgp.cli import main; main()"  # as the command `coupledgp` does
+    >>> done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True)
+    >>> done.returncode, done.stdout.split()[0]
+    (0, b'coupledgp')
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
     from coupledgp.cli.process import no_more_signals, open_streams, watch_signals

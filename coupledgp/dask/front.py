@@ -69,6 +69,23 @@ def fit(
         Workers died again and again while they computed the same task, or the scheduler was lost.
     MissingLibraryError
         Dask is not installed.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> import coupledgp as cgp
+    >>> client = Client(processes=False)  # or the address of a scheduler
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> rows, y = da.from_array(X, chunks=(10, 1)), np.sin(X[:, 0])
+    >>> kept = {"lengthscale": 1.0, "noise": 0.01, "optimizer": None, "random_state": 0}
+    >>> model = cgp.SparseSpectrumGPRegressor(n_frequencies=16, **kept)
+    >>> cgp.dask.fit(model, rows, da.sin(rows[:, 0]), client=client)  # doctest: +ELLIPSIS
+    SparseSpectrumGPRegressor(...)
+    >>> here = cgp.SparseSpectrumGPRegressor(n_frequencies=16, **kept).fit(X, y)
+    >>> bool(np.allclose(model.predict(X), here.predict(X)))
+    True
     """
     device = getattr(model, "device", None)
     if parse_device(device) != CPU:
@@ -119,6 +136,17 @@ def predict(
     ------
     InvalidInputError
         X is no such collection, or the model is one of nodes.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = cgp.ExactGPRegressor(lengthscale=1.0, optimizer=None).fit(X, np.sin(X[:, 0]))
+    >>> mean = cgp.dask.predict(model, da.from_array(X, chunks=(10, 1)))  # not computed yet
+    >>> bool(np.allclose(mean.compute(scheduler="synchronous"), model.predict(X)))
+    True
     """
     check_is_fitted(model)
     if isinstance(model, NodeRegressor):

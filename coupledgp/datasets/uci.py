@@ -46,6 +46,13 @@ class RegressionData:
     target_name : str
     source : str
         Where the numbers came from, in words.
+
+    Examples
+    --------
+    >>> from coupledgp.datasets import uci
+    >>> data = uci.load("diabetes")
+    >>> data.X.shape, data.y.shape, data.target_name
+    ((442, 10), (442,), 'progression')
     """
 
     name: str

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
     from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
-    from coupledgp.diagnostics.residuals.checks import ResidualCheck as ResidualCheck
+    from coupledgp.diagnostics.residuals.check import ResidualCheck as ResidualCheck
     from coupledgp.diagnostics.residuals.checks import (
         register_residual_check as register_residual_check,
     )

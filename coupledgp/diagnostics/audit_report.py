@@ -22,6 +22,18 @@ class AuditReport(PosteriorReport):
     joint : bool
         Whether divergences are those of the joint laws; otherwise they are means of those of the
         single points, and there is no joint NLPD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> report = audit((np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2])
+    >>> [one.name for one in report.baselines]
+    ['mean', 'nearest', 'linear', 'plain process']
+    >>> report.n_train, report.joint, report.reference is None
+    (30, False, True)
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "audit")

@@ -125,13 +125,15 @@ def audit(
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> report = audit((np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2])
-    >>> bool(report.rmse < 0.2)
+    >>> mean, std = np.sin(X[1::2, 0]), np.full(30, 0.1)  # what somebody's model predicts
+    >>> report = audit((mean, std), X[::2], y[::2], X[1::2], y[1::2])
+    >>> report.verdicts[0].question, report.verdicts[0].colour
+    ('Is the model good?', 'green')
+    >>> bool(np.isclose(report.rmse**2, np.mean((y[1::2] - mean) ** 2)))
     True
-    >>> report.verdicts[0].question
-    'Is the model good?'
     """
     check_choice(method, ["auto", "dense", "stochastic"], "method")
     if is_observed(predict) or is_classifier(predict):

@@ -63,6 +63,21 @@ class RowInfluence(Shown):
         Sum of all leverages, the effective number of parameters.
     n_rows, n_points : int
         Numbers of training rows and of points at which changes were measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import row_influence
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> y[7] += 3.0
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> found = row_influence(model.fit(X, y))
+    >>> int(found.rows[0]), found.n_rows
+    (7, 40)
+    >>> found.verdict().split(":")[0]
+    '1 of 40 rows are outliers that move predictions by more than a standard deviation'
     """
 
     rows: IntArray
@@ -159,6 +174,19 @@ def row_influence(
         invalid.
     CoupledGPError
         The model was saved without its training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import row_influence
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> y[7] += 3.0
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> found = row_influence(model.fit(X, y))
+    >>> found.influential.tolist()
+    [7]
     """
     check_positive_int(max_rows, "max_rows", minimum=1)
     seed = check_positive_int(random_state, "random_state", minimum=0)

@@ -57,12 +57,14 @@ def residual_correlation(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import residual_correlation
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> from coupledgp.models.exact import ExactGPRegressor
-    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X[::2], y[::2])
-    >>> type(residual_correlation(model, X[1::2], y[1::2])).__name__
-    'ResidualCorrelation'
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> found = residual_correlation(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> found.is_misfit, found.p_value > 0.05
+    (False, True)
     """
     check_positive_int(n_draws, "n_draws", minimum=100)
     asked = Comparison.of(model, X_test, y_test, None)

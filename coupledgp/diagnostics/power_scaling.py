@@ -99,6 +99,20 @@ class PowerSensitivity(Shown):
         Draws of the hyperparameters.
     n_effective : float
         Effective number of these, `1 / sum w^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import power_sensitivity
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=30)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> found = power_sensitivity(model.fit(X, y), n_draws=40)
+    >>> found.n_draws, 1 <= found.n_effective <= 40
+    (40, True)
+    >>> found.table()[0]
+    ['quantity', 'mean', 'std', 'prior', 'likelihood', 'diagnosis']
     """
 
     quantities: tuple[QuantitySensitivity, ...]
@@ -201,6 +215,20 @@ def power_sensitivity(
     InvalidInputError
         The model has no stationary kernel of a table, targets do not vary, a quantity is no finite
         number, or an argument is invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import power_sensitivity
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=30)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> found = power_sensitivity(model.fit(X, y), n_draws=40)
+    >>> [one.name for one in found.quantities]
+    ['log lengthscale', 'log outputscale', 'log noise']
+    >>> found["log lengthscale"].likelihood > found["log lengthscale"].prior
+    True
     """
     check_positive_int(n_draws, "n_draws", minimum=FEWEST_DRAWS)
     seed = check_positive_int(random_state, "random_state", minimum=0)

@@ -66,6 +66,19 @@ class PredictiveCheck(Shown):
         Number of draws.
     draws : mapping of str to FloatArray (n_draws,)
         Values of each statistic for the draws, such as for a histogram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import predictive_check
+    >>> rng = np.random.default_rng(0)
+    >>> y, draws = rng.standard_t(2, size=300), rng.normal(size=(500, 300))
+    >>> statistics = {"median": np.median, "largest size": lambda y: np.abs(y).max()}
+    >>> check = predictive_check(draws, None, y, statistics)
+    >>> {one.name: one.p_value < 0.01 for one in check.statistics}
+    {'median': False, 'largest size': True}
+    >>> check.draws["median"].shape
+    (500,)
     """
 
     statistics: tuple[CheckedStatistic, ...]
@@ -158,6 +171,16 @@ def predictive_check(
     InvalidInputError
         Draws and targets differ in shape, a statistic returns no finite number, or the model has
         no draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import predictive_check
+    >>> rng = np.random.default_rng(0)
+    >>> y, draws = rng.standard_t(2, size=300), rng.normal(size=(500, 300))
+    >>> check = predictive_check(draws, None, y, {"largest size": lambda y: np.abs(y).max()})
+    >>> [one.name for one in check.off]  # normal draws are never so large
+    ['largest size']
     """
     targets = np.asarray(real_array(y, "y"), dtype=np.float64)
     drawn = _draws(model, X, targets, n_draws, random_state)

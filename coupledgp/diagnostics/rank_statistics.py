@@ -49,6 +49,15 @@ class RankCheck:
     ecdf : EcdfEnvelope
         Distribution of the ranks of one value in each simulation, with the envelope that holds that
         of uniform ranks at all places with a chance of 95 %.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import RankCheck
+    >>> rng = np.random.default_rng(0)
+    >>> check = RankCheck.of("mean", rng.uniform(size=(200, 1)), rng)
+    >>> check.ks_p > 0.01, abs(check.mean_rank - 0.5) < 4 * check.mean_rank_error
+    (True, True)
     """
 
     name: str
@@ -106,6 +115,18 @@ class SimulatedCalibration:
         Numbers of simulated data sets and of draws of each posterior.
     checks : tuple of RankCheck
         One for each quantity.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import simulation_based_calibration
+    >>> def simulate(rng):
+    ...     mean = rng.normal()
+    ...     return {"mean": mean}, mean + rng.normal(size=5)
+    >>> def posterior(data, n_draws, rng):
+    ...     return {"mean": data.sum() / 6 + 0.3 * rng.normal(size=n_draws) / 6**0.5}
+    >>> found = simulation_based_calibration(simulate, posterior, 50)  # draws spread too little
+    >>> found.is_calibrated, found["mean"].coverage[0.95] < 0.8
+    (False, True)
     """
 
     n_simulations: int

@@ -41,6 +41,21 @@ class StochasticOptions:
         Number of random vectors for the joint law of more test points than `n_columns`, 8 or more.
     seed : int
         Seed for the pivots, the probes and the choice of scored points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import StochasticOptions, compare
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.SparseSpectrumGPRegressor(
+    ...     n_frequencies=32, optimizer=None, lengthscale=1.5, noise=0.02, random_state=0
+    ... )
+    >>> options = StochasticOptions(tolerance=1e-4, dtype="float64")
+    >>> report = compare(model.fit(X, y), X[::2], method="stochastic", options=options)
+    >>> sum(report.accuracy.bounds["kl_per_point"]) < 1e-6  # width of the bounds
+    True
     """
 
     tolerance: float = 1e-3

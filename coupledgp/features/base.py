@@ -72,6 +72,21 @@ class FeatureMap(Module, ABC):
         `coupledgp.theory` knows; None for others.
     couplings_to_try
         Class attribute: texts of the couplings among which `"auto"` chooses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import FeatureMap, FourierFeatures
+    >>> class Waves(FeatureMap):  # a cosine and a sine of each frequency
+    ...     n_features = property(lambda self: 2 * self.n_frequencies)
+    ...     def _features(self, inputs):
+    ...         phase, a = self.project(inputs), self.amplitudes
+    ...         return torch.cat([a * phase.sin(), a * phase.cos()], dim=-1)
+    >>> x = torch.tensor([[0.3, -0.2], [0.1, 0.5]])
+    >>> phi = Waves(2, 8, "orthogonal", "matern-5/2", generator=0)(x)
+    >>> same = FourierFeatures(2, 8, "orthogonal", "matern-5/2", generator=0)(x)
+    >>> bool(torch.allclose(phi, same))
+    True
     """
 
     gaussian_only: ClassVar[bool] = False
@@ -277,14 +292,7 @@ class FeatureMap(Module, ABC):
 
     def _rows(self, X: Tensor | np.ndarray) -> Tensor:
         """Checked inputs (..., n, d), in the dtype and on the device of the frequencies."""
-        if isinstance(X, np.ndarray) and not X.flags.writeable:
-            X = X.copy()  # torch warns of tensors that share a read-only array
-        inputs = torch.as_tensor(X).to(dtype=self.dtype, device=self.device)
-        if inputs.ndim < 2 or inputs.shape[-1] != self.dim:
-            raise InvalidInputError(
-                f"X: expected shape (..., n, {self.dim}), got {tuple(inputs.shape)}"
-            )
-        return inputs
+        return as_rows(X, self.dim, self._stored, "X")
 
     @abstractmethod
     def _features(self, inputs: Tensor) -> Tensor:
@@ -319,6 +327,17 @@ class FeatureMap(Module, ABC):
             f"dim={self.dim}, n_frequencies={self.n_frequencies}, coupling={self.coupling}, "
             f"spectrum={self.spectrum}, n_features={self.n_features}"
         )
+
+
+def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:
+    """Return inputs (..., n, dim) in the dtype and on the device of `like`."""
+    # torch refuses arrays in reversed order, and warns of tensors that share a read-only one.
+    if isinstance(X, np.ndarray) and not (X.flags.writeable and min(X.strides, default=0) >= 0):
+        X = X.copy()
+    rows = torch.as_tensor(X).to(dtype=like.dtype, device=like.device)
+    if rows.ndim < 2 or rows.shape[-1] != dim:
+        raise InvalidInputError(f"{name}: expected shape (..., n, {dim}), got {tuple(rows.shape)}")
+    return rows
 
 
 def check_weights(weights: Tensor, frequencies: Tensor) -> Tensor:

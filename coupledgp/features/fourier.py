@@ -24,9 +24,13 @@ class FourierFeatures(FeatureMap):
     Examples
     --------
     >>> import torch
+    >>> from coupledgp.features import FourierFeatures
     >>> features = FourierFeatures(3, 16, coupling="orthogonal", generator=0)
-    >>> features(torch.zeros(5, 3)).shape
-    torch.Size([5, 32])
+    >>> phi = features(torch.eye(3).double())
+    >>> phi.shape
+    torch.Size([3, 32])
+    >>> bool(torch.allclose((phi**2).sum(-1), torch.ones(3).double()))  # k(x, x) = 1 exactly
+    True
     """
 
     product_sign = -1

@@ -25,6 +25,18 @@ class LaplaceFeatures(FeatureMap):
     carry weights, `sqrt(a_i)` stands in place of `m^{-1/2}`. Parameters are those
     of `FeatureMap`; a spectrum other than the Gaussian is refused, since the other laws have no
     moment generating function.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import LaplaceFeatures
+    >>> x = torch.tensor([[0.3, -0.2]]).double()
+    >>> features = LaplaceFeatures(2, 8, generator=0)
+    >>> phi = features(torch.cat([x, -x]))
+    >>> bool((phi > 0).all())
+    True
+    >>> bool(torch.allclose(phi[0] @ phi[1], (-2 * x @ x.T).exp()))  # exact where y = -x
+    True
     """
 
     gaussian_only = True

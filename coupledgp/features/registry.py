@@ -77,8 +77,11 @@ def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFac
 
     Examples
     --------
-    >>> parse_features("fourier").__name__
-    'FourierFeatures'
+    >>> from coupledgp.features import FourierFeatures, parse_features
+    >>> parse_features("fourier") is FourierFeatures
+    True
+    >>> parse_features(FourierFeatures) is FourierFeatures
+    True
     """
     return FEATURE_MAPS.parse(features, name)
 
@@ -270,8 +273,9 @@ def available_features() -> list[str]:
 
     Examples
     --------
-    >>> "fourier" in available_features()
-    True
+    >>> from coupledgp.features import available_features
+    >>> available_features()[:3]
+    ['fourier', 'laplace', 'importance-laplace']
     """
     return FEATURE_MAPS.available()
 
@@ -280,5 +284,14 @@ def register_features(name: str, make: FeatureFactory, *, replace: bool = False)
     """Make a subclass of `FeatureMap`, or a function, known under `name`.
 
     See `parse_features` for the function, `Registry.register` for the rest.
+
+    Examples
+    --------
+    >>> from coupledgp.features import FourierFeatures, parse_features, register_features
+    >>> class Waves(FourierFeatures):
+    ...     couplings_to_try = ("orthogonal", "halton")
+    >>> register_features("waves", Waves)
+    >>> parse_features("waves").couplings_to_try
+    ('orthogonal', 'halton')
     """
     FEATURE_MAPS.register(name, make, replace=replace)

@@ -230,9 +230,13 @@ class FourierSampler(_Sampler):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.features import FourierSampler
     >>> X = np.linspace(0, 1, 5)[:, None]
-    >>> FourierSampler(n_frequencies=3, random_state=0).fit_transform(X).shape
-    (5, 6)
+    >>> phi = FourierSampler(lengthscale=2.0, n_frequencies=200, random_state=0).fit_transform(X)
+    >>> phi.shape
+    (5, 400)
+    >>> bool(np.abs(phi @ phi.T - np.exp(-((X - X.T) ** 2) / 8)).max() < 0.05)
+    True
     """
 
     _feature_map = FourierFeatures
@@ -267,6 +271,17 @@ class LaplaceSampler(_Sampler):
         Joint law of the frequencies.
     random_state
         Seed, `RandomState` or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.features import LaplaceSampler
+    >>> X = np.array([[-0.3], [0.3]])
+    >>> phi = LaplaceSampler(n_frequencies=50, random_state=0).fit_transform(X)
+    >>> phi.shape, bool((phi > 0).all())
+    ((2, 50), True)
+    >>> bool(np.isclose(phi[0] @ phi[1], np.exp(-0.18)))  # exact where y = -x
+    True
     """
 
     _feature_map = LaplaceFeatures

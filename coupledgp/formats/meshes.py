@@ -100,9 +100,10 @@ def write_mesh(
     --------
     >>> import tempfile
     >>> import trimesh
+    >>> import coupledgp as cgp
     >>> sphere = trimesh.creation.icosphere(subdivisions=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_mesh(f"{folder}/sphere.ply", sphere, height=sphere.vertices[:, 2])
+    ...     cgp.write_mesh(f"{folder}/sphere.ply", sphere, height=sphere.vertices[:, 2])
     """
     kind = mesh_format(path)
     checked = checked_fields(mesh, location, fields)

@@ -80,13 +80,14 @@ def read_roads(
     Examples
     --------
     >>> import json, tempfile
+    >>> import coupledgp as cgp
     >>> corners = [[11.57, 48.13], [11.58, 48.13], [11.58, 48.14]]
     >>> line = {"type": "LineString", "coordinates": corners}
     >>> feature = {"type": "Feature", "properties": {}, "geometry": line}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with open(f"{folder}/roads.geojson", "w") as file:
     ...         json.dump({"type": "FeatureCollection", "features": [feature]}, file)
-    ...     roads = read_roads(f"{folder}/roads.geojson")
+    ...     roads = cgp.read_roads(f"{folder}/roads.geojson")
     >>> int(roads.lengths.sum().round(-2))  # metres
     1900
     """

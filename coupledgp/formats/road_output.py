@@ -77,13 +77,13 @@ def write_roads(
     Examples
     --------
     >>> import tempfile
-    >>> from coupledgp.formats import read_roads
-    >>> from shapely import LineString
     >>> import geopandas
+    >>> from shapely import LineString
+    >>> import coupledgp as cgp
     >>> lines = geopandas.GeoSeries([LineString([(0, 0), (120, 0)])], crs="EPSG:32632")
-    >>> roads = read_roads(lines.to_frame("geometry"))
+    >>> roads = cgp.read_roads(lines.to_frame("geometry"))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_roads(f"{folder}/speed.gpkg", roads, location="nodes", speed=[50.0, 30.0])
+    ...     cgp.write_roads(f"{folder}/speed.gpkg", roads, location="nodes", speed=[50.0, 30.0])
     """
     kind = road_format(path, roads)
     layers = road_layers(kind, roads, location, fields)

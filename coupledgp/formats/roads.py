@@ -54,9 +54,9 @@ class RoadNetwork:
     --------
     >>> import geopandas
     >>> from shapely import LineString
-    >>> from coupledgp.formats import read_roads
+    >>> import coupledgp as cgp
     >>> lines = geopandas.GeoSeries([LineString([(0, 0), (120, 0)])], crs="EPSG:32632")
-    >>> read_roads(lines.to_frame("geometry")).lengths.round().tolist()
+    >>> cgp.read_roads(lines.to_frame("geometry")).lengths.round().tolist()
     [120.0]
     """
 

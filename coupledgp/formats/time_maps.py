@@ -33,6 +33,16 @@ class TimeLayer:
         What does not change: names and values (N,).
     fields : mapping of str to array (N, T)
         What does: numbers, NaN where missing, or texts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.formats import TimeLayer
+    >>> stations = [np.array([[11.5, 48.1]]), np.array([[11.6, 48.2]])]
+    >>> hourly = {"temperature": [[3.0, 4.5, 6.0], [2.0, 3.5, 5.0]]}  # 2 places, 3 times
+    >>> layer = TimeLayer(stations, {"name": ["west", "east"]}, hourly)
+    >>> len(layer.places), np.shape(layer.fields["temperature"])
+    (2, (2, 3))
     """
 
     places: Sequence[FloatArray]
@@ -67,10 +77,23 @@ def write_time_map(
     Raises
     ------
     InvalidInputError
-        The extension is unknown, a .geojson is asked of places without a system, or there are more
-        than five million features.
+        The extension is unknown, a .geojson is asked of places without a system, there are more
+        than five million features, or values are not one for each place and time.
     MissingLibraryError
         A library of the extra `roads` is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import geopandas
+    >>> import numpy as np
+    >>> from coupledgp.formats import TimeLayer, write_time_map
+    >>> layer = TimeLayer([np.array([[11.5, 48.1]])], fields={"temperature": [[3.0, 4.5]]})
+    >>> times = np.array(["2026-03-02T06", "2026-03-02T07"], dtype="datetime64[s]")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_time_map(f"{folder}/map.gpkg", {"stations": layer}, times, crs="EPSG:4326")
+    ...     geopandas.read_file(f"{folder}/map.gpkg")["temperature"].tolist()
+    [3.0, 4.5]
     """
     kind = Path(path).suffix.lower()
     if kind not in DRIVERS:
@@ -111,6 +134,12 @@ def _table(layer: TimeLayer, stamps: Any, crs: str | None) -> Any:
     geopandas = library("geopandas", "roads", PURPOSE)
     shapely = library("shapely", "roads", PURPOSE)
     n, n_times = len(layer.places), len(stamps)
+    shapes = dict.fromkeys(layer.columns, (n,)) | dict.fromkeys(layer.fields, (n, n_times))
+    for name, values in (*layer.columns.items(), *layer.fields.items()):
+        if np.shape(values) != shapes[name]:
+            raise InvalidInputError(
+                f"layers: expected {name!r} of shape {shapes[name]}, got {np.shape(values)}"
+            )
     places = [
         shapely.points(one[0]) if len(one) == 1 else shapely.linestrings(one)
         for one in layer.places

@@ -32,6 +32,15 @@ class Locations:
     distances : FloatArray (p,)
         Straight distance from the point that was given to its place, in the unit of the positions;
         zeros where a place was given exactly.
+
+    Examples
+    --------
+    >>> import trimesh
+    >>> import coupledgp as cgp
+    >>> box = cgp.LaplaceOperator.from_trimesh(trimesh.creation.box((2.0, 2.0, 2.0)))
+    >>> places = box.project([[1.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> places.distances.round(6).tolist(), len(places[:1])  # from the surface, where x = 1
+    ([0.5, 0.0], 1)
     """
 
     points: FloatArray

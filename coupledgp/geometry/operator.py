@@ -97,8 +97,9 @@ class LaplaceOperator:
     Examples
     --------
     >>> import trimesh
+    >>> import coupledgp as cgp
     >>> sphere = trimesh.creation.icosphere(subdivisions=2)
-    >>> LaplaceOperator.from_trimesh(sphere, max_edge="auto").n_vertices >= len(sphere.vertices)
+    >>> cgp.LaplaceOperator.from_trimesh(sphere, max_edge="auto").n_vertices >= len(sphere.vertices)
     True
     """
 

@@ -51,6 +51,16 @@ def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
     ------
     InvalidInputError
         A length is not a positive finite number; the message names the edge.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.graphs import lengths_to_weights
+    >>> weights = lengths_to_weights([100.0, 300.0])  # metres
+    >>> weights.round(3).tolist()
+    [2.0, 0.667]
+    >>> cgp.Graph.from_edges([0, 1], [1, 2], weights).n_edges
+    2
     """
     values = real_array(lengths, "lengths")
     check_edge_values(values, "lengths", lambda edge: f"edge {edge}")

@@ -62,7 +62,8 @@ class Graph:
 
     Examples
     --------
-    >>> graph = Graph.from_edges(["a", "b", "c"], ["b", "c", "d"])
+    >>> import coupledgp as cgp
+    >>> graph = cgp.Graph.from_edges(["a", "b", "c"], ["b", "c", "d"])
     >>> graph.n_nodes
     4
     """

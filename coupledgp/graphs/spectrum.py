@@ -21,7 +21,16 @@ class Eigenpairs(NamedTuple):
 
 @lru_cache(maxsize=4)
 def dense_spectrum(graph: Graph) -> Eigenpairs:
-    """All eigenvalues and eigenvectors of `W~`, O(n^3); cached for the last four graphs."""
+    """All eigenvalues and eigenvectors of `W~`, O(n^3); cached for the last four graphs.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import dense_spectrum
+    >>> triangle = cgp.Graph.from_edges([0, 1, 2], [1, 2, 0])
+    >>> dense_spectrum(triangle).values.round(6).tolist()
+    [-0.5, -0.5, 1.0]
+    """
     values, vectors = linalg.eigh(graph.normalized_adjacency.toarray(), overwrite_a=True)
     return Eigenpairs(np.clip(values, -1.0, 1.0), vectors)
 

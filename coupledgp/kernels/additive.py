@@ -61,8 +61,12 @@ class Additive(RowKernel):
 
     Examples
     --------
-    >>> str(Additive(2))
-    'additive(2, matern-3/2)'
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Additive, RowCovariance
+    >>> kernel = RowCovariance(Additive(order=1, full=False), ["area", "age"])
+    >>> one, far = np.array([[0.0, 0.0]]), np.array([[0.0, 100.0]])  # of one area
+    >>> kernel.gram(one, np.vstack([one, far]), np.zeros(3)).round(3).tolist()
+    [[2.0, 1.0]]
     """
 
     order: int = 2

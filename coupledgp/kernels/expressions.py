@@ -73,6 +73,7 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
 
     Examples
     --------
+    >>> from coupledgp.kernels import parse_kernel
     >>> str(parse_kernel('matern-3/2 * laplace["age"] + linear'))
     "matern-3/2 * laplace['age'] + linear"
     """
@@ -93,9 +94,12 @@ def kernel_text(kernel: Kernel) -> str:
 
     Examples
     --------
-    >>> from coupledgp.kernels import parse_kernel
-    >>> kernel_text(parse_kernel("gaussian + linear"))
-    'gaussian + linear'
+    >>> from coupledgp.kernels import Matern32, kernel_text, parse_kernel
+    >>> kernel = parse_kernel("nodes:heat") * Matern32(2.0)
+    >>> kernel_text(kernel)
+    'nodes:HeatKernel{"time": 1.0} * times:Matern32{"lengthscale": 2.0}'
+    >>> parse_kernel(kernel_text(kernel)) == kernel
+    True
     """
     if isinstance(kernel, Sum):
         return " + ".join(map(kernel_text, kernel.terms))

@@ -47,8 +47,10 @@ class WhittleMatern:
 
     Examples
     --------
-    >>> WhittleMatern(range_=30.0, alpha=2).alpha
-    2
+    >>> from coupledgp.kernels import WhittleMatern
+    >>> kernel = WhittleMatern(range_=30.0, alpha=2)
+    >>> round(kernel.kappa(dimension=2), 4)  # sqrt(8) / 30, since nu is 1 on a surface
+    0.0943
     """
 
     range_: float | None = None
@@ -101,6 +103,13 @@ class PositionKernel:
     InvalidInputError
         No kernel has this name, the lengthscale is not positive, or the length of a column is
         negative or not finite.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import PositionKernel
+    >>> kernel = PositionKernel("gaussian", lengthscale=5.0)
+    >>> kernel.spectrum.kernel([0.0, 1.0]).round(3).tolist()  # at distances in lengthscales
+    [1.0, 0.607]
     """
 
     kernel: str | None = None
@@ -154,6 +163,15 @@ class FieldKernel:
     share : float or None
         Share of the surface in the variance, strictly between 0 and 1 for a sum; None: averaged
         over a grid by evidence.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import PositionKernel, WhittleMatern
+    >>> kernel = WhittleMatern(range_=30.0, alpha=2) + PositionKernel("gaussian", lengthscale=5.0)
+    >>> kernel.family
+    'sum'
+    >>> str(kernel)
+    'Whittle-Matern, range 30, alpha 2 + gaussian of position, lengthscale 5'
     """
 
     surface: WhittleMatern | None = None

@@ -49,6 +49,10 @@ class RowColumns:
     @classmethod
     def plain(cls, columns: Sequence[str] | int) -> RowColumns:
         """Columns of numbers, by their names or their number."""
+        if isinstance(columns, str):
+            raise InvalidInputError(
+                f"columns: expected a list of names, or a number, got {columns!r}"
+            )
         names = tuple(map(str, range(columns))) if isinstance(columns, int) else tuple(columns)
         every = np.arange(len(names))
         return cls(names, names, every, every)
@@ -326,7 +330,19 @@ class RowCovariance:
     Raises
     ------
     InvalidInputError
-        A kernel is none of rows, or a column is not there.
+        A kernel is none of rows, or a column is not there. Methods refuse rows and hyperparameters
+        of other sizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import RowCovariance
+    >>> kernel = RowCovariance('gaussian["area"] + linear["age"]', ["area", "age"])
+    >>> kernel.names
+    ["variance of gaussian['area']", 'lengthscale of gaussian in area', "variance of linear['age']"]
+    >>> rows = np.array([[0.0, 1.0], [0.0, 2.0]])
+    >>> kernel.gram(rows, rows, np.log([1.0, 1.0, 0.5])).round(6).tolist()  # 1 + age age' / 2
+    [[1.5, 2.0], [2.0, 3.0]]
     """
 
     def __init__(
@@ -358,15 +374,15 @@ class RowCovariance:
 
     def evaluate(self, a: FloatArray, b: FloatArray, theta: FloatArray) -> Evaluated:
         """Covariances (n, p) of rows a (n, D) and b (p, D), and their gradients, at theta (q,)."""
-        return self._root.evaluate(a, b, self._checked(theta))
+        return self._root.evaluate(a, b, self._checked(theta, a, b))
 
     def gram(self, a: FloatArray, b: FloatArray, theta: FloatArray) -> FloatArray:
         """Covariances (n, p) of rows a (n, D) and b (p, D) at hyperparameters theta (q,)."""
-        return self._root.covariance(a, b, self._checked(theta))
+        return self._root.covariance(a, b, self._checked(theta, a, b))
 
     def diagonal(self, a: FloatArray, theta: FloatArray) -> FloatArray:
         """Variances (n,) of rows a (n, D)."""
-        return self._root.diagonal(a, self._checked(theta))
+        return self._root.diagonal(a, self._checked(theta, a))
 
     def pull(self, a: FloatArray, cotangent: FloatArray, theta: FloatArray) -> FloatArray:
         """Gradient (q,) of `sum_ij G_ij K_ij` for rows a (n, D) and a cotangent G (n, n)."""
@@ -392,7 +408,13 @@ class RowCovariance:
         """The kernel as a polynomial in kernels of single columns; None where it is none."""
         return self._root.axes(self._checked(theta))
 
-    def _checked(self, theta: FloatArray) -> FloatArray:
+    def _checked(self, theta: FloatArray, *rows: FloatArray) -> FloatArray:
+        """Hyperparameters, if they and the rows are of the right sizes."""
+        dim = self.columns.groups.size
+        wrong = [np.shape(each) for each in rows if np.shape(each)[1:] != (dim,)]
+        if wrong:
+            raise InvalidInputError(f"rows: expected shape (n, {dim}), got {wrong[0]}")
+        theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (len(self.parameters),):
             raise InvalidInputError(
                 f"theta: expected {len(self.parameters)} numbers ({', '.join(self.names)}), got "

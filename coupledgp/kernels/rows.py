@@ -65,6 +65,16 @@ class Linear(RowKernel):
 
     Beyond one range of the training rows the slopes are others that no row informs, as in
     `LocalGPRegressor`: means go on to there, and deviations grow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import Linear
+    >>> X = np.arange(10.0)[:, None]
+    >>> model = cgp.ExactGPRegressor(Linear()).fit(X, 3 * X[:, 0] + 1)
+    >>> model.predict([[12.0]]).round(1).tolist()
+    [37.0]
     """
 
     variance_mean = -1.0
@@ -234,7 +244,18 @@ class _PeriodicAt(PeriodicRows):
 
 @dataclass(frozen=True)
 class RationalQuadratic(RowKernel):
-    """`(1 + r^2 / (2 alpha))^-alpha`, r in lengthscales: a mixture of Gaussian kernels."""
+    """`(1 + r^2 / (2 alpha))^-alpha`, r in lengthscales: a mixture of Gaussian kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import RationalQuadratic, RowCovariance
+    >>> kernel = RowCovariance(RationalQuadratic(), ["hour"])
+    >>> kernel.names
+    ['lengthscale of rational-quadratic in hour', 'alpha of rational-quadratic']
+    >>> kernel.gram(np.array([[0.0]]), np.array([[2.0]]), np.log([1.0, 1.0])).round(6).tolist()
+    [[0.333333]]
+    """
 
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:
         return (*super().parameters(labels), Parameter(f"alpha of {self}", *ALPHA))
@@ -268,6 +289,15 @@ class Categorical(RowKernel):
 
     It is the product Laplace kernel of codes, so positive definite for any number of levels. Values
     of a group of columns are equal where all its columns are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Categorical, RowCovariance
+    >>> kernel = RowCovariance(Categorical(), ["team"])
+    >>> codes = np.array([[0.0], [1.0], [2.0]])
+    >>> kernel.gram(codes[:1], codes, np.log([0.5])).round(3).tolist()  # exp(-2) for other teams
+    [[1.0, 0.135, 0.135]]
     """
 
     is_separable = True
@@ -313,6 +343,16 @@ class Sphere(RowKernel):
     ------
     InvalidInputError
         There are not two columns, or a latitude is beyond 90 degrees.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import RowCovariance, Sphere
+    >>> kernel = RowCovariance(Sphere().on("lat", "lon"), ["lat", "lon"])
+    >>> east, west, middle = np.array([[[0.0, 179.0]], [[0.0, -179.0]], [[0.0, 177.0]]])
+    >>> across, along = (kernel.gram(east, b, kernel.start) for b in (west, middle))
+    >>> bool(np.isclose(across, along).all())  # both are two degrees from the first place
+    True
     """
 
     base: Any = "matern-3/2"
@@ -386,5 +426,12 @@ def register_row_kernel(
 
     See `Registry.register`. Arguments in a text, `name(2, base=gaussian)`, are fields of its class,
     and `str` of a kernel must be a text that makes it again.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import Sphere, parse_kernel, register_row_kernel
+    >>> register_row_kernel("globe", Sphere("gaussian"))
+    >>> str(parse_kernel('globe["lat", "lon"] + linear["height"]'))
+    "sphere(gaussian)['lat', 'lon'] + linear['height']"
     """
     ROW_KERNELS.register(name, make, replace=replace)

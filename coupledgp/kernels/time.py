@@ -38,6 +38,15 @@ class TimeKernel(Kernel):
     `q ~ N(0, Q(D))`, `Q = P - A P A'`; and f = h'x, so that `k(D) = h' A(D) P h` for D >= 0.
     Kernels are immutable; `with_theta` gives a new one. Two steps after each other are one step:
     `A(D) A(E) = A(D + E)`. Lags, steps and parameters have the unit of the time axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import parse_time_kernel
+    >>> kernel = parse_time_kernel("periodic")
+    >>> h, P, A = kernel.output, kernel.stationary, kernel.transition(0.3)
+    >>> bool(np.isclose(h @ A @ P @ h, kernel.covariance(0.3)))
+    True
     """
 
     domain = "times"
@@ -119,6 +128,14 @@ class Matern12(_WithLengthscale):
     ----------
     lengthscale
         l > 0. Free parameter: log l.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Matern12
+    >>> kernel = Matern12(lengthscale=2.0)
+    >>> kernel.covariance([0.0, 2.0, -4.0]).round(3).tolist()
+    [1.0, 0.368, 0.135]
     """
 
     def covariance(self, lags: ArrayLike) -> FloatArray:
@@ -150,6 +167,14 @@ class Matern32(_WithLengthscale):
     ----------
     lengthscale
         l > 0. Free parameter: log l.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import Matern32
+    >>> kernel = Matern32(lengthscale=2.0)
+    >>> bool(np.allclose(kernel.transition(1.0) @ kernel.transition(2.0), kernel.transition(3.0)))
+    True
     """
 
     def covariance(self, lags: ArrayLike) -> FloatArray:
@@ -200,7 +225,16 @@ class _WithoutParameters(TimeKernel):
 
 @dataclass(frozen=True)
 class Constant(_WithoutParameters):
-    """One value for all times, `k(D) = 1`; d = 1, without free parameters."""
+    """One value for all times, `k(D) = 1`; d = 1, without free parameters.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import Constant
+    >>> Constant().covariance([0.0, 1.0, 100.0]).tolist()
+    [1.0, 1.0, 1.0]
+    >>> float(Constant().innovation(100.0)[0, 0])  # nothing new happens
+    0.0
+    """
 
     def covariance(self, lags: ArrayLike) -> FloatArray:
         return np.ones(np.shape(lags))
@@ -211,7 +245,16 @@ class Constant(_WithoutParameters):
 
 @dataclass(frozen=True)
 class White(_WithoutParameters):
-    """Independent values at different times, `k(D) = 1` at D = 0 and else 0; d = 1."""
+    """Independent values at different times, `k(D) = 1` at D = 0 and else 0; d = 1.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import White
+    >>> White().covariance([0.0, 1.0, 100.0]).tolist()
+    [1.0, 0.0, 0.0]
+    >>> float(White().innovation(1.0)[0, 0])  # each value is all new
+    1.0
+    """
 
     def covariance(self, lags: ArrayLike) -> FloatArray:
         return (np.asarray(lags) == 0.0).astype(np.float64)
@@ -236,6 +279,15 @@ class Periodic(TimeKernel):
         Lengthscale c > 0 over which the shape changes; None: seven periods. Free parameter: log c.
     smoothness
         b > 0. Free parameter: log b.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import Periodic
+    >>> week = Periodic(period=7.0, decay=70.0)
+    >>> week.covariance([7.0, 14.0]).round(3).tolist()  # exp(-0.1) and exp(-0.2)
+    [0.905, 0.819]
+    >>> week.shares.round(3).tolist()
+    [0.731, 0.269]
     """
 
     period: float = 1.0
@@ -343,9 +395,9 @@ def parse_time_kernel(kernel: TimeKernelLike, name: str = "time_kernel") -> Time
 
     Examples
     --------
-    >>> import numpy as np
-    >>> parse_time_kernel("matern-1/2").covariance(np.array([0.0])).tolist()
-    [1.0]
+    >>> from coupledgp.kernels import parse_time_kernel
+    >>> parse_time_kernel("matern-1/2").covariance([0.0, 1.0]).round(3).tolist()
+    [1.0, 0.368]
     """
     check_single(kernel, name, "one kernel of time")
     return TIME_KERNELS.parse(kernel, name)
@@ -356,8 +408,9 @@ def available_time_kernels() -> list[str]:
 
     Examples
     --------
-    >>> "matern-3/2" in available_time_kernels()
-    True
+    >>> from coupledgp.kernels import available_time_kernels
+    >>> available_time_kernels()
+    ['matern-1/2', 'matern-3/2', 'constant', 'white', 'periodic']
     """
     return TIME_KERNELS.available()
 
@@ -365,7 +418,15 @@ def available_time_kernels() -> list[str]:
 def register_time_kernel(
     name: str, make: TimeKernel | Callable[[], TimeKernel], *, replace: bool = False
 ) -> None:
-    """Make a kernel of time known under `name`; see `Registry.register`."""
+    """Make a kernel of time known under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import Periodic, parse_time_kernel, register_time_kernel
+    >>> register_time_kernel("weekly", Periodic(period=7.0, n_harmonics=3))
+    >>> parse_time_kernel("weekly").period
+    7.0
+    """
     TIME_KERNELS.register(name, make, replace=replace)
 
 

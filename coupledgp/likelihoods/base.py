@@ -55,6 +55,14 @@ class Site(NamedTuple):
         `d log p(y | f) / d f`.
     curvature : Tensor (...)
         `-d^2 log p(y | f) / d f^2`, below zero where the law is not log-concave.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.likelihoods import Poisson
+    >>> site = Poisson().site(torch.tensor(3.0), torch.tensor(0.0))
+    >>> round(site.slope.item(), 6), round(site.curvature.item(), 6)  # y - exp(f) and exp(f)
+    (2.0, 1.0)
     """
 
     log_density: Tensor
@@ -89,6 +97,23 @@ class Likelihood(ABC):
         Whether log densities are concave in f; if not, a search costs more, and its forecast knows.
     variance : float
         Variance of an observation given f, where it is one of noise that does not depend on f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.likelihoods import Likelihood
+    >>> class Waiting(Likelihood):  # times of an exponential law of mean exp(f)
+    ...     def log_density(self, y, f):
+    ...         return -f - y * (-f).exp()
+    ...     def moments(self, f):
+    ...         return np.exp(f), np.exp(2 * f)
+    ...     def cdf(self, y, f):
+    ...         return -np.expm1(-y * np.exp(-f))
+    ...     def draw(self, f, rng):
+    ...         return rng.exponential(np.exp(f))
+    >>> mean, variance = Waiting().marginal_moments(np.zeros((1, 1)), np.ones((1, 1)))
+    >>> mean.round(3).tolist()  # exp(1 / 2)
+    [[1.649]]
     """
 
     variance: float

@@ -21,6 +21,7 @@ class Bernoulli(Likelihood):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import Bernoulli
     >>> Bernoulli().moments(np.array([0.0]))[0].tolist()  # the chance of class one
     [0.5]
     """
@@ -55,6 +56,7 @@ class Probit(Bernoulli):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import Probit
     >>> Probit().moments(np.array([0.0]))[0].tolist()
     [0.5]
     """

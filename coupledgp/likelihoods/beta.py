@@ -32,6 +32,7 @@ class Beta(Likelihood):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import Beta
     >>> Beta().moments(np.array([0.0]))[0].tolist()  # the mean
     [0.5]
     """

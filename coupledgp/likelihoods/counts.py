@@ -34,6 +34,7 @@ class Poisson(Likelihood):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import Poisson
     >>> Poisson().moments(np.array([0.0]))  # mean and variance where the log rate is zero
     (array([1.]), array([1.]))
     """
@@ -77,6 +78,7 @@ class NegativeBinomial(Likelihood):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import NegativeBinomial
     >>> NegativeBinomial(dispersion=0.5).moments(np.array([0.0]))[1].tolist()
     [1.5]
     """

@@ -26,6 +26,7 @@ class Gaussian(Likelihood):
     Examples
     --------
     >>> import numpy as np
+    >>> from coupledgp.likelihoods import Gaussian
     >>> Gaussian(4.0).moments(np.array([1.0]))[1].tolist()
     [4.0]
     """

@@ -32,6 +32,16 @@ class Ordinal(Likelihood):
     ----------
     gaps : tuple of float
         Distances `c_j - c_(j-1)` of the m cuts, positive; none for two classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.likelihoods import Ordinal
+    >>> law = Ordinal(gaps=(2.0,))
+    >>> law.n_classes, law.cuts.tolist()
+    (3, [0.0, 2.0])
+    >>> law.cdf(np.arange(3.0), np.zeros(3)).round(3).tolist()  # sigmoid of the cuts, then one
+    [0.5, 0.881, 1.0]
     """
 
     gaps: tuple[Any, ...]

@@ -33,7 +33,8 @@ class Gamma(Likelihood):
     Examples
     --------
     >>> import numpy as np
-    >>> Gamma(shape=4.0).moments(np.array([0.0]))[1].tolist()  # the variance
+    >>> from coupledgp.likelihoods import Gamma
+    >>> Gamma(shape=4.0).moments(np.array([0.0]))[1].tolist()  # the variance, 1 / shape
     [0.25]
     """
 
@@ -74,6 +75,14 @@ class SquaredNormal(Gamma):
     """`y = z^2`, `z ~ N(0, exp(f))`: f is the log variance of a normal z.
 
     `log p(y | f) = -f / 2 - y exp(-f) / 2 - 1/2 log(2 pi y)`, the gamma law of shape one half.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.likelihoods import SquaredNormal
+    >>> mean, variance = SquaredNormal().moments(np.log([4.0]))
+    >>> mean.round(6).tolist(), variance.round(6).tolist()  # exp(f) and 2 exp(f)^2
+    ([4.0], [32.0])
     """
 
     shape: float = field(default=0.5, init=False)

@@ -27,6 +27,14 @@ class StudentT(Likelihood):
         Scale of the noise, in units of f.
     dof : float
         Degrees of freedom, above two, so that observations have a variance.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.likelihoods import Gaussian, StudentT
+    >>> outlier, f = torch.tensor(10.0), torch.tensor(0.0)
+    >>> [round(law.site(outlier, f).slope.item(), 3) for law in (Gaussian(1.0), StudentT(dof=4.0))]
+    [10.0, 0.481]
     """
 
     scale: float = 1.0

@@ -144,7 +144,7 @@ def _factorise(nodes, values, slope, stack, squares, below):  # type: ignore[no-
     # Updates of the children of a block end where its own one starts, the last child's on top.
     last_child = np.full(n_blocks, -1, np.int64)
     previous = np.full(n_blocks, -1, np.int64)
-    top, log_determinant = 0, 0.0
+    top, log_determinant = np.int64(0), 0.0  # a literal zero would compile the parts twice
     for block in range(n_blocks):
         first, width, rows = _number(nodes, block, place)
         height = rows.size

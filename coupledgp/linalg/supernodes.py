@@ -80,9 +80,11 @@ class Supernodes(NamedTuple):
         indptr, indices = lower.indptr.astype(np.int64), lower.indices.astype(np.int64)
         tree = elimination_tree(pattern, order)
         counts = column_counts(pattern, order)
-        starts = _starts(tree, counts)
+        starts = np.append(np.flatnonzero(~_joined(tree, counts)), len(tree))
         parents, row_starts, rows = _rows(starts, tree, counts, indptr, indices)
         widths, heights = np.diff(starts), np.diff(row_starts)
+        # Rows rise within each block. They are sorted here, since numba compiles sorts for seconds.
+        rows = rows[np.lexsort((rows, np.repeat(np.arange(heights.size), heights)))]
         squares, below = (np.append(0, np.cumsum(widths * s)) for s in (widths, heights))
         return cls(order, starts, parents, row_starts, rows, indptr, indices, lower.data - 1,
                    squares, below)  # fmt: skip
@@ -99,17 +101,18 @@ class Supernodes(NamedTuple):
     def most_fronts(self) -> int:
         """Largest number of values of a front and its ancestors' fronts."""
         sizes = np.diff(self.starts) + np.diff(self.row_starts)
-        return int(_most_fronts(self.parents, sizes))
+        return int(_fronts(self.parents, sizes).max())
 
 
 @compiled
-def _starts(parent, counts):  # type: ignore[no-untyped-def]
+def _joined(parent, counts):  # type: ignore[no-untyped-def]
+    """Whether each column is in the block of the one before it."""
     n = parent.size
     sizes = np.ones(n, np.int64)  # of subtrees
     for column in range(n):
         if parent[column] >= 0:
             sizes[parent[column]] += sizes[column]
-    joined = np.zeros(n, np.bool_)  # whether a column is in the block of the one before it
+    joined = np.zeros(n, np.bool_)
     for column in range(n):
         # The largest small subtrees, whose columns come one after the other.
         if sizes[column] <= NARROW and (parent[column] < 0 or sizes[parent[column]] > NARROW):
@@ -123,7 +126,7 @@ def _starts(parent, counts):  # type: ignore[no-untyped-def]
         joined[column] |= parent[column - 1] == column and few
         if not joined[column]:
             start, entries = column, counts[column]
-    return np.append(np.flatnonzero(~joined), n)
+    return joined
 
 
 @compiled
@@ -155,7 +158,6 @@ def _rows(starts, parent, counts, indptr, indices):  # type: ignore[no-untyped-d
                     rows[size] = row
                     size += 1
             child = next_sibling[child]
-        rows[row_starts[block] : size].sort()
         if parent[end - 1] >= 0:
             above = block_of[parent[end - 1]]
             parents[block] = above
@@ -179,10 +181,11 @@ def _most_updates(parents, heights):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _most_fronts(parents, sizes):  # type: ignore[no-untyped-def]
+def _fronts(parents, sizes):  # type: ignore[no-untyped-def]
+    """Values of each block's front and of its ancestors' fronts."""
     n_blocks = parents.size
     total = np.zeros(n_blocks, np.int64)
     for block in range(n_blocks - 1, -1, -1):
         above = 0 if parents[block] < 0 else total[parents[block]]
         total[block] = above + sizes[block] ** 2
-    return total.max()
+    return total

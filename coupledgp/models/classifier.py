@@ -66,8 +66,9 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> model = GPClassifier(random_state=0).fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down"))
+    >>> model = cgp.GPClassifier(random_state=0).fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down"))
     >>> model.predict([[1.5], [4.5]]).tolist()
     ['up', 'down']
     """

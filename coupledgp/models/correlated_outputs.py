@@ -93,9 +93,10 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 0]])
-    >>> CorrelatedOutputsGPRegressor().fit(X, Y).predict([[1.5]]).shape
+    >>> cgp.CorrelatedOutputsGPRegressor().fit(X, Y).predict([[1.5]]).shape
     (1, 2)
     """
 

@@ -40,8 +40,7 @@ def fit_each(model: Model, data: Any, **arguments: Any) -> dict[str, Model]:
     --------
     >>> import numpy as np
     >>> import xarray
-    >>> from coupledgp.graphs import Graph
-    >>> from coupledgp.models.graph_time import GraphTimeGPRegressor
+    >>> import coupledgp as cgp
     >>> times = np.datetime64("2026-03-02T06:00", "ns") + np.arange(40) * np.timedelta64(5, "m")
     >>> walk = np.cumsum(np.random.default_rng(0).normal(size=(4, 40)), axis=1)
     >>> sizes = ("node", "time")
@@ -49,8 +48,8 @@ def fit_each(model: Model, data: Any, **arguments: Any) -> dict[str, Model]:
     ...     {"speed": (sizes, 50 + walk), "flow": (sizes, 900 - 40 * walk)},
     ...     {"node": [0, 1, 2, 3], "time": times},
     ... )
-    >>> road = Graph.from_edges(range(3), range(1, 4))
-    >>> list(fit_each(GraphTimeGPRegressor(road, progress=False), data))
+    >>> road = cgp.Graph.from_edges(range(3), range(1, 4))
+    >>> list(cgp.fit_each(cgp.GraphTimeGPRegressor(road, progress=False), data))
     ['speed', 'flow']
     """
     variables = getattr(data, "data_vars", None)

@@ -70,9 +70,10 @@ class ExactGPRegressor(StationaryRegressor):
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> model = ExactGPRegressor("matern-5/2", random_state=0).fit(X, y)
+    >>> model = cgp.ExactGPRegressor("matern-5/2", random_state=0).fit(X, y)
     >>> mean, std = model.predict([[1.5]], return_std=True, latent=True)
     >>> bool(abs(mean[0] - np.sin(1.5)) < 4 * std[0])
     True

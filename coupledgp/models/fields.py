@@ -149,9 +149,11 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     --------
     >>> import numpy as np
     >>> import trimesh
+    >>> import coupledgp as cgp
     >>> part = trimesh.creation.box((4.0, 2.0, 1.0))
     >>> sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)
-    >>> field = FieldGPRegressor(part, random_state=0).fit(sensors, 20 + 5 * sensors[:, 0])
+    >>> kernel = cgp.kernels.PositionKernel("gaussian", lengthscale=2.0)
+    >>> field = cgp.FieldGPRegressor(part, kernel).fit(sensors, 20 + 5 * sensors[:, 0])
     >>> mean, std = field.predict([[2.0, 0.0, 0.0]], return_std=True)
     >>> bool(abs(mean[0] - 30.0) < 1.0)
     True

@@ -78,15 +78,15 @@ def save_model(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X = np.linspace(0, 6, 60)[:, None]
-    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from coupledgp.models.exact import ExactGPRegressor
-    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X, y)
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor("gaussian", random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_model(model, f"{folder}/model.safetensors", include_data=True)
+    ...     cgp.save_model(model, f"{folder}/model.safetensors", include_data=True)
     ...     Path(f"{folder}/model.safetensors").stat().st_size > 1000
     True
     """
@@ -133,15 +133,15 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
 
     Examples
     --------
+    >>> import tempfile
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> import tempfile
-    >>> from coupledgp.models.exact import ExactGPRegressor
-    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X, y)
+    >>> model = cgp.ExactGPRegressor("gaussian", random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.safetensors")
-    ...     same = load_model(f"{folder}/model.safetensors")
+    ...     same = cgp.load_model(f"{folder}/model.safetensors")
     >>> bool((same.predict(X) == model.predict(X)).all())
     True
     """

@@ -197,12 +197,12 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> road = Graph.from_edges(range(5), range(1, 6))
+    >>> import coupledgp as cgp
+    >>> road = cgp.Graph.from_edges(range(5), range(1, 6))
     >>> times = np.datetime64("2026-03-02T06:00") + np.arange(60) * np.timedelta64(5, "m")
     >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 60)), axis=1)
     >>> speeds[1, 20:30] = np.nan  # a gap
-    >>> model = GraphTimeGPRegressor(road, random_state=0, progress=False)
+    >>> model = cgp.GraphTimeGPRegressor(road, random_state=0, progress=False)
     >>> mean, std = model.fit([0, 2, 3, 5], speeds, times=times).forecast("15min")
     >>> mean.shape
     (4, 3)

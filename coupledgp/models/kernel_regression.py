@@ -179,8 +179,9 @@ class KernelRegressionRegressor(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(-1, 1, 200)[:, None]
-    >>> model = KernelRegressionRegressor(lengthscale=0.5, random_state=0).fit(X, X[:, 0] ** 2)
+    >>> model = cgp.KernelRegressionRegressor(lengthscale=0.5, random_state=0).fit(X, X[:, 0] ** 2)
     >>> bool(abs(model.predict([[0.5]])[0] - 0.25) < 0.1)
     True
     """
@@ -234,6 +235,17 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
     ----------
     classes_
         Labels of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.models import KernelRegressionClassifier
+    >>> X, y = np.array([[0.0], [0.2], [5.0], [5.2]]), ["low", "low", "high", "high"]
+    >>> model = KernelRegressionClassifier(lengthscale=1.0, random_state=0).fit(X, y)
+    >>> model.predict([[0.1], [5.1]]).tolist()
+    ['low', 'high']
+    >>> bool(np.allclose(model.predict_proba([[0.1], [2.0]]).sum(axis=1), 1.0))
+    True
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:

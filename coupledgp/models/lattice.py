@@ -112,10 +112,11 @@ class LatticeGPRegressor(FitInBatches):
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(0, 10, (5000, 2))
-    >>> z = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=5000)
-    >>> model = LatticeGPRegressor("gaussian", random_state=0).fit(X, z)
+    >>> X = rng.uniform(0, 10, (1000, 2))
+    >>> z = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=1000)
+    >>> model = cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, z)
     >>> mean, std = model.predict([[3.0, 4.0]], return_std=True, latent=True)
     >>> bool(abs(mean[0] - np.sin(3.0) * np.cos(4.0)) < 4 * std[0])
     True

@@ -95,10 +95,11 @@ class LocalGPRegressor(TableRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 2))
-    >>> y = np.sin(3 * X[:, 0]) + 2 * X[:, 1]
-    >>> gp = LocalGPRegressor(n_frequencies=0, random_state=0).fit(X, y)
-    >>> bool(abs(gp.predict([[1.0, 1.0]])[0] - np.sin(3.0) - 2.0) < 0.1)
+    >>> import coupledgp as cgp
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (100, 2))
+    >>> y = np.sin(X[:, 0]) + 2 * X[:, 1]
+    >>> gp = cgp.LocalGPRegressor("gaussian", n_frequencies=0, n_neighbors=16, random_state=0)
+    >>> bool(abs(gp.fit(X, y).predict([[1.0, 1.0]])[0] - np.sin(1.0) - 2.0) < 0.01)
     True
     """
 

@@ -124,10 +124,11 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> import coupledgp as cgp
+    >>> ring = cgp.Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
     >>> seen = np.arange(0, 24, 2)
-    >>> model = GraphGPRegressor(ring, "heat", random_state=0).fit(seen, np.cos(np.pi * seen / 12))
+    >>> model = cgp.GraphGPRegressor(ring, "heat", random_state=0)
+    >>> model = model.fit(seen, np.cos(np.pi * seen / 12))
     >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
     True
     """
@@ -377,10 +378,10 @@ class ExactGraphGPRegressor(NodeRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> import coupledgp as cgp
+    >>> ring = cgp.Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
     >>> seen = np.arange(0, 24, 2)
-    >>> model = ExactGraphGPRegressor(ring, "heat").fit(seen, np.cos(np.pi * seen / 12))
+    >>> model = cgp.ExactGraphGPRegressor(ring, "heat").fit(seen, np.cos(np.pi * seen / 12))
     >>> bool(abs(model.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
     True
     """

@@ -175,9 +175,10 @@ class GraphGPClassifier(PlaceClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> ring = Graph.from_edges(np.arange(30), (np.arange(30) + 1) % 30)
+    >>> import coupledgp as cgp
+    >>> ring = cgp.Graph.from_edges(np.arange(30), (np.arange(30) + 1) % 30)
     >>> y = np.where(np.arange(0, 30, 2) < 15, "east", "west")
-    >>> model = GraphGPClassifier(ring, "heat", random_state=0).fit(np.arange(0, 30, 2), y)
+    >>> model = cgp.GraphGPClassifier(ring, "heat", random_state=0).fit(np.arange(0, 30, 2), y)
     >>> model.predict([7, 23]).tolist()
     ['east', 'west']
     """
@@ -275,10 +276,12 @@ class FieldGPClassifier(PlaceClassifier):
     Examples
     --------
     >>> import trimesh
+    >>> import coupledgp as cgp
     >>> part = trimesh.creation.box((4.0, 2.0, 1.0))
     >>> sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)
     >>> state = ["warm" if x > 0 else "cold" for x in sensors[:, 0]]
-    >>> model = FieldGPClassifier(part, random_state=0).fit(sensors, state)
+    >>> kernel = cgp.kernels.PositionKernel("gaussian", lengthscale=1.0)
+    >>> model = cgp.FieldGPClassifier(part, kernel, random_state=0).fit(sensors, state)
     >>> model.predict([[-2.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).tolist()
     ['cold', 'warm']
     """

@@ -56,13 +56,12 @@ class QuantitiesGPRegressor(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> from coupledgp.models.graph_time import GraphTimeGPRegressor
-    >>> road = Graph.from_edges(range(3), range(1, 4))
+    >>> import coupledgp as cgp
+    >>> road = cgp.Graph.from_edges(range(3), range(1, 4))
     >>> jam = np.cumsum(np.random.default_rng(0).normal(size=(4, 60)), axis=1)
     >>> data = {"speed": 60 - jam, "flow": 900 + 40 * jam}
     >>> times = np.datetime64("2026-03-02T06:00") + np.arange(60) * np.timedelta64(5, "m")
-    >>> model = QuantitiesGPRegressor(GraphTimeGPRegressor(road, progress=False))
+    >>> model = cgp.QuantitiesGPRegressor(cgp.GraphTimeGPRegressor(road, progress=False))
     >>> bool(model.fit(data, [0, 1, 2, 3], times).correlation_[0, 1] < 0)
     True
     """

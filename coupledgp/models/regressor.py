@@ -137,8 +137,9 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> gp = GPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> gp = cgp.GPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
     >>> low, high = gp.predict_interval([[1.0]])
     >>> bool(low[0] < np.sin(1.0) < high[0])
     True

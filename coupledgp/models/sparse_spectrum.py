@@ -153,8 +153,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> gp = SparseSpectrumGPRegressor(n_frequencies=32, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> gp = cgp.SparseSpectrumGPRegressor(n_frequencies=32, random_state=0).fit(X, np.sin(X[:, 0]))
     >>> mean, std = gp.predict([[1.0]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01)
     True

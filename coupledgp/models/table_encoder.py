@@ -43,7 +43,8 @@ class TableEncoder(FittedToTable[LearntColumns], TransformerMixin, BaseEstimator
     Examples
     --------
     >>> import pandas as pd
-    >>> encoder = TableEncoder().fit(pd.DataFrame({"x": [1.0, 2.0], "s": ["a", "b"]}))
+    >>> import coupledgp as cgp
+    >>> encoder = cgp.TableEncoder().fit(pd.DataFrame({"x": [1.0, 2.0], "s": ["a", "b"]}))
     >>> encoder.get_feature_names_out().tolist()
     ['x', 's=a', 's=b']
     """

@@ -32,6 +32,18 @@ class GraphChoice(ExplainedChoice):
         Log evidence under each at its best hyperparameters, nats, and its standard error.
     chosen : str
         Name of the graph in use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> nodes = np.arange(8)
+    >>> ring = cgp.Graph.from_edges(nodes, (nodes + 1) % 8)
+    >>> star = cgp.Graph.from_edges(np.zeros(7, dtype=int), nodes[1:])
+    >>> model, y = cgp.ExactGraphGPRegressor(ring, "heat"), np.cos(np.pi * nodes / 4)
+    >>> best, choice = cgp.choose_graph(model, {"star": star, "ring": ring}, nodes, y)
+    >>> choice.names, choice.chosen
+    (('star', 'ring'), 'ring')
     """
 
     names: tuple[str, ...]
@@ -91,14 +103,13 @@ def choose_graph(
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.graphs import Graph
-    >>> ring = Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
-    >>> from coupledgp.models.nodes import ExactGraphGPRegressor
-    >>> star = Graph.from_edges(np.zeros(23, dtype=int), np.arange(1, 24))
+    >>> import coupledgp as cgp
+    >>> ring = cgp.Graph.from_edges(np.arange(24), (np.arange(24) + 1) % 24)
+    >>> star = cgp.Graph.from_edges(np.zeros(23, dtype=int), np.arange(1, 24))
     >>> seen = np.arange(0, 24, 2)
-    >>> model = ExactGraphGPRegressor(ring, "heat")
+    >>> model = cgp.ExactGraphGPRegressor(ring, "heat")
     >>> y = np.cos(np.pi * seen / 12)
-    >>> best, choice = choose_graph(model, {"ring": ring, "star": star}, seen, y)
+    >>> best, choice = cgp.choose_graph(model, {"ring": ring, "star": star}, seen, y)
     >>> bool(abs(best.predict([1])[0] - np.cos(np.pi / 12)) < 0.1)
     True
     """

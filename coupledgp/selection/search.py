@@ -138,6 +138,17 @@ class Selection(ExplainedChoice):
         The size and the measured KL of the fitted model, in words; empty before the fit.
     cannot_gain : str
         Which couplings change the posterior by less than the draws can tell, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> kept = {"lengthscale": 1.0, "outputscale": 1.0, "noise": 0.01, "optimizer": None}
+    >>> model = cgp.SparseSpectrumGPRegressor(random_state=0, **kept).fit(X, np.sin(X[:, 0]))
+    >>> choice = cgp.select(model, X, np.sin(X[:, 0]), couplings=["iid"], sizes=[2, 64], n_draws=2)
+    >>> [trial.size for trial in choice.trials], choice.size, choice.met
+    ([2, 64], 64, True)
     """
 
     best: Trial
@@ -307,11 +318,11 @@ def select(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-    >>> model = SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, y)
-    >>> choice = select(model, X, y, kl_target=0.01, couplings=["iid", "orthogonal"])
+    >>> model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, y)
+    >>> choice = cgp.select(model, X, y, kl_target=0.01, couplings=["iid", "orthogonal"])
     >>> choice.estimator.n_frequencies in [trial.size for trial in choice.trials]
     True
     """

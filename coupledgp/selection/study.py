@@ -97,11 +97,11 @@ def coupling_study(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-    >>> model = SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X[::2], y[::2])
-    >>> study = coupling_study(
+    >>> model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X[::2], y[::2])
+    >>> study = cgp.coupling_study(
     ...     model, X[1::2], couplings=["iid", "orthogonal"], sizes=[4], n_draws=4, random_state=0
     ... )
     >>> study.summary()["coupling"].tolist()
@@ -272,11 +272,11 @@ def posterior_report(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> from coupledgp.models.exact import ExactGPRegressor
-    >>> model = ExactGPRegressor("gaussian", random_state=0).fit(X[::2], y[::2])
-    >>> report = posterior_report(model, X[1::2], y[1::2])
+    >>> model = cgp.ExactGPRegressor("gaussian", random_state=0).fit(X[::2], y[::2])
+    >>> report = cgp.posterior_report(model, X[1::2], y[1::2])
     >>> bool(report.rmse < 0.2)
     True
     """

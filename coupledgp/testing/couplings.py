@@ -43,6 +43,19 @@ class CouplingContract:
         Number of independent ensembles in a statistical test.
     seed
         Seed for all draws; the tests must pass for any.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import FrequencyCoupling, parse_coupling
+    >>> from coupledgp.testing import CouplingContract
+    >>> class Upward(FrequencyCoupling):
+    ...     def _sample(self, n_frequencies, dim, spectrum, rng):
+    ...         return abs(parse_coupling("iid").sample(n_frequencies, dim, spectrum, rng))
+    >>> class TestUpward(CouplingContract):
+    ...     coupling = Upward()
+    >>> TestUpward().test_marginals()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: projection of frequency 0 of 3 in 1 dimensions, gaussian: not of its law, ...
     """
 
     coupling: CouplingLike
@@ -172,6 +185,19 @@ class DirectionsContract:
         The law.
     sizes, repetitions, seed
         As in `CouplingContract`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import IidDirections
+    >>> from coupledgp.testing import DirectionsContract
+    >>> class Long(IidDirections):
+    ...     def sample(self, norms, dim, rng):
+    ...         return 2 * super().sample(norms, dim, rng)
+    >>> class TestLong(DirectionsContract):
+    ...     directions = Long()
+    >>> TestLong().test_unit_vectors()
+    Traceback (most recent call last):
+    AssertionError: lengths, m = 1, d = 1: differ by 1.00e+00, more than 1.00e-12
     """
 
     directions: Directions
@@ -236,6 +262,20 @@ class NormsContract:
         The law.
     repetitions, seed
         As in `CouplingContract`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import Norms
+    >>> from coupledgp.testing import NormsContract
+    >>> class Ascending(Norms):
+    ...     def sample(self, n, block_size, rng):
+    ...         return np.sort(rng.uniform(size=n))
+    >>> class TestAscending(NormsContract):
+    ...     norms = Ascending()
+    >>> TestAscending().test_each_is_uniform()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: uniform 0, n = 5, blocks of 1: not of its law, ...
     """
 
     norms: Norms

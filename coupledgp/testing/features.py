@@ -28,6 +28,19 @@ class FeatureMapContract:
     repetitions, seed
         Number of independent maps in a statistical test, and the seed for all draws; the tests must
         pass for any seed.
+
+    Examples
+    --------
+    >>> from coupledgp.features import LaplaceFeatures
+    >>> from coupledgp.testing import FeatureMapContract
+    >>> class Steep(LaplaceFeatures):
+    ...     def pullback(self, inputs, features, upstream):
+    ...         return 2 * super().pullback(inputs, features, upstream)
+    >>> class TestSteep(FeatureMapContract):
+    ...     feature_map = Steep
+    >>> TestSteep().test_pullback()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: pullback, m = 1, d = 1: differ by ...
     """
 
     feature_map: type[FeatureMap]

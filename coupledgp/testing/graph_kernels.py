@@ -23,6 +23,19 @@ class GraphKernelContract:
         Largest absolute value of the eigenvalues in the tests, inside the disc of convergence.
     scale_tolerance
         Largest distance from one of the kernel where the Laplacian vanishes.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import HeatKernel
+    >>> from coupledgp.testing import GraphKernelContract
+    >>> class Warm(HeatKernel):
+    ...     def modulation(self, n_terms):
+    ...         return 2 * super().modulation(n_terms)
+    >>> class TestWarm(GraphKernelContract):
+    ...     kernel = Warm(time=2.0)
+    >>> TestWarm().test_series()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: the series and the root: differ by ...
     """
 
     kernel: GraphKernel

@@ -24,6 +24,20 @@ class LikelihoodContract:
         Values f (m,) at which it is tested.
     n_draws, seed
         Number of draws at each value, and the seed for them; the tests must pass for any seed.
+
+    Examples
+    --------
+    >>> from coupledgp.likelihoods import Poisson
+    >>> from coupledgp.testing import LikelihoodContract
+    >>> class Counts(Poisson):
+    ...     def moments(self, f):
+    ...         mean, variance = super().moments(f)
+    ...         return mean, 2 * variance
+    >>> class TestCounts(LikelihoodContract):
+    ...     likelihood = Counts()
+    >>> TestCounts().test_draws_have_the_moments()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: squared deviations of draws: biased by ... standard errors
     """
 
     likelihood: Likelihood

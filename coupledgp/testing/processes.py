@@ -45,6 +45,18 @@ class ProcessContract:
     n_samples, seed
         Number of draws in a statistical test, and the seed for all draws; the tests must pass for
         any seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.testing import ProcessContract
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> kept = {"lengthscale": 1.0, "outputscale": 1.0, "noise": 0.01, "optimizer": None}
+    >>> class TestMine(ProcessContract):
+    ...     process = cgp.ExactGPRegressor(**kept).fit(X, np.sin(X[:, 0])).process_
+    ...     points, further = X[:4] + 0.1, process.data
+    >>> TestMine().test_updates_are_those_of_all_data_at_once()  # passes without a word
     """
 
     process: GaussianProcess

@@ -26,6 +26,19 @@ class LengthsContract:
     n_nodes, seed
         Number of independent draws in a statistical test, and their seed; the tests must pass for
         any seed.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import IidLengths
+    >>> from coupledgp.testing import LengthsContract
+    >>> class Mixed(IidLengths):
+    ...     def sample(self, law, max_length, uniforms):
+    ...         return super().sample(law, max_length, uniforms)[::-1]  # nodes in another order
+    >>> class TestMixed(LengthsContract):
+    ...     lengths = Mixed()
+    >>> TestMixed().test_nodes_are_apart()
+    Traceback (most recent call last):
+    AssertionError: geometric(0.1), 1 walkers: lengths depend on the other nodes
     """
 
     lengths: Lengths
@@ -82,6 +95,19 @@ class StepsContract:
     draws, seed
         Number of independent draws in a statistical test, and their seed; the tests must pass for
         any seed.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import IndependentSteps
+    >>> from coupledgp.testing import StepsContract
+    >>> class Unweighted(IndependentSteps):
+    ...     def choose(self, u, degree, weights):
+    ...         return super().choose(u, degree, None)
+    >>> class TestUnweighted(StepsContract):
+    ...     steps = Unweighted()
+    >>> TestUnweighted().test_each_walker_moves_as_one_alone()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: walker 0 of 1, weights [1.  3.  0.5]: not of its law, ...
     """
 
     steps: Steps

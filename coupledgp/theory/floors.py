@@ -70,6 +70,7 @@ def norms_floor(
 
     Examples
     --------
+    >>> from coupledgp.theory import distance_mse, norms_floor
     >>> alone = distance_mse("fourier", "orthogonal", 8, dim=8, t=1.0)
     >>> round(norms_floor("fourier", "orthogonal", 8, dim=8, t=1.0) / alone, 3)
     0.544
@@ -147,6 +148,17 @@ def small_distance_coefficient(
     InvalidInputError
         Blocks would differ in size, or a variance is not in its range: `V_b` at most `2 d`, and
         `V` at most `V_b`.
+
+    Examples
+    --------
+    >>> import math
+    >>> from coupledgp.theory import small_distance_coefficient
+    >>> independent = small_distance_coefficient(8, dim=8)
+    >>> math.isclose(independent, 6 / (8 * 10))  # 6 / (d (d + 2))
+    True
+    >>> least = small_distance_coefficient(8, dim=8, block_variance=0.0)
+    >>> math.isclose(least / independent, 2 / 3)
+    True
     """
     m, d = check_positive_int(n_frequencies, "n_frequencies"), check_positive_int(dim, "dim")
     if m > d and m % d:

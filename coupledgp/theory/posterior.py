@@ -61,6 +61,16 @@ class ExpectedError:
         Of the means over the pool and over draws of the coupling.
     independent : float
         The value for as many independent frequencies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.theory import posterior_errors
+    >>> X, queries = np.linspace(0, 3, 6)[:, None], np.linspace(0, 3, 3)[:, None]
+    >>> hyper = {"lengthscale": 1.0, "outputscale": 1.0, "noise": 0.1}
+    >>> kl = posterior_errors(X, queries, 64, coupling="halton", n_draws=4, **hyper).kl
+    >>> kl.value < kl.independent / 2
+    True
     """
 
     value: float
@@ -78,6 +88,13 @@ class ExpectedChange:
         Below zero where the coupling gains.
     standard_error : float
         Of the mean over draws of the coupling.
+
+    Examples
+    --------
+    >>> from coupledgp.theory import ExpectedChange
+    >>> change = ExpectedChange(value=-0.25, standard_error=0.02)
+    >>> print(change)
+    -25.0 ± 2.0 %
     """
 
     value: float
@@ -106,6 +123,17 @@ class PosteriorErrors:
     squared_error : ExpectedError
         Excess of the mean's expected squared error over that of the exact mean, in units of y
         squared; over twice the RMSE it is the excess of the RMSE.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.theory import posterior_errors
+    >>> X, queries = np.linspace(0, 3, 6)[:, None], np.linspace(0, 3, 3)[:, None]
+    >>> found = posterior_errors(X, queries, 64, lengthscale=1.0, outputscale=1.0, noise=0.1)
+    >>> found.coupling, found.n_frequencies
+    ('iid', 64)
+    >>> found.frequencies_for(found.kl.value / 2) >= 2 * 64  # the KL falls like 1/m
+    True
     """
 
     n_frequencies: int
@@ -176,6 +204,17 @@ def posterior_errors(
     -----
     PrecisionWarning
         The expected KL is above .1 nats per query, where the second order does not hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.theory import posterior_errors
+    >>> X, queries = np.linspace(0, 3, 6)[:, None], np.linspace(0, 3, 3)[:, None]
+    >>> found = posterior_errors(X, queries, 64, lengthscale=1.0, outputscale=1.0, noise=0.1)
+    >>> round(found.kl.value, 3)  # nats per query
+    0.003
+    >>> found.frequencies_for(0.001)
+    181
     """
     rows, points = check_matrix(X, "X"), check_matrix(queries, "queries")
     if points.shape[1] != rows.shape[1]:
@@ -242,6 +281,22 @@ def expected_changes(
     -------
     float and dict of ExpectedChange
         Expected KL of independent frequencies, nats per query, and the changes by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import parse_coupling
+    >>> from coupledgp.inference.evidence.problem import Hyperparameters
+    >>> from coupledgp.inference.spectra.posterior_form import PosteriorForm
+    >>> from coupledgp.spectra import parse_spectrum
+    >>> from coupledgp.theory import expected_changes
+    >>> X, queries = np.linspace(0, 3, 6)[:, None], np.linspace(0, 3, 3)[:, None]
+    >>> hyper = Hyperparameters(np.ones(1), outputscale=1.0, noise=0.1)
+    >>> form = PosteriorForm(X, queries, parse_spectrum("gaussian"), hyper)
+    >>> laws = {"halton": parse_coupling("halton")}
+    >>> independent, changes = expected_changes(form, laws, 64, dim=1, n_draws=8)
+    >>> changes["halton"].value < -0.5  # more than half of the KL goes
+    True
     """
     m, spectrum = check_positive_int(n_frequencies, "n_frequencies"), form.spectrum
     pool_seed, draw_seed = as_rng(random_state).integers(2**32, size=2)
@@ -303,6 +358,15 @@ def orthogonal_pair_covariance(delta: ArrayLike, other: ArrayLike) -> float:
     ------
     InvalidInputError
         The vectors differ in length, or have fewer than two entries.
+
+    Examples
+    --------
+    >>> import math
+    >>> from coupledgp.theory import orthogonal_pair_covariance
+    >>> parallel = orthogonal_pair_covariance([0.1, 0.0], [0.1, 0.0])
+    >>> perpendicular = orthogonal_pair_covariance([0.1, 0.0], [0.0, 0.1])
+    >>> parallel < 0 < perpendicular, math.isclose(parallel, -perpendicular)
+    (True, True)
     """
     a, b = check_vector(delta, "delta"), check_vector(other, "other")
     if a.size != b.size or a.size < 2:

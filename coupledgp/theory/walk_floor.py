@@ -57,6 +57,17 @@ class WalkLengthFloor:
         coupling of lengths gains.
     n_walks : int
         Number of walkers of each node.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.theory import walk_length_floor
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> few, many = (walk_length_floor(ring, [1.0, 0.5, 0.25], m) for m in (8, 800))
+    >>> round(few.floor / many.floor, 1)  # the root of the ratio of their walkers
+    10.0
+    >>> few.floor < few.independent, few.floor_error  # all nodes were gone through
+    (True, 0.0)
     """
 
     floor: float
@@ -105,6 +116,15 @@ def walk_length_floor(
         A value is out of range, or the law never makes steps that the series needs.
     MemoryLimitError
         The powers of the adjacency do not fit into memory.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.theory import walk_length_floor
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> found = walk_length_floor(ring, [1.0, 0.5, 0.25], n_walks=8)
+    >>> round(found.ratio, 2)  # couplings of lengths leave at least so much of the error
+    0.88
     """
     check_graph(graph)
     m, series = check_positive_int(n_walks, "n_walks"), check_modulation(modulation)
@@ -138,7 +158,7 @@ def walk_length_floor(
     roots = np.sqrt(np.maximum(squares, 0.0)) / np.linalg.norm(K)
     errors = 0.5 * roots * spread * shares.std(axis=1, ddof=1)
     ratio = float(roots[0] / roots[1]) if roots[1] > 0 else 1.0
-    ratio_error = 0.5 * ratio * spread * float((shares[0] - shares[1]).std(ddof=1))
+    ratio_error = float(0.5 * ratio * spread * (shares[0] - shares[1]).std(ddof=1))
     found = zip(roots.tolist(), errors.tolist(), strict=True)
     return WalkLengthFloor(*next(found), *next(found), ratio, ratio_error, m)
 

@@ -64,6 +64,7 @@ def test_an_audit_looks_along_dropped_and_id_columns(files, tmp_path, capsys):
     assert not {"mean", "std"} & set(found(capsys))
 
 
+@pytest.mark.long
 def test_a_fit_and_a_report_look_along_dropped_columns(files, tmp_path, capsys):
     arguments = ["fit", files / "train.csv", "-t", "y", "--test", files / "test.csv", "--json"]
     arguments += ["--drop", "site", "--n-frequencies", "64", "--include-data"]

@@ -118,6 +118,7 @@ def test_a_dense_exact_gp_that_does_not_fit_is_refused_before_the_fit(data, fail
     )
 
 
+@pytest.mark.long
 def test_the_nlpd_of_a_mixture_is_that_of_its_density(data, call, tmp_path):
     arguments = ["fit", data, "-t", "price", "--test", data, *QUICK, "--frequencies", "fitted"]
     arguments += ["-o", tmp_path / "m"]

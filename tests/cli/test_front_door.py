@@ -27,6 +27,7 @@ def test_the_model_is_chosen_unless_an_option_names_one(data, tmp_path, call):
     assert {"exact", "additive"} <= words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["exact", "local", "hybrid", "features"])
 def test_every_model_of_the_front_door_can_be_named(name, data, call):
     out = call("fit", data, "-t", "price", "--model", name, *FRONT)

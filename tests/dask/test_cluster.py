@@ -1,8 +1,12 @@
 """The client: which ones are taken, reductions in trees, and errors of tasks."""
 
+import doctest
+import inspect
+
 import numpy as np
 import pytest
 
+from coupledgp import dask
 from coupledgp.dask.cluster import Cluster, in_parts
 from coupledgp.errors import CoupledGPError, InvalidInputError
 
@@ -51,3 +55,13 @@ def test_clients_that_are_refused(client):
             refused()
     with pytest.raises((InvalidInputError, CoupledGPError), match="client"):
         cluster.result(future)
+
+
+def test_the_example_of_a_fit_runs(client):
+    text = inspect.getdoc(dask.fit)
+    test = doctest.DocTestParser().get_doctest(text, {"client": client}, "fit", None, 0)
+    made = [one for one in test.examples if one.source.startswith("client = ")]
+    test.examples = [one for one in test.examples if one not in made]
+    told = []
+    result = doctest.DocTestRunner().run(test, out=told.append)
+    assert (len(made), result.failed) == (1, 0), "".join(told)

@@ -44,6 +44,7 @@ for statement in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_each_form_of_import_works_first_in_a_process() -> None:
     root = Path(data_loaders.__file__).parents[1]

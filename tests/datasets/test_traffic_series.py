@@ -218,6 +218,7 @@ def test_the_local_series_are_read():
     assert str(data.times[-1]) == "2012-03-05T23:55"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (LOCAL / "pems_repl.rda").is_file(), reason="no local data")
 def test_the_mondays_of_san_jose_have_the_known_means():
     pytest.importorskip("rdata")

@@ -151,6 +151,7 @@ class TestScoringrules:
                 table[f"{prefix}logs_normal"], -stats.norm.logpdf(*law), rtol=1e-10
             )
 
+    @pytest.mark.long
     def test_beside_scoringrules(self) -> None:
         rules = pytest.importorskip("scoringrules")
         table = REPORT.scoring_table()

@@ -26,6 +26,7 @@ def case(seed: int, kernel: str, lengthscale: float) -> Any:
     return X[:80], y[:80], X[80:], y[80:]
 
 
+@pytest.mark.long
 def test_true_models_are_not_called_misfits() -> None:
     alarms, above = 0, []
     for seed in range(40):

@@ -42,6 +42,7 @@ def test_the_map_is_the_law_at_its_places(alps):
     assert found.values[0] == Y[number]
 
 
+@pytest.mark.long
 def test_pages_have_it(alps, tmp_path):
     new = pd.DataFrame({"lat": rng.uniform(44, 48, 40), "lon": rng.uniform(5, 11, 40)})
     report = cgp.diagnostics.compare(alps, new, np.zeros(40))
@@ -74,6 +75,7 @@ def test_other_models_have_none_and_space_has_degrees():
     assert found.picture().name == "place-map"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["mixture", "transformed", "counts"])
 def test_maps_of_other_models_are_laws_of_observations(kind):
     few = X[:150]

@@ -85,6 +85,7 @@ def test_it_is_what_arviz_measures() -> None:
         assert sensitivity_of(mu.ravel(), even, logs.ravel()) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.long
 def test_a_prior_that_the_data_contradict_is_told() -> None:
     model = cgp.ExactGPRegressor(ard=False, random_state=0).fit(X, Y)
     usual = power_sensitivity(model, X[:5])

@@ -73,6 +73,7 @@ def models():
     yield cgp.FieldGPRegressor(box, kernel), np.arange(20), np.arange(20, 24)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", range(4))
 def test_processes_pass_on_truths_of_their_own(case, seed):
     model, points, new = list(models())[case]

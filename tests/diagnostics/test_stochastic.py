@@ -337,6 +337,7 @@ def test_a_model_is_no_distance_from_itself(rng: np.random.Generator) -> None:
 class TestProbes:
     """More points than columns: joint laws by random probes."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("n_outputs", [1, 2])
     def test_error_bars_cover_the_dense_figures(self, n_outputs: int, seed: int) -> None:
         rng = np.random.default_rng([seed, 2])

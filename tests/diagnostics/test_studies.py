@@ -107,6 +107,7 @@ def test_holm():
     np.testing.assert_allclose(holm([0.2]), [0.2])
 
 
+@pytest.mark.long
 def test_false_alarms_of_equal_couplings_are_rare(seed):
     """Of 300 studies of four equal couplings at most 5 % name any pair, but for chance."""
     rng, alarms = np.random.default_rng(seed), 0

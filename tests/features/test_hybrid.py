@@ -140,6 +140,7 @@ class TestHybrids:
 
 
 class TestAngular:
+    @pytest.mark.long
     @pytest.mark.parametrize("shared", [False, True])
     def test_error(self, shared: bool, rng: np.random.Generator) -> None:
         """The mean squared error of MATH section 5, frequencies apart or shared.

@@ -53,6 +53,14 @@ class TestClustered:
         features = ClusteredHybridFeatures(R, S, 3, generator=rng, form="complex", max_ratio=100)
         np.testing.assert_allclose(features.estimate(R, S).numpy(), np.exp(R @ S.T), rtol=1e-10)
 
+    def test_centres_are_copies_and_may_be_reversed(self, rng: np.random.Generator) -> None:
+        R = rng.normal(size=(3, DIM))
+        features = ClusteredHybridFeatures(R[::-1], R, 3, generator=0)
+        before = R.copy()
+        R[:] = 0.0
+        np.testing.assert_array_equal(features.query_centers.numpy(), before[::-1])
+        np.testing.assert_array_equal(features.key_centers.numpy(), before)
+
     @pytest.mark.parametrize("form", ["real", "complex"])
     def test_is_the_estimator_of_its_pair(self, form: str, rng: np.random.Generator) -> None:
         R, S = rng.normal(size=(2, 2, DIM))

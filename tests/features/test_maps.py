@@ -54,6 +54,16 @@ class TestValues:
         torch.testing.assert_close(phi[2, 3], feature_map(X[2, 3]), rtol=1e-13, atol=1e-14)
 
     @both
+    def test_read_only_and_reversed_rows(
+        self, kind: type[FeatureMap], rng: np.random.Generator
+    ) -> None:
+        features, X = kind(3, 8, generator=0), rng.normal(size=(4, 3))
+        phi = features(X)
+        torch.testing.assert_close(features(X[::-1]), phi.flip(0))
+        X.flags.writeable = False
+        torch.testing.assert_close(features(X), phi)
+
+    @both
     def test_no_rows(self, kind: type[FeatureMap]) -> None:
         assert kind(3, 2)(np.empty((0, 3))).shape == (0, kind(3, 2).n_features)
 

@@ -49,6 +49,7 @@ def test_equal_numbers_are_those_of_the_scalar_to_the_bit(coupling: str) -> None
 PLAIN = WalkerCoupling(steps=PlainSteps())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("coupling", [*available_walker_couplings(), PLAIN])
 def test_a_row_depends_on_its_own_number_alone(coupling: object, weighted: bool) -> None:

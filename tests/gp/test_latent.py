@@ -155,6 +155,7 @@ def test_latent_law_is_that_of_scikit_learn():
         assert ours.law(POINTS, "mean").mean[row, 0] == pytest.approx(chance, abs=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [EXACT, FEATURES], ids=["exact", "features"])
 def test_a_fit_raises_the_evidence_and_scores(prior):
     for likelihood, targets, null in (

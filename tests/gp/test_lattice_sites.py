@@ -88,6 +88,7 @@ def test_many_waves_have_the_same_posterior_up_to_their_draws(monkeypatch: Any) 
     assert abs(np.log(own.spread / other.spread).mean()) < 0.5
 
 
+@pytest.mark.long
 def test_tables_of_few_columns_choose_their_kernel_by_the_evidence(monkeypatch: Any) -> None:
     monkeypatch.setattr(latent_kernels, "EXACT_LATENT_ROWS", 100)
     model = cgp.GPRegressor(likelihood="poisson", random_state=0).fit(PLACES, COUNTS)

@@ -210,6 +210,7 @@ def test_regressors_say_what_they_did_and_what_it_took(
     assert std.shape == (LITTLE.n_nodes,)
 
 
+@pytest.mark.long
 def test_budgets_of_fits() -> None:
     model = cgp.GraphGPRegressor(LITTLE, random_state=0, progress=False, budget="60s, 8GB")
     assert model.fit(LITTLE_NODES, LITTLE_VALUES).converged_

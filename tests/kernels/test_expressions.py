@@ -133,7 +133,14 @@ def test_what_covariances_refuse():
     with pytest.raises(InvalidInputError, match="belong to models of graphs"):
         RowCovariance("gaussian + nodes:heat", 3)
     with pytest.raises(InvalidInputError, match="theta: expected 3 numbers"):
-        RowCovariance("gaussian", 3).gram(A, B, np.zeros(2))
+        RowCovariance("gaussian", 3).gram(A, B, [0.0, 0.0])
+    with pytest.raises(InvalidInputError, match=r"columns: expected a list of names.*got 'area'"):
+        RowCovariance("gaussian", "area")
+    for method in ("gram", "evaluate"):
+        with pytest.raises(InvalidInputError, match=r"rows: expected shape \(n, 3\), got \(5, 2\)"):
+            getattr(RowCovariance("gaussian", 3), method)(A, B[:, :2], np.zeros(3))
+    with pytest.raises(InvalidInputError, match=r"rows: expected shape \(n, 3\), got \(3,\)"):
+        RowCovariance("gaussian", 3).diagonal(A[0], np.zeros(3))
 
 
 @pytest.mark.parametrize("kernel", ["gaussian + matern-3/2", GaussianSpectrum().on(0), Linear()])

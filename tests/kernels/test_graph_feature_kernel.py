@@ -59,6 +59,17 @@ def test_default_walks_estimate_the_kernel() -> None:
     assert kernel.truncation.relative < 1e-3
 
 
+@pytest.mark.parametrize("hops", ["auto", 8])
+def test_a_series_that_the_hops_exhaust_leaves_the_exact_kernel(hops: int | str) -> None:
+    graph, polynomial = karate(), RandomWalkKernel(steps=4)
+    kernel = GraphFeatureKernel(graph, polynomial, 4, exact_hops=hops, generator=0)
+    found = kernel(column(0, 5, 33)).to_dense()
+    found.sum().backward()
+    truth = cgp.kernels.dense_kernel(graph, polynomial)[np.ix_([0, 5, 33], [0, 5, 33])]
+    np.testing.assert_allclose(found.detach().numpy(), truth, atol=1e-12)
+    assert torch.isfinite(kernel.theta.grad).all()
+
+
 def test_an_isolated_node_has_the_variance_of_a_constant() -> None:
     """It has `L~ = 0`, as in the models: `f(0)^2 = 1`, not the `exp(-t)` of `L~ = 1`."""
     graph = cgp.Graph.from_edges([0, 1], [1, 2], n_nodes=4)

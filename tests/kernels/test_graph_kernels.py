@@ -165,6 +165,10 @@ def test_kernels_are_parsed_compared_and_checked() -> None:
         parse_graph_kernel("hea")
     with pytest.raises(InvalidInputError, match="GraphKernel, got int"):
         parse_graph_kernel(3)
+    with pytest.raises(InvalidInputError, match="did you mean 'heat'"):
+        dense_kernel(weighted_graph(), "hea")
+    with pytest.raises(InvalidInputError, match="graph: expected a coupledgp"):
+        dense_kernel(np.eye(3), HeatKernel(1.0))
     with pytest.raises(InvalidInputError, match="time: expected a finite number > 0, got -1"):
         HeatKernel(-1)
     with pytest.raises(InvalidInputError, match="a: expected a number >= 2"):

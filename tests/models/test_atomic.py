@@ -250,6 +250,7 @@ def test_a_first_fit_is_atomic(name, tmp_path):
     assert_atomic(make(), first, tmp_path, n_spread // 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [n for n in FITS if "mixture" not in n])
 def test_a_further_fit_is_atomic(name, tmp_path):
     make, n_spread = FITS[name]

@@ -58,6 +58,7 @@ def test_the_kl_of_a_large_table_is_measured_once(fitted):
     assert found.standard_error == 0
 
 
+@pytest.mark.long
 def test_the_target_is_met_at_fresh_points():
     """Where no warning says otherwise, on small tables, where few rows can be put aside."""
     misses, quiet = 0, 0
@@ -77,6 +78,7 @@ def test_the_target_is_met_at_fresh_points():
     assert misses == 0
 
 
+@pytest.mark.long
 def test_in_a_pipeline_and_a_search(recwarn):
     """scikit-learn leaves attributes of its own on the steps, and takes them away again."""
     gp = cgp.SparseSpectrumGPRegressor(

@@ -85,6 +85,7 @@ def in_child(*arguments):
     return child.exitcode
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", ["plain", "special", "posterior"])
 def test_a_killed_fit_goes_on_with_the_same_bits(kind, tmp_path):

@@ -171,6 +171,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_local_model_is_the_same_on_a_device(

@@ -122,6 +122,7 @@ def test_other_draws_are_walked_and_the_exact_process_stays():
     assert abs(report.kl_per_point) < 1e-9
 
 
+@pytest.mark.long
 def test_couplings_are_compared_by_walks():
     settings = {**GIVEN, "coupling": "auto", "n_walks": 2, "kl_target": 10.0}
     model = cgp.GraphGPRegressor(GRID, WIDE, **settings).fit(NODES[:30], Y[:30])

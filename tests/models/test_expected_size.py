@@ -36,6 +36,7 @@ def test_independent_frequencies_need_v_over_the_target():
     assert 0 < near.best.standard_error < 0.2 * near.best.kl_per_point
 
 
+@pytest.mark.long
 def test_a_draw_for_the_posterior_needs_fewer():
     drawn, kernel = chosen(proposal="auto"), chosen(proposal="kernel")
     assert drawn.coupling == "balanced"
@@ -56,6 +57,7 @@ def test_the_expected_size_meets_the_target_as_measured():
     assert f"with n_frequencies={gp.n_frequencies_}." in text
 
 
+@pytest.mark.long
 def test_where_no_number_of_frequencies_serves_it_is_said():
     rough = np.random.default_rng(0).normal(size=300)
     inputs = np.random.default_rng(1).uniform(size=(300, 8))

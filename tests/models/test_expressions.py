@@ -114,6 +114,7 @@ def test_trends_end_one_range_beyond_the_rows(tmp_path):
     assert again == pytest.approx(mean[3:], rel=1e-12)
 
 
+@pytest.mark.long
 def test_additive_members_win_where_the_truth_is_additive(tmp_path):
     X = RNG.uniform(-2, 2, size=(140, 5))
     y = np.sin(2 * X).sum(axis=1) + 0.1 * RNG.normal(size=140)

@@ -232,6 +232,7 @@ def test_many_hops_lose_no_digits(hops: int) -> None:
     np.testing.assert_allclose(own, expected, rtol=0, atol=3e-6 * gp.outputscale_)
 
 
+@pytest.mark.long
 def test_iterative_fits_compare_families_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """They fitted the heat kernel alone whatever the data say; and go on from a checkpoint."""
     x = np.abs(np.arange(CIRCLE) - 20) / CIRCLE  # a kink: no heat kernel's function

@@ -584,6 +584,7 @@ class TestArguments:
         with pytest.raises(InvalidInputError, match=name):
             made().fit(nodes, values, times=times)
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "times", [1e15 * TIMES, 1e15 + TIMES, 1e-15 * TIMES, np.logspace(-6, 6, N),
                   np.concatenate([TIMES[:30], 1e6 + TIMES[30:]])],

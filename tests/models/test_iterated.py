@@ -109,6 +109,7 @@ def test_variances_are_off_in_the_square_of_the_residuals() -> None:
     assert (missing <= bounds + 1e-10).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model",
     [
@@ -131,6 +132,7 @@ def test_hyperparameters_are_carried_over(model: Any) -> None:
         model.exact_twin(solver="cholesky")
 
 
+@pytest.mark.long
 def test_a_mixture_carries_all_its_members_over() -> None:
     model = cgp.GPRegressor(random_state=0).fit(X, Y)
     dense, ours = model.exact_twin(), model.exact_twin("iterative")

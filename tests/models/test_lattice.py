@@ -30,6 +30,7 @@ def fitted():
     return cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, Y)
 
 
+@pytest.mark.long
 def test_hyperparameters_are_near_those_of_the_exact_model(fitted):
     """Rows are all given to both; the exact model has no prior of hyperparameters."""
     few = slice(0, 300)
@@ -45,6 +46,7 @@ def test_hyperparameters_are_near_those_of_the_exact_model(fitted):
     assert fitted.std_error_ == 0.0
 
 
+@pytest.mark.long
 def test_the_smoothest_kernel_that_serves_is_chosen():
     model = cgp.LatticeGPRegressor(random_state=0).fit(X, Y)
     assert model.kernel_ == "gaussian"
@@ -164,6 +166,7 @@ def test_it_is_a_member_of_the_default():
     assert "lattice" not in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 4)]
 
 
+@pytest.mark.long
 def test_a_rough_map_without_noise_is_no_lattice_member(monkeypatch):
     """Few waves would hold less of it than neighbours do, for many more seconds."""
     draws = np.random.default_rng(8)

@@ -40,7 +40,7 @@ def laws(gp):
     return np.array(gp.predict(POINTS, return_std=True))
 
 
-@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_fit_is_that_of_the_rows_in_memory(drawn, monkeypatch):
     """Lattice, steps and draws are the same; with a small block variances are drawn."""
     if drawn:
@@ -63,6 +63,7 @@ def test_the_fit_is_that_of_the_rows_in_memory(drawn, monkeypatch):
     np.testing.assert_array_equal(laws(again), laws(parts))
 
 
+@pytest.mark.long
 def test_kernels_are_chosen_by_the_same_rows():
     whole, parts = model("auto").fit(X, Y), model("auto").fit_batches(cut(500, X, Y))
     assert parts.kernel_ == whole.kernel_

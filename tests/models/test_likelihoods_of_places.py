@@ -300,6 +300,7 @@ class TestCounts:
             model.next_sensors(2)
 
 
+@pytest.mark.long
 def test_hyperparameters_recover_a_dispersion_and_a_scale():
     """The likelihood's parameters are searched for in units of y."""
     rng = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def test_every_combination_of_parts_predicts(parameters):
     assert (gp.kernel_ is None) == (parameters.get("kernel", "") is None)
 
 
+@pytest.mark.long
 def test_a_trend_that_the_data_do_not_want_vanishes():
     rng = np.random.default_rng(0)
     y = np.sin(4 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
@@ -84,6 +85,7 @@ def test_a_trend_that_the_data_do_not_want_vanishes():
     assert abs(steep.predict([[0.0, place]])[0] - 5 * place) < 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["exact", "local", "hybrid", "sparse-spectrum"])
 def test_rows_far_outside_are_predicted_by_trend_and_prior(model):
     gp = cgp.GPRegressor(model, n_frequencies=8, random_state=0).fit(X, Y)
@@ -100,6 +102,7 @@ def chosen():
     return gp.fit(X[:300], Y[:300])
 
 
+@pytest.mark.long
 def test_the_mixture_is_no_worse_than_its_best_member(chosen):
     assert isinstance(chosen.process_, MixtureGP)
     scores = [member.log_density for member in chosen.choice_.members]
@@ -156,6 +159,7 @@ def test_few_rows_average_their_hyperparameters():
     np.testing.assert_allclose(gp.log_density(X_TEST, Y_TEST), mixed, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_rows_far_off_the_function_give_heavy_tails():
     rng = np.random.default_rng(3)
     y = Y.copy()
@@ -215,6 +219,7 @@ def test_the_budget_is_spent_and_kept():
             plan_members(size, ("auto",), 0.999 * least)
 
 
+@pytest.mark.long
 def test_a_member_of_a_small_budget_has_a_shorter_search(rng):
     X, y = rng.normal(size=(5200, 2)), rng.normal(size=5200)
     size = Size(5200, 2, 32, 8)
@@ -273,6 +278,7 @@ def test_categories_share_one_lengthscale_and_missing_values_are_filled_in():
     assert np.abs(error).max() < 1
 
 
+@pytest.mark.long
 def test_weights_of_rows_reach_the_members():
     weights = np.where(np.arange(200) < 100, 1.0, 1e-3)
     y = np.where(np.arange(200) < 100, 1.0, -1.0) + 0.01 * Y[:200]
@@ -310,6 +316,7 @@ def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
         np.testing.assert_allclose(member.noise_, 0.3)
 
 
+@pytest.mark.long
 def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
     """Of all kernels that were searched, the one of greatest evidence has dense matrices."""
     values, dense = {}, []

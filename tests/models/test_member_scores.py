@@ -105,6 +105,7 @@ def test_rows_that_are_far_off_make_the_tails_as_wide(n_far, least, most):
         assert mixed.mean() > both[0].mean() + 0.5
 
 
+@pytest.mark.long
 def test_members_with_a_local_part_share_the_screening_of_its_kernels(monkeypatch):
     """It is found once, and each member is the same as alone."""
     search_little(monkeypatch)

@@ -355,6 +355,7 @@ def test_unwritable_paths_are_named(fitted, tmp_path):
         fitted["moments"].save(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [cgp.ExactGPRegressor, cgp.GPRegressor])
 def test_files_of_exact_models_grow_with_their_rows_alone(kind, tmp_path):
     """No factor of their covariance is among them, and loading makes none."""

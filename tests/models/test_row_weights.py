@@ -216,6 +216,7 @@ def test_the_teacher_of_a_spectrum_knows_weights():
     assert kls[0] == pytest.approx(kls[1], rel=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["evidence", "posterior-kl"])
 def test_fitted_spectra_and_averages_keep_the_rows(objective):
     model = cgp.SparseSpectrumGPRegressor(

@@ -80,6 +80,7 @@ def blend(mixed):
     return MixtureGP.of([plain, log], np.array([0.5, 0.5]), data)
 
 
+@pytest.mark.long
 def test_laws_of_y_and_of_its_transform_mix(mixed):
     process = blend(mixed)
     parts = process.members_with_data
@@ -147,6 +148,7 @@ def test_laws_of_left_out_rows_are_those_of_targets():
     assert law.interval_widths([0.9])[0, 0, 0] == pytest.approx(width, abs=1e-3)
 
 
+@pytest.mark.long
 def test_no_transform_of_normal_targets_nor_of_transformed_ones():
     data = Data.of(X, Z[:, None])
     with pytest.raises(InvalidInputError, match="expected members beside 'transformed'"):

@@ -163,6 +163,7 @@ def mixed():
     return cgp.GPRegressor(("exact", "trees"), noise="constant", random_state=0).fit(X, Y)
 
 
+@pytest.mark.long
 def test_trees_have_weight_where_the_function_jumps(mixed):
     weights = {m.name: m.weight for m in mixed.choice_.members}
     assert any(name.startswith("trees") and weight > 0.2 for name, weight in weights.items())
@@ -217,6 +218,7 @@ def test_means_of_other_rows_and_members_that_err_more():
             assert found.errs_more_than(constant, given) == errs
 
 
+@pytest.mark.long
 def test_a_constant_stands_in_where_all_members_err_more(tmp_path):
     rare = (np.arange(N) % 37 == 5) * 1.0
     with pytest.warns(DiscreteTargetsWarning, match="y has 2 distinct whole numbers"):
@@ -259,6 +261,7 @@ def test_laws_of_the_values_are_named(targets, advised):
     assert ("Fit such a law" in words) == bool(advised)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shift", [0, 1])
 def test_the_advice_is_a_model_that_fits(shift):
     """Named models take the targets, ranks counted as the advice says."""

@@ -129,6 +129,7 @@ def test_ways_to_ask_agree(parameters):
     np.testing.assert_allclose(density, expected, rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parameters", [{}, {"dynamics": False}])
 def test_draws_have_the_law(parameters):
     model = fitted(**parameters)
@@ -144,6 +145,7 @@ def test_draws_have_the_law(parameters):
     np.testing.assert_array_equal(drawn, model.sample_y(nodes, times, m, random_state=3))
 
 
+@pytest.mark.long
 def test_a_file_holds_all_of_it(tmp_path):
     for name, parameters in {
         "both": {}, "day": {"dynamics": False}, "moving": {"usual_day": False},

@@ -39,6 +39,7 @@ def numbers_of(model: cgp.GraphGPRegressor) -> np.ndarray:
     return np.asarray(model.first_process_.recipe.walkers)  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("coupling", "dense"), [("iid", True), ("iid", False), ("stratified+systematic", True)]
 )

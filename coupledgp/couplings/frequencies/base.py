@@ -24,6 +24,19 @@ class FrequencyCoupling(ABC):
     A coupling knows neither data nor feature maps. Since its marginals are fixed, every estimator
     that is built on its samples is unbiased. Subclasses implement `_sample`; `str` gives the text
     form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import FrequencyCoupling
+    >>> from coupledgp.theory import expected_mse, simulated_mse
+    >>> class Lattice(FrequencyCoupling):  # evenly spaced uniforms, with a random shift
+    ...     def _sample(self, n_frequencies, dim, spectrum, rng):
+    ...         places = np.arange(n_frequencies)[:, None] / n_frequencies
+    ...         return spectrum.from_uniforms((places + rng.random(spectrum.n_uniforms(dim))) % 1)
+    >>> coupled = simulated_mse("fourier", Lattice(), 16, [0.0], [1.0], n_draws=50)
+    >>> coupled.value < expected_mse("fourier", "iid", 16, [0.0], [1.0]) / 10
+    True
     """
 
     def sample(

@@ -37,6 +37,17 @@ class GaussianCopulaNorms(Norms):
     ------
     InvalidInputError
         `correlation` is no correlation matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import GaussianCopulaNorms
+    >>> opposed = GaussianCopulaNorms([[1, -1], [-1, 1]])
+    >>> u = opposed.sample(6, block_size=2, rng=np.random.default_rng(0))
+    >>> (u[0::2] + u[1::2]).round(6).tolist()  # what pairwise norms do
+    [1.0, 1.0, 1.0]
+    >>> str(opposed)
+    'copula:[[-1.0]]'
     """
 
     correlation: tuple[tuple[float, ...], ...]

@@ -11,7 +11,20 @@ from coupledgp.random import FloatArray
 
 
 class Directions(ABC):
-    """A joint law of unit vectors, each uniform on the sphere."""
+    """A joint law of unit vectors, each uniform on the sphere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import Directions, DirectionsAndNorms
+    >>> class OneAxis(Directions):  # one random axis for all frequencies
+    ...     def sample(self, norms, dim, rng):
+    ...         axis = rng.standard_normal(dim)
+    ...         return np.tile(axis / np.linalg.norm(axis), (norms.size, 1))
+    >>> frequencies = DirectionsAndNorms(OneAxis()).sample(6, 3, generator=0)
+    >>> int(np.linalg.matrix_rank(frequencies))
+    1
+    """
 
     def ambient_dim(self, dim: int) -> int:
         """Dimension p >= d in which the directions of d-dimensional frequencies are drawn.
@@ -53,7 +66,17 @@ class Directions(ABC):
 
 @dataclass(frozen=True)
 class IidDirections(Directions):
-    """Independent directions."""
+    """Independent directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import IidDirections
+    >>> rows = IidDirections().sample(np.ones(4000), 2, np.random.default_rng(0))
+    >>> cosines = (rows[0::2] * rows[1::2]).sum(axis=1)
+    >>> bool(abs(np.mean(cosines**2) - 1 / 2) < 0.05)  # 1/d, where orthogonal ones have zero
+    True
+    """
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         vectors = rng.standard_normal((norms.size, dim))
@@ -65,6 +88,16 @@ class OrthogonalDirections(Directions):
     """Rows of independent Haar orthogonal matrices, one matrix for each block of d directions.
 
     Yu et al. (2016); "Variance-reducing couplings", section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import OrthogonalDirections
+    >>> rows = OrthogonalDirections().sample(np.ones(6), 3, np.random.default_rng(0))
+    >>> bool(np.allclose(rows[:3] @ rows[:3].T, np.eye(3)))  # within the first block
+    True
+    >>> bool(np.allclose(rows[:3] @ rows[3:].T, 0))  # between blocks
+    False
     """
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:

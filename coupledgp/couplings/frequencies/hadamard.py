@@ -81,6 +81,17 @@ class StructuredFrequencies:
         Whether the vertices of a simplex multiply the rotations.
     antithetic
         Whether the second half is the negative of the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import parse_coupling
+    >>> coupling = parse_coupling("orthogonal-fast+pnc")
+    >>> structured = coupling.structured(8, 4, generator=0)
+    >>> bool(np.allclose(structured.dense(), coupling.sample(8, 4, generator=0)))
+    True
+    >>> parse_coupling("orthogonal+pnc").structured(8, 4) is None  # no fast products
+    True
     """
 
     n_frequencies: int
@@ -110,6 +121,16 @@ class FastDirections(Directions):
     ----------
     simplex
         Whether the vertices of a simplex multiply the rotation, as in `SimplexDirections`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import FastDirections
+    >>> rows = FastDirections().sample(np.ones(8), 8, np.random.default_rng(0))
+    >>> bool(np.allclose(rows @ rows.T, np.eye(8)))
+    True
+    >>> FastDirections().ambient_dim(5)  # the dimension that 5 is padded to
+    8
     """
 
     simplex: bool = False

@@ -101,7 +101,9 @@ def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
     # Eight rows, padded with zeros for the smaller algebras, give the inner loop a fixed length.
     rows = np.zeros((8, TILE), tile.dtype)
     for start in range(0, tile.shape[0], size):
-        rows[:size] = tile[start : start + size]
+        for b in range(size):  # no assignment of slices: its checks are slow to compile
+            for k in range(TILE):
+                rows[b, k] = tile[start + b, k]
         for a in range(start, start + size):
             for k in range(TILE):
                 total = matrices[a, 0] * rows[0, k]
@@ -123,13 +125,14 @@ def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
     for j in range(p - 1):
         for k in range(TILE):
             total[k] += tile[j, k]
-    if transposed:
-        total = (tile[p - 1] - shift * total) / tile.dtype.type(np.sqrt(p - 1))
-        tile[p - 1] = 0
-    else:
-        total /= tile.dtype.type(np.sqrt(p - 1))
-        tile[p - 1] = total
-        total = -shift * total
+    root = tile.dtype.type(np.sqrt(p - 1))
+    for k in range(TILE):
+        if transposed:
+            total[k] = (tile[p - 1, k] - shift * total[k]) / root
+            tile[p - 1, k] = 0
+        else:
+            tile[p - 1, k] = total[k] / root
+            total[k] = -shift * tile[p - 1, k]
     for j in range(p - 1):
         for k in range(TILE):
             tile[j, k] = scale * tile[j, k] + total[k]

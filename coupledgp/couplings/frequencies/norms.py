@@ -15,7 +15,20 @@ from coupledgp.random import FloatArray, open_uniforms
 
 
 class Norms(ABC):
-    """A joint law of uniforms in (0, 1), one for each frequency."""
+    """A joint law of uniforms in (0, 1), one for each frequency.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import DirectionsAndNorms, Norms, OrthogonalDirections
+    >>> class AllEqual(Norms):  # one uniform for all blocks
+    ...     def sample(self, n, block_size, rng):
+    ...         return np.full(n, rng.random())
+    >>> coupling = DirectionsAndNorms(OrthogonalDirections(), AllEqual())
+    >>> frequencies = coupling.sample(6, 3, generator=0)
+    >>> len(set(np.linalg.norm(frequencies, axis=1).round(9).tolist()))
+    1
+    """
 
     @abstractmethod
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -40,7 +53,16 @@ class Norms(ABC):
 
 @dataclass(frozen=True)
 class IndependentNorms(Norms):
-    """Independent norms."""
+    """Independent norms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import IndependentNorms
+    >>> u = IndependentNorms().sample(4000, block_size=2, rng=np.random.default_rng(0))
+    >>> bool(abs(np.corrcoef(u[0::2], u[1::2])[0, 1]) < 0.1)
+    True
+    """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
         return open_uniforms(rng, n)
@@ -53,6 +75,14 @@ class PairwiseNorms(Norms):
     "Variance-reducing couplings", section 3.1. It is optimal for two orthogonal frequencies under
     Laplace features, and under Fourier features at small distances. The last frequency of an odd
     block is independent. In one dimension there are no pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import PairwiseNorms
+    >>> u = PairwiseNorms().sample(4, block_size=4, rng=np.random.default_rng(0))
+    >>> (u[0::2] + u[1::2]).tolist()
+    [1.0, 1.0]
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -69,6 +99,15 @@ class MonotoneNorms(Norms):
 
     "Variance-reducing couplings", section 3.3. It is the worst coupling for the variance of a
     kernel entry and the best for attention.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import parse_coupling
+    >>> frequencies = parse_coupling("orthogonal+monotone").sample(6, 3, generator=0)
+    >>> lengths = np.linalg.norm(frequencies, axis=1).round(9)
+    >>> [len(set(block)) for block in (lengths[:3].tolist(), lengths[3:].tolist())]
+    [1, 1]
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -82,6 +121,14 @@ class StratifiedNorms(Norms):
 
     Not in the papers. The mean of a smooth function of the norms has a standard deviation of
     O(n^-3/2), where independent norms give O(n^-1/2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import StratifiedNorms
+    >>> u = StratifiedNorms().sample(5, block_size=2, rng=np.random.default_rng(0))
+    >>> np.sort(np.floor(5 * u)).astype(int).tolist()
+    [0, 1, 2, 3, 4]
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -96,6 +143,14 @@ class SharedStrataNorms(Norms):
     exactly, so that at small distances the kernel's error is that of the mean of r^2 alone, and
     strata leave little of it (`theory.small_distance_coefficient`). With one block this is
     `MonotoneNorms`; with few blocks in many dimensions it is worse than independent norms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import SharedStrataNorms
+    >>> u = SharedStrataNorms().sample(8, block_size=2, rng=np.random.default_rng(0))
+    >>> np.sort(np.floor(4 * u)).astype(int).tolist()  # one stratum for each of four blocks
+    [0, 0, 1, 1, 2, 2, 3, 3]
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:

@@ -101,6 +101,19 @@ class DirectionsAndNorms(FrequencyCoupling):
         Draw the first `ceil(m/2)` frequencies and append their negatives (without the last one's
         if m is odd), `m` in all. For Fourier features the negatives add nothing, since cosine is
         even: for even m the estimate is that of m / 2 frequencies.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, OrthogonalDirections
+    >>> from coupledgp.couplings import parse_coupling
+    >>> coupling = DirectionsAndNorms(OrthogonalDirections(), MonotoneNorms(), antithetic=True)
+    >>> str(coupling)
+    'orthogonal+monotone+antithetic'
+    >>> coupling == parse_coupling("orthogonal+monotone+antithetic")
+    True
+    >>> frequencies = coupling.sample(6, 3, generator=0)
+    >>> bool((frequencies[3:] == -frequencies[:3]).all())
+    True
     """
 
     directions: Directions = field(default_factory=IidDirections)
@@ -186,8 +199,12 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
 
     Examples
     --------
-    >>> str(parse_coupling("orthogonal+pnc"))
-    'orthogonal+pnc'
+    >>> from coupledgp.couplings import parse_coupling
+    >>> coupling = parse_coupling("orthogonal+pnc")
+    >>> coupling.directions, coupling.norms
+    (OrthogonalDirections(), PairwiseNorms())
+    >>> coupling.sample(8, 3, "matern-3/2", generator=0).shape
+    (8, 3)
     """
     if isinstance(coupling, FrequencyCoupling):
         return coupling
@@ -225,8 +242,9 @@ def available_couplings() -> list[str]:
 
     Examples
     --------
-    >>> "orthogonal" in available_couplings()
-    True
+    >>> from coupledgp.couplings import available_couplings
+    >>> [text for text in available_couplings() if text.startswith("simplex-fast")][:3]
+    ['simplex-fast', 'simplex-fast+antithetic', 'simplex-fast+pnc']
     """
     return [*COUPLINGS.available(), *FORM.available()]
 
@@ -234,17 +252,41 @@ def available_couplings() -> list[str]:
 def register_directions(
     name: str, make: Directions | Callable[[], Directions], *, replace: bool = False
 ) -> None:
-    """Make a law of directions known to the text form under `name`; see `Registry.register`."""
+    """Make a law of directions known to the text form under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import SimplexPlusDirections, parse_coupling, register_directions
+    >>> register_directions("rough-simplex", SimplexPlusDirections(tolerance=0.01))
+    >>> parse_coupling("rough-simplex+pnc").directions.tolerance
+    0.01
+    """
     DIRECTIONS.register(name, make, replace=replace)
 
 
 def register_norms(name: str, make: Norms | Callable[[], Norms], *, replace: bool = False) -> None:
-    """Make a law of norms known to the text form under `name`; see `Registry.register`."""
+    """Make a law of norms known to the text form under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import GaussianCopulaNorms, parse_coupling, register_norms
+    >>> register_norms("half-opposed", GaussianCopulaNorms([[1, -0.5], [-0.5, 1]]))
+    >>> parse_coupling("orthogonal+half-opposed").norms.correlation
+    ((1.0, -0.5), (-0.5, 1.0))
+    """
     NORMS.register(name, make, replace=replace)
 
 
 def register_coupling(
     name: str, make: FrequencyCoupling | Callable[[], FrequencyCoupling], *, replace: bool = False
 ) -> None:
-    """Make a whole coupling known to the text form under `name`; see `Registry.register`."""
+    """Make a whole coupling known to the text form under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import parse_coupling, register_coupling
+    >>> register_coupling("attentive", parse_coupling("orthogonal+monotone"))
+    >>> str(parse_coupling("attentive"))
+    'orthogonal+monotone'
+    """
     COUPLINGS.register(name, make, replace=replace)

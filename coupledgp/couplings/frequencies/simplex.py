@@ -45,6 +45,14 @@ class SimplexDirections(Directions):
 
     Any two directions of a block have the angle `arccos(-1/(d-1))`, the largest common angle of d
     vectors. In one dimension directions are independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import SimplexDirections
+    >>> rows = SimplexDirections().sample(np.ones(4), 4, np.random.default_rng(0))
+    >>> (rows @ rows.T).round(3)[0].tolist()  # 1, then -1/(d-1)
+    [1.0, -0.333, -0.333, -0.333]
     """
 
     @property
@@ -72,6 +80,18 @@ class SimplexPlusDirections(Directions):
         Largest move of a unit vector in the last sweep.
     max_sweeps
         Number of sweeps after which `NumericalError` is raised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import SimplexDirections, SimplexPlusDirections
+    >>> norms = np.array([1.0, 2.0, 2.5])
+    >>> def length_of_sum(directions):
+    ...     return np.linalg.norm(norms @ directions.sample(norms, 3, np.random.default_rng(0)))
+    >>> round(float(length_of_sum(SimplexPlusDirections())), 3)
+    0.0
+    >>> round(float(length_of_sum(SimplexDirections())), 3)
+    1.323
     """
 
     tolerance: float = 1e-6

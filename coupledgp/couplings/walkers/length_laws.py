@@ -21,6 +21,20 @@ class LengthLaw(ABC):
 
     Under a law of survival S, the load of a walker is multiplied by `S_{t-1} / S_t` at step t, so
     that the expected load after t steps is `W~^t` whatever the law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import LengthLaw
+    >>> class Uniform(LengthLaw):  # zero to three steps, equally likely
+    ...     def survival(self, max_length):
+    ...         return np.maximum(1 - np.arange(max_length + 1) / 4, 0.0)
+    ...     def natural_length(self):
+    ...         return 3
+    >>> Uniform().lengths(np.array([0.1, 0.3, 0.6, 0.9]), 10).tolist()
+    [0, 1, 2, 3]
+    >>> Uniform().hazards(4).round(3).tolist()
+    [0.25, 0.333, 0.5, 1.0]
     """
 
     @abstractmethod
@@ -63,7 +77,19 @@ class LengthLaw(ABC):
 
 @dataclass(frozen=True)
 class GeometricLaw(LengthLaw):
-    """The papers' law: a walker halts with chance p before each step, so that `S_t = (1-p)^t`."""
+    """The papers' law: a walker halts with chance p before each step, so that `S_t = (1-p)^t`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import GeometricLaw
+    >>> law = GeometricLaw(p_halt=0.5)
+    >>> law.survival(3).tolist()
+    [1.0, 0.5, 0.25, 0.125]
+    >>> law.hazards(3).tolist()
+    [0.5, 0.5, 0.5]
+    >>> law.natural_length()  # a longer walk has a chance of 1e-6
+    20
+    """
 
     p_halt: float = 0.1
 
@@ -94,6 +120,15 @@ class MatchedLaw(LengthLaw):
     modulations
         Modulation coefficients `f_0, f_1, ...`, shape (n_terms,), or several rows of them,
         shape (n_laws, n_terms).
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import MatchedLaw
+    >>> law = MatchedLaw([0.8, 0.6])  # a series with two terms
+    >>> law.survival(3).round(6).tolist()
+    [1.0, 0.6, 0.0, 0.0]
+    >>> law.natural_length()
+    1
     """
 
     def __init__(self, modulations: ArrayLike) -> None:

@@ -24,7 +24,20 @@ UniformSource: TypeAlias = Callable[[int], FloatArray]
 
 
 class Lengths(ABC):
-    """A joint law of the lengths of the m walkers of one node; nodes are independent."""
+    """A joint law of the lengths of the m walkers of one node; nodes are independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import GeometricLaw, Lengths
+    >>> class AllEqual(Lengths):  # the walkers of a node are equally long
+    ...     def sample(self, law, max_length, uniforms):
+    ...         u = uniforms(0)
+    ...         return law.lengths(np.repeat(u[:, :1], u.shape[1], axis=1), max_length)
+    >>> quantiles = np.array([[0.1, 0.9], [0.6, 0.2]])  # two nodes with two walkers each
+    >>> AllEqual().sample(GeometricLaw(0.5), 10, lambda k: quantiles).tolist()
+    [[0, 0], [1, 1]]
+    """
 
     @abstractmethod
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
@@ -66,7 +79,16 @@ class Lengths(ABC):
 
 @dataclass(frozen=True)
 class IidLengths(Lengths):
-    """Independent lengths."""
+    """Independent lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import GeometricLaw, IidLengths
+    >>> quantiles = np.array([[0.1, 0.4, 0.6, 0.9]])  # four walkers of one node
+    >>> IidLengths().sample(GeometricLaw(0.5), 10, lambda k: quantiles).tolist()
+    [[0, 0, 1, 3]]
+    """
 
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
         return law.lengths(uniforms(0), max_length)
@@ -79,6 +101,15 @@ class AntitheticLengths(Lengths):
     Before each step `t_1 ~ U(0,1)` and `t_2 = t_1 + 1/2 mod 1` are drawn; a walker halts if its t
     is below the chance of halting. Reid et al. (2023); the baseline of "Variance-reducing
     couplings". The last walker of an odd number is independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import AntitheticLengths, GeometricLaw
+    >>> draws = np.random.default_rng(0).random((100, 1, 2))  # coins of two walkers
+    >>> lengths = AntitheticLengths().sample(GeometricLaw(0.5), 100, lambda k: draws[k].copy())
+    >>> int(lengths.min()), int(lengths.max()) > 0  # at p = 1/2 one of a pair halts at once
+    (0, True)
     """
 
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
@@ -100,6 +131,15 @@ class StratifiedLengths(Lengths):
     """Stratified lengths: one of the m lengths from each of m equal strata, in random order.
 
     Not in the papers (MATH 9, "Beyond the papers", 1). For m = 2 it is the permutation (2, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import GeometricLaw, StratifiedLengths
+    >>> draws = np.random.default_rng(0).random((2, 1000, 2))  # pairs of walkers of 1000 nodes
+    >>> lengths = StratifiedLengths().sample(GeometricLaw(0.5), 50, lambda k: draws[k])
+    >>> lengths.min(axis=1).max().item(), lengths.max(axis=1).min().item()
+    (0, 1)
     """
 
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
@@ -125,6 +165,15 @@ class SigmaLengths(Lengths):
         length law and `reference`, and the solution is remembered.
     reference
         Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import GeometricLaw, SigmaLengths
+    >>> opposed = SigmaLengths(permutation=(1, 0))  # the lower half of lengths meets the upper
+    >>> draws = np.array([[[0.1, 0.0], [0.9, 0.0]], [[0.0, 0.5], [0.0, 0.5]]])
+    >>> opposed.sample(GeometricLaw(0.5), 10, lambda k: draws[k].copy()).tolist()
+    [[0, 2], [3, 0]]
     """
 
     order: int = 30
@@ -173,6 +222,18 @@ class MultiSigmaLengths(Lengths):
         Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
     modulation, survival
         Series and survival of the length law that it is solved for, which `prepare` gives it.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.couplings import MultiSigmaLengths, WalkerCoupling
+    >>> graph = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> coupling = WalkerCoupling(MultiSigmaLengths(order=5, reference=graph))
+    >>> walks = cgp.features.sample_walks(
+    ...     graph, n_walks=4, coupling=coupling, modulation=[1.0, 0.5, 0.25], generator=0
+    ... )
+    >>> len(walks.coupling.lengths.survival)  # solved for walks of at most two steps
+    3
     """
 
     order: int = 30

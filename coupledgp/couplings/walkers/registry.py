@@ -89,6 +89,16 @@ class WalkerCoupling:
         Joint law of the lengths.
     steps
         Joint law of the moves.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import StratifiedLengths, SystematicSteps, WalkerCoupling
+    >>> from coupledgp.couplings import parse_walker_coupling
+    >>> coupling = WalkerCoupling(StratifiedLengths(), SystematicSteps())
+    >>> str(coupling), coupling.is_independent
+    ('stratified+systematic', False)
+    >>> coupling == parse_walker_coupling("stratified+systematic")
+    True
     """
 
     lengths: Lengths = field(default_factory=IidLengths)
@@ -125,8 +135,10 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
 
     Examples
     --------
-    >>> str(parse_walker_coupling("stratified+systematic"))
-    'stratified+systematic'
+    >>> from coupledgp.couplings import parse_walker_coupling
+    >>> coupling = parse_walker_coupling("stratified+systematic")
+    >>> coupling.lengths, coupling.steps
+    (StratifiedLengths(), SystematicSteps())
     """
     if isinstance(coupling, WalkerCoupling):
         return coupling
@@ -148,8 +160,9 @@ def available_walker_couplings() -> list[str]:
 
     Examples
     --------
-    >>> any("sigma" in str(name) for name in available_walker_couplings())
-    True
+    >>> from coupledgp.couplings import available_walker_couplings
+    >>> [text for text in available_walker_couplings() if text.startswith("sigma")]
+    ['sigma', 'sigma+repelling', 'sigma+systematic']
     """
     return FORM.available()
 
@@ -157,12 +170,34 @@ def available_walker_couplings() -> list[str]:
 def register_lengths(
     name: str, make: Lengths | Callable[[], Lengths], *, replace: bool = False
 ) -> None:
-    """Make a law of lengths known to the text form under `name`; see `Registry.register`."""
+    """Make a law of lengths known to the text form under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import SigmaLengths, parse_walker_coupling, register_lengths
+    >>> register_lengths("coarse-sigma", SigmaLengths(order=5))
+    >>> parse_walker_coupling("coarse-sigma+systematic").lengths.order
+    5
+    """
     LENGTHS.register(name, make, replace=replace)
 
 
 def register_steps(name: str, make: Steps | Callable[[], Steps], *, replace: bool = False) -> None:
-    """Make a law of steps known to the text form under `name`; see `Registry.register`."""
+    """Make a law of steps known to the text form under `name`; see `Registry.register`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import Steps, parse_walker_coupling, register_steps
+    >>> class Together(Steps):
+    ...     def choose(self, u, degree, weights):
+    ...         shares = np.ones(degree) if weights is None else weights
+    ...         sums = np.cumsum(shares) / shares.sum()
+    ...         return np.full(u.shape[1], np.searchsorted(sums, u[0, 0], side="right"))
+    >>> register_steps("together", Together)
+    >>> str(parse_walker_coupling("stratified+together"))
+    'stratified+together'
+    """
     STEPS.register(name, make, replace=replace)
 
 
@@ -210,7 +245,14 @@ def length_law_text(length_law: LengthLawLike) -> str | None:
 
 
 def available_length_laws() -> list[str]:
-    """Names of every law of lengths now registered."""
+    """Names of every law of lengths now registered.
+
+    Examples
+    --------
+    >>> from coupledgp.couplings import available_length_laws
+    >>> available_length_laws()[:2]
+    ['geometric', 'matched']
+    """
     return LENGTH_LAWS.available()
 
 
@@ -220,5 +262,15 @@ def register_length_law(
     """Make a law of lengths known under `name`.
 
     See `parse_length_law` for functions, `Registry.register` for the rest.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.couplings import GeometricLaw, register_length_law
+    >>> register_length_law("lazy", lambda p_halt, series: GeometricLaw(p_halt / 2))
+    >>> graph = cgp.Graph.from_edges([0, 1, 2], [1, 2, 0])
+    >>> walks = cgp.features.sample_walks(graph, p_halt=0.5, length_law="lazy", max_length=2)
+    >>> walks.survival.tolist()
+    [1.0, 0.75, 0.5625]
     """
     LENGTH_LAWS.register(name, make, replace=replace)

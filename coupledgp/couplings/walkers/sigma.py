@@ -140,6 +140,15 @@ def solve_sigma(
     -------
     IntArray
         `sigma(q)` for q = 0..n-1, shape (n,).
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.couplings import GeometricLaw, solve_sigma
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> survival = GeometricLaw(p_halt=0.5).survival(2)
+    >>> solve_sigma([1.0, 0.5, 0.25], survival, order=2, reference=ring).tolist()
+    [1, 0]
     """
     check_positive_int(order, "order")
     check_choice(objective, ("linear", "quadratic"), "objective")
@@ -185,6 +194,18 @@ def solve_sigmas(
     -------
     IntArray
         Quantiles `sigma_k(q)` of the k-th walker for q = 0..n-1, shape (m, n).
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.couplings import GeometricLaw, solve_sigmas
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> survival = GeometricLaw(p_halt=0.5).survival(2)
+    >>> found = solve_sigmas([1.0, 0.5, 0.25], survival, n_walks=4, order=2, reference=ring)
+    >>> found[:2].tolist()  # the first two walkers lie in opposite halves
+    [[0, 1], [1, 0]]
+    >>> found.sum(axis=0).tolist()  # as many of the four are short as are long
+    [2, 2]
     """
     check_positive_int(order, "order")
     check_positive_int(n_walks, "n_walks")

@@ -25,6 +25,19 @@ class Steps(ABC):
     The papers' walkers move uniformly over the neighbours whatever the weights, and carry the load
     `deg(c) W~[c, c'] / (1-p)`. On unweighted graphs that is the same walk. On weighted graphs its
     loads do not telescope and their variance grows with every step, so that it is not offered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import Steps
+    >>> class Together(Steps):  # walkers that meet stay together
+    ...     def choose(self, u, degree, weights):
+    ...         shares = np.ones(degree) if weights is None else weights
+    ...         sums = np.cumsum(shares) / shares.sum()
+    ...         return np.full(u.shape[1], np.searchsorted(sums, u[0, 0], side="right"))
+    >>> u = np.array([[0.7, 0.1, 0.4], [0.5, 0.5, 0.5]])
+    >>> Together().choose(u, degree=4, weights=None).tolist()
+    [2, 2, 2]
     """
 
     compiled: ClassVar[int | None] = None
@@ -53,7 +66,18 @@ class Steps(ABC):
 
 @dataclass(frozen=True)
 class IndependentSteps(Steps):
-    """Independent moves."""
+    """Independent moves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import IndependentSteps
+    >>> u = np.array([[0.1, 0.2, 0.6, 0.9], [0.5, 0.5, 0.5, 0.5]])  # four walkers
+    >>> IndependentSteps().choose(u, degree=3, weights=None).tolist()
+    [0, 0, 1, 2]
+    >>> IndependentSteps().choose(u, degree=3, weights=np.array([8.0, 1.0, 1.0])).tolist()
+    [0, 0, 0, 2]
+    """
 
     compiled: ClassVar[int | None] = INDEPENDENT
 
@@ -66,6 +90,14 @@ class SystematicSteps(Steps):
     """Walkers spread evenly over the edge weights, from one random offset.
 
     Not in the papers (MATH 9, "Beyond the papers", 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import SystematicSteps
+    >>> u = np.random.default_rng(0).random((2, 4))  # four walkers on a node with two neighbours
+    >>> np.bincount(SystematicSteps().choose(u, degree=2, weights=None)).tolist()
+    [2, 2]
     """
 
     compiled: ClassVar[int | None] = SYSTEMATIC
@@ -89,6 +121,17 @@ class RepellingSteps(Steps):
     expectation (Deville's systematic sampling, the ordered pivotal method: Chauvet, "On a
     characterization of ordered pivotal sampling", 2012). The k draws are dealt out in random
     order, so that each walker alone goes to j with probability `E[N_j] / k = p_j` exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.couplings import RepellingSteps
+    >>> u = np.random.default_rng(0).random((2, 3))  # three walkers on a node with four neighbours
+    >>> len(set(RepellingSteps().choose(u, degree=4, weights=None).tolist()))
+    3
+    >>> heavy = RepellingSteps().choose(u, degree=4, weights=np.array([6.0, 1.0, 1.0, 1.0]))
+    >>> int((heavy == 0).sum())  # of three walkers two go where two thirds of the weight are
+    2
     """
 
     compiled: ClassVar[int | None] = REPELLING

@@ -68,6 +68,20 @@ class CrossValidationReport(PosteriorReport):
         is known.
     provenance : mapping of str to anything JSON holds
         Data, hyperparameters, seed, time and versions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> y[7] += 3.0
+    >>> report = cgp.diagnostics.cross_validate(model.fit(X, y))
+    >>> int(report.left_out_table()["row"][0])  # the largest residual
+    7
+    >>> report.left_out
+    '40 rows, each from all others'
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "left-out")

@@ -37,6 +37,18 @@ class LikelihoodReport(PosteriorReport):
         Number of training rows.
     provenance : mapping of str to anything JSON holds
         Data, model, time and versions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import compare
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> counts = np.random.default_rng(0).poisson(np.exp(1 + np.sin(X[:, 0])))
+    >>> model = cgp.GPRegressor(kernel="gaussian", likelihood="poisson", random_state=0)
+    >>> report = compare(model.fit(X[::2], counts[::2]), X[1::2])
+    >>> report.likelihood, report.n_train, report.divergence.sites
+    ('Poisson', 10, 'own')
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "likelihood")
@@ -83,6 +95,20 @@ class ClassReport(LikelihoodReport):
         Places of the labels among the classes; None without labels.
     reliability : Reliability or None
         Calibration of the chances; None without labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> labels = np.where(X[:, 0] < 3, "low", "high")
+    >>> high = np.where(X[1::2, 0] < 3, 0.1, 0.9)
+    >>> law = {"chances": np.stack([high, 1 - high], axis=1), "classes": ["high", "low"]}
+    >>> report = audit(law, X[::2], labels[::2], X[1::2], labels[1::2])
+    >>> type(report).__name__, report.to_dict()["classes"]
+    ('ClassReport', ['high', 'low'])
+    >>> round(report.nlpd, 6)  # the log loss, -log(0.9)
+    0.105361
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("classes", "likelihood")

@@ -43,7 +43,16 @@ def reliability_diagram(found: Reliability) -> Picture:
 
 
 def confusion_map(matrix: IntArray, names: Sequence[str]) -> Picture:
-    """Draw shares of the rows of a confusion matrix (m, m)."""
+    """Draw shares of the rows of a confusion matrix (m, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import confusion_map
+    >>> picture = confusion_map(np.array([[8, 2], [1, 9]]), ["cat", "dog"])
+    >>> [text.get_text() for text in picture.figure.axes[0].texts]
+    ['8', '2', '1', '9']
+    """
     figure, axes = axes_of(*SIZE)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)

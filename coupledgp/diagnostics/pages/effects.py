@@ -24,7 +24,20 @@ PANELS, IN_ROW, PANEL, MAX_NAME, MAX_LEVELS = 6, 3, (2.5, 1.9), 26, 8
 
 
 def effect_panels(effects: Any, order: Sequence[str]) -> Picture:
-    """Draw main effects (`Effects`) of the parts that come first in an order, on one scale."""
+    """Draw main effects (`Effects`) of the parts that come first in an order, on one scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics.pages import effect_panels
+    >>> X = np.random.default_rng(0).uniform(size=(30, 2))
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.0, noise=0.01)
+    >>> effects = model.fit(X, np.sin(3 * X[:, 0])).effects(grid=8)
+    >>> picture = effect_panels(effects, effects.names)
+    >>> [axes.get_title() for axes in picture.figure.axes]
+    ['x0', 'x1']
+    """
     shown = [effects.names.index(name) for name in order[:PANELS]]
     n_rows, n_columns = -(-len(shown) // IN_ROW), min(len(shown), IN_ROW)
     size = PANEL[0] * n_columns, PANEL[1] * n_rows

@@ -68,6 +68,17 @@ class SurfaceMap(FieldMap):
         Names of the sensors, or none at all.
     left_out : FloatArray (n,) or None
         Each observation minus its prediction from the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import SurfaceMap
+    >>> vertices = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    >>> law = np.arange(4.0), np.ones(4)
+    >>> drawn = SurfaceMap(vertices, faces, *law, vertices[:1], np.array([0.1]), ["corner"])
+    >>> drawn.where(3), drawn.places.shape
+    ('at (0, 0, 1) near sensor corner', (4, 3))
     """
 
     vertices: FloatArray
@@ -126,6 +137,17 @@ class RoadMap(FieldMap):
         Names of the sensors, or none at all.
     left_out : FloatArray (n,) or None
         Each observation minus its prediction from the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import RoadMap
+    >>> pieces = [np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [3.0, 0.0]])]
+    >>> sensors, values = np.array([[0.0, 0.0]]), np.array([50.0])
+    >>> mean, std = np.array([48.0, 45.0]), np.array([1.0, 2.0])
+    >>> drawn = RoadMap(pieces, mean, std, sensors, values, ["bridge"])
+    >>> drawn.where(1)
+    'at (2, 0) near sensor bridge'
     """
 
     lines: Sequence[FloatArray]

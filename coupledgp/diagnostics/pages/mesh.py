@@ -38,6 +38,17 @@ class NodeLayout:
         Parts of the mesh that are the nodes, `"faces"` or `"vertices"`; `"nodes"` without a mesh.
     positions : FloatArray (n_nodes, 2), or None
         Coordinates of the nodes in the plane.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics.pages import NodeLayout
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> layout = NodeLayout.of([[0, 0], [1, 0], [1, 1], [0, 1]], ring)
+    >>> layout.nodes, layout.positions.shape
+    ('nodes', (4, 2))
+    >>> NodeLayout.of(None, ring).positions.shape  # by the edges alone
+    (4, 2)
     """
 
     graph: Graph
@@ -91,6 +102,18 @@ class NodeMap(LawMap):
         Target minus mean where a target is known, NaN elsewhere.
     observed : IntArray (n_observed,), or None
         Numbers of the nodes with data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics.pages import NodeLayout, NodeMap
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> layout = NodeLayout.of([[0, 0], [1, 0], [1, 1], [0, 1]], ring)
+    >>> mean, std = np.arange(4.0), np.array([0.1, 0.5, 0.1, 0.5])
+    >>> drawn = NodeMap(layout, mean, std, observed=np.array([0, 2]))
+    >>> print(drawn.told())
+    It is highest, 3 ± 0.5, at node 3, and least certain, ± 0.5, at node 1: measure there next.
     """
 
     layout: NodeLayout

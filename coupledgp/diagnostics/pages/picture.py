@@ -70,6 +70,17 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
     ------
     InvalidInputError
         The axes are none, or belong to no grid that several panels could divide.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from coupledgp.diagnostics.pages import confusion_map, plotted
+    >>> axes = Figure().add_subplot()
+    >>> plotted(lambda: confusion_map(np.eye(2, dtype=int), ["cat", "dog"]), axes) is axes
+    True
+    >>> axes.get_ylabel()
+    'class'
     """
     if axes is not None and not hasattr(axes, "get_subplotspec"):
         raise InvalidInputError(f"ax: expected axes of matplotlib, got {type(axes).__name__}")

@@ -44,6 +44,17 @@ def predictions(y: FloatArray, mean: FloatArray, width: FloatArray, inside: Bool
 
     Widths (n,), or (2, n) downwards and upwards, are those of the intervals that targets are inside
     of or not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import predictions
+    >>> y, mean, width = np.array([0.0, 1.0, 5.0]), np.array([0.1, 0.9, 2.0]), np.full(3, 0.5)
+    >>> picture = predictions(y, mean, width, inside=np.abs(y - mean) < width)
+    >>> picture.figure.axes[0].get_ylabel()
+    'observed (units of y)'
+    >>> picture.caption
+    'Observed targets against predictions with 95 % intervals; on the line they are equal'
     """
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
     figure, axes = axes_of(*WIDE)
@@ -101,6 +112,19 @@ def band(
         Values of the column and targets of some rows; may be empty.
     name
         Name of the column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import band
+    >>> x, mean = np.linspace(0, 1, 20), np.zeros((20, 1))
+    >>> bounds = {0.5: (mean - 0.7, mean + 0.7), 0.95: (mean - 2.0, mean + 2.0)}
+    >>> rows = np.array([0.2, 0.8]), np.array([[0.5], [-1.0]])
+    >>> picture = band(x, mean, bounds, rows, "depth")
+    >>> picture.caption
+    'Law of observations along depth, with the rows'
+    >>> picture.figure.axes[0].get_xlabel()
+    'depth'
     """
     figure, axes = axes_of(*WIDE)
     for k in range(mean.shape[1]):

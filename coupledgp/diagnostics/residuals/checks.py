@@ -18,11 +18,11 @@ that knows of the pattern.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from coupledgp.diagnostics.residuals.check import Correction, ResidualCheck
 from coupledgp.diagnostics.residuals.columns import INPUT, ORDER, PREDICTED, UNSEEN, Column
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
@@ -40,53 +40,6 @@ OVERTONE = 0.5
 PENALTY = 4.0
 # Standard deviation below which no correction goes, over that of all.
 LEAST_SPREAD = 0.05
-
-
-class Correction(NamedTuple):
-    """Means and standard deviations (p,) of residuals that a pattern implies."""
-
-    shift: FloatArray
-    spread: FloatArray
-
-
-class ResidualCheck(ABC):
-    """A pattern that residuals may have along a column; see the table of the module.
-
-    Attributes
-    ----------
-    name : str
-    concerns : str
-        `"mean"` where the pattern shifts residuals, `"spread"` where it scales them.
-    origins : tuple of str
-        Kinds of columns along which it is looked for.
-    of_groups : bool
-        Whether it is a pattern of groups, or of numbers.
-    """
-
-    name: ClassVar[str]
-    concerns: ClassVar[str] = "mean"
-    origins: ClassVar[tuple[str, ...]] = (INPUT, UNSEEN, ORDER, PREDICTED)
-    of_groups: ClassVar[bool] = False
-
-    def applies(self, column: Column) -> bool:
-        """Whether the pattern is looked for along a column."""
-        return column.origin in self.origins and column.is_groups == self.of_groups
-
-    @abstractmethod
-    def statistic(self, column: Column, residuals: FloatArray) -> FloatArray:
-        """Statistics (m,) of residuals (m, p), larger where the pattern is clearer."""
-
-    @abstractmethod
-    def correction(self, column: Column, residuals: FloatArray, rows: IntArray) -> Correction:
-        """What the pattern implies for residuals (p,), learned from those of some rows."""
-
-    @abstractmethod
-    def text(self, column: Column, residuals: FloatArray, scale: float) -> str:
-        """The pattern in residuals (p,) as a sentence; one residual is `scale` in units of y."""
-
-    @abstractmethod
-    def remedy(self, column: Column, residuals: FloatArray) -> str:
-        """What to do, as a sentence."""
 
 
 class NextCheck(ResidualCheck):
@@ -349,6 +302,25 @@ def register_residual_check(check: ResidualCheck) -> None:
     ------
     InvalidInputError
         It is no `ResidualCheck`, or there is one of its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import ResidualCheck, audit, register_residual_check
+    >>> class Later(ResidualCheck):  # whether later rows are above earlier ones
+    ...     name, origins = "later", ("order",)
+    ...     def statistic(self, column, residuals):
+    ...         return residuals @ (column.values - column.values.mean())
+    ...     def correction(self, column, residuals, rows):
+    ...         line = np.polyfit(column.values[rows], residuals[rows], 1)
+    ...         return np.polyval(line, column.values), np.ones(len(residuals))
+    ...     text = remedy = lambda self, *given: "Later rows are above earlier ones"
+    >>> X, y = np.zeros((30, 1)), np.random.default_rng(0).normal(size=30)
+    >>> given = (np.zeros(30), np.ones(30)), X, y, X + 1, y
+    >>> before = audit(*given).evidence.findings.n_looks
+    >>> register_residual_check(Later())
+    >>> audit(*given).evidence.findings.n_looks - before
+    1
     """
     if not isinstance(check, ResidualCheck):
         raise InvalidInputError(
@@ -366,6 +338,18 @@ def unregister_residual_check(name: str) -> None:
     ------
     InvalidInputError
         There is none of that name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit, unregister_residual_check
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> given = (np.sin(X[1::2, 0]), np.full(30, 0.1)), X[::2], y[::2], X[1::2], y[1::2]
+    >>> before = audit(*given).evidence.findings.n_looks
+    >>> unregister_residual_check("spread")
+    >>> audit(*given).evidence.findings.n_looks < before
+    True
     """
     kept = [one for one in CHECKS if one.name != name]
     if len(kept) == len(CHECKS):

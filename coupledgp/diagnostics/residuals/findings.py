@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.residuals.checks import CHECKS, ResidualCheck
+from coupledgp.diagnostics.residuals.check import ResidualCheck
+from coupledgp.diagnostics.residuals.checks import CHECKS
 from coupledgp.diagnostics.residuals.columns import ORDER, PREDICTED, UNSEEN, Column
 from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.diagnostics.scoring.scores import MeanOverPoints, paired_difference
@@ -51,6 +52,20 @@ class Finding:
         Share of draws of the law with a pattern as clear anywhere.
     gain, standard_error : float, float or None
         Nats per point that the correction learned on other folds gains, and its error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import audit
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=100)
+    >>> flat = (np.zeros(50), np.full(50, 0.8))  # which misses the sine
+    >>> report = audit(flat, X[::2], y[::2], X[1::2], y[1::2])
+    >>> first = report.evidence.findings.found[0]
+    >>> first.check, first.column, first.gain > 0.5
+    ('next', 'row order', True)
+    >>> first.text.split(":")[0]
+    'Errors of rows next to each other in the row order go together'
     """
 
     check: str
@@ -73,6 +88,17 @@ class Findings:
     found : tuple of Finding
     n_looks, n_points : int
         Numbers of checks along columns, and of points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> report.evidence.findings.text()
+    'No pattern in 9 looks at the residuals of 30 rows.'
     """
 
     found: tuple[Finding, ...] = ()
@@ -207,8 +233,8 @@ def corrected_gain(
         shift, spread = np.empty_like(r), np.empty_like(r)
         for fold in range(FOLDS):
             held = folds == fold
-            found = check.correction(column, r, np.flatnonzero(~held))
-            shift[held], spread[held] = found.shift[held], found.spread[held]
+            moved, scale = check.correction(column, r, np.flatnonzero(~held))
+            shift[held], spread[held] = moved[held], scale[held]
         left[:, j] = (r - shift) / spread
         before.append(_losses(r, np.ones_like(r), folds))
         after.append(_losses(left[:, j], spread, folds))

@@ -30,6 +30,18 @@ class BesideBaseline:
         Losses of the model minus those of the baseline, as in `Figures.differences`:
         `"squared_error"`, `"nlpd"` and others, each with `"mean"` and `"standard_error"`, which is
         None for a single point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> linear = {one.name: one for one in report.evidence.baselines}["linear"]
+    >>> linear.gain < 0, linear.advantage() > 3  # the model is better
+    (True, True)
     """
 
     name: str

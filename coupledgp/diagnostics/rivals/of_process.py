@@ -43,6 +43,18 @@ def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
     ------
     CoupledGPError
         The process has not kept its observations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import rivals_of
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> process = model.fit(X, 2 * X[:, 0]).process_
+    >>> rivals = rivals_of(process, np.array([[9.0]]))
+    >>> {one.name: one.mean.round(1).item() for one in rivals}
+    {'mean': 6.0, 'nearest': 12.0, 'linear': 18.0}
     """
     kind = kind_of(process)
     if isinstance(kind, FieldRivals):
@@ -71,6 +83,18 @@ def left_out_rivals(process: GaussianProcess, groups: IntArray) -> Rivals:
         The process has not kept its observations.
     InvalidInputError
         There is only one group, or not one number for each observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import left_out_rivals
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> process = model.fit(X, 2 * X[:, 0]).process_
+    >>> rivals = {one.name: one for one in left_out_rivals(process, np.arange(20))}
+    >>> bool(np.allclose(rivals["linear"].mean, 2 * X, atol=0.1))  # each row from the others
+    True
     """
     return kind_of(process).left_out(groups).with_laws()
 

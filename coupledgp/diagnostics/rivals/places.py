@@ -73,6 +73,16 @@ def baseline_predictions(
     ------
     InvalidInputError
         Places or observations have a wrong shape, or are not finite.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import baseline_predictions
+    >>> road = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], lengths=[1.0, 2.0, 1.0])
+    >>> sensors = road.at_vertices([0, 3])
+    >>> found = baseline_predictions(road, sensors, [1.0, 5.0], road.at_vertices([1]))
+    >>> {one.name: round(one.mean[0].item(), 3) for one in found}
+    {'mean': 3.0, 'nearest': 1.0, 'harmonic': 2.0}
     """
     rivals = _given(operator, sensors, y)
     return rivals.predict(rows_of(operator, queries, "queries")).first_outputs()
@@ -101,6 +111,16 @@ def leave_one_out_baselines(
     ------
     InvalidInputError
         As for `baseline_predictions`, or all observations are at one place.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import leave_one_out_baselines
+    >>> road = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], lengths=[1.0, 2.0, 1.0])
+    >>> sensors = road.at_vertices([0, 1, 3])
+    >>> found = leave_one_out_baselines(road, sensors, [1.0, 2.0, 5.0])
+    >>> {one.name: one.mean.round(3).tolist() for one in found}
+    {'mean': [3.5, 3.0, 1.5], 'nearest': [2.0, 1.0, 2.0], 'harmonic': [2.0, 2.0, 2.0]}
     """
     rivals = _given(operator, sensors, y)
     if len(rivals.places) < 2:

@@ -23,6 +23,16 @@ class BaselinePrediction:
         Predictions, in units of y.
     std : FloatArray (p,) or (p, k), or None
         Standard deviations of observations; None where too few observations tell one.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import baseline_predictions
+    >>> road = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], lengths=[1.0, 2.0, 1.0])
+    >>> sensors = road.at_vertices([0, 3])
+    >>> mean, nearest, harmonic = baseline_predictions(road, sensors, [1.0, 5.0], sensors)
+    >>> nearest.name, nearest.mean.tolist()
+    ('nearest', [1.0, 5.0])
     """
 
     name: str
@@ -43,6 +53,18 @@ class Rivals(list[BaselinePrediction]):
     ----------
     left_out : dict of str to str
         Names of baselines that are left out, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import rivals_of
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> process = model.fit(X, 2 * X[:, 0]).process_
+    >>> rivals = rivals_of(process, np.array([[2.5]]))
+    >>> len(rivals), rivals.left_out["boosted trees"]
+    (3, 'expected 60 rows at least, got 20')
     """
 
     def __init__(

@@ -28,6 +28,15 @@ class Alternative:
         and nats per point.
     seconds : float
         Time of its fit and predictions.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Alternative
+    >>> trees = Alternative(
+    ...     "trees", "Fit boosted trees.", 0.5, 0.25, rmse=0.3, nlpd=0.2, seconds=1.5
+    ... )
+    >>> trees.advantage  # standard errors by which it is better
+    2.0
     """
 
     name: str
@@ -63,6 +72,15 @@ class Alternatives(tuple[Alternative, ...]):
     ----------
     skipped : tuple of Skipped
         Models that were not fitted, did not end in time, or failed.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Alternative, Alternatives
+    >>> trees = Alternative(
+    ...     "trees", "Fit boosted trees.", 0.5, 0.25, rmse=0.3, nlpd=0.2, seconds=1.5
+    ... )
+    >>> print(Alternatives([trees]).explain())
+    +0.500 ± 0.25 nats per point, RMSE 0.3, 1.5 s: Fit boosted trees.
     """
 
     skipped: tuple[Skipped, ...]

@@ -40,6 +40,15 @@ class Accuracy:
         estimates themselves, are never listed.
     settings : dict
         Tolerances, sizes and work of the stochastic method.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Accuracy
+    >>> accuracy = Accuracy("stochastic", standard_errors={"rmse": 0.01}, unbounded=["pit"])
+    >>> accuracy.text("rmse"), accuracy.text("pit"), accuracy.text("n_test")
+    ('(se 0.01)', '(no bound)', '')
+    >>> accuracy.how
+    'by iterative solves, whose errors are bounded beside the figures'
     """
 
     method: str
@@ -120,6 +129,19 @@ class Figures:
         Losses of the model minus losses of the reference, `"squared_error"`, `"absolute_error"`,
         `"nlpd"` and `"crps"`: mean over points and its standard error, as `{"mean": ...,
         "standard_error": ...}`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> report.figures.get("rmse") == report.rmse, report.figures.n_test
+    (True, 30)
+    >>> sorted(report.figures.coverage)
+    [0.5, 0.8, 0.95]
     """
 
     n_test: int
@@ -245,6 +267,20 @@ class Predictions:
         The points themselves, of any kind.
     own, reference_own : OwnScores or None
         Scores of the targets under laws that are not normal; None: those of normal laws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> p = report.predictions
+    >>> p.mean.shape, p.cov.shape
+    ((30, 1), (30, 30, 1))
+    >>> bool(np.allclose(-p.log_density.mean(), report.nlpd))
+    True
     """
 
     mean: FloatArray

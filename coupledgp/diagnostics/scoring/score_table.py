@@ -183,6 +183,17 @@ class PointScore(Score):
         Gaussian laws of the same moments.
     of_draws : callable or None
         Losses (p, k) of laws by draws, where few draws have losses of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import PointScore
+    >>> def cubed(y, mean, std):
+    ...     return np.abs(y - mean) ** 3
+    >>> score = PointScore(name="cubed", label="mean cubed error", unit="mm^3", points=cubed)
+    >>> losses = score.losses(np.array([[2.0], [0.0]]), np.zeros((2, 1)), np.ones((2, 1)))
+    >>> score.heading(), score.value(losses)
+    ('mean cubed error, mm^3', 4.0)
     """
 
     points: PointLosses
@@ -268,6 +279,16 @@ class MarginalScore(Score):
     of_mixture : callable or None
         Parts (p, k, l) of laws that are mixtures from targets (p, k) and the laws. None: those of
         Gaussian laws of the same moments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import MarginalScore
+    >>> def longest(y, mean, std):
+    ...     return float(np.max(2 * 1.96 * std))
+    >>> score = MarginalScore(name="longest", label="longest interval", unit="mm", function=longest)
+    >>> score.heading(), score.value(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[1.0], [2.0]]))
+    ('longest interval, mm', 7.84)
     """
 
     function: MarginalFunction
@@ -308,6 +329,16 @@ class JointScore(Score):
     bounds : callable or None
         Distances below and above the value, for a law that is known up to bounds. None: where
         solves stop at a tolerance, the score is reported as one without a bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import JointScore, nlpd_joint
+    >>> score = JointScore(name="joint", label="joint NLPD", unit="nats", function=nlpd_joint)
+    >>> score.heading()
+    'joint NLPD, nats'
+    >>> round(score.function(np.zeros(2), np.zeros(2), np.eye(2)), 4)  # log(2 pi) / 2
+    0.9189
     """
 
     function: Callable[[FloatArray, FloatArray, FloatArray], float]
@@ -376,6 +407,18 @@ def register_score(score: Score) -> None:
     ------
     InvalidInputError
         The score's name or the name of its paired difference is taken or no identifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import PointScore, audit, register_score
+    >>> def over(y, mean, std):
+    ...     return np.maximum(mean - y, 0.0)
+    >>> register_score(PointScore(name="over", label="mean excess", unit="units of y", points=over))
+    >>> X, y = np.arange(40.0)[:, None], np.arange(40.0)
+    >>> report = audit((y[::2] + 3, np.ones(20)), X[1::2], y[1::2], X[::2], y[::2])
+    >>> report.over, report.standard_errors["over"]
+    (3.0, 0.0)
     """
     if not isinstance(score, PointScore | MarginalScore | JointScore):
         raise InvalidInputError(

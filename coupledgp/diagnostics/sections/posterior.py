@@ -48,6 +48,20 @@ class PosteriorReport(ComparisonResult, Rendered):
         Effects of the columns of the model's table; None for a model that has none.
     places : PlacesOf or None
         Map of a model of two places; None for others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> [verdict.question for verdict in report.verdicts]
+    ['Is the model good?', 'Are its intervals honest?', 'Is the approximation close enough?']
+    >>> bool(report.scoring_table()["obs"][0] == y[1])
+    True
+    >>> text = report.to_json("report.json")
     """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison",)

@@ -53,6 +53,15 @@ class Section:
         Tables of texts, for people.
     pictures : sequence of callable
         Functions without arguments that draw a picture each; a terminal and JSON call none.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Section
+    >>> section = Section("weekday", "Errors by weekday", figures={"Monday": 0.25, "Sunday": 0.5})
+    >>> dict(section.flat_figures())
+    {'Monday': 0.25, 'Sunday': 0.5}
+    >>> section.shown_tables()[0].rows
+    [('Monday', '0.25'), ('Sunday', '0.5')]
     """
 
     key: str
@@ -162,6 +171,23 @@ def register_section(
     ------
     InvalidInputError
         A kind is unknown, or the key is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import Section, compare, register_section, unregister_section
+    >>> def by_half(report):
+    ...     error = abs(report.predictions.y - report.predictions.mean)
+    ...     return Section("halves", "Errors by half", figures={"first": error[:15].mean()})
+    >>> register_section("halves", by_half)
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> [one["title"] for one in report.to_dict()["sections"] if one["key"] == "halves"]
+    ['Errors by half']
+    >>> unregister_section("halves")
     """
     chosen = frozenset([kinds] if isinstance(kinds, str) else kinds)
     for kind in chosen:
@@ -180,6 +206,16 @@ def unregister_section(key: str) -> None:
     ------
     InvalidInputError
         There is none of that key.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Section, register_section, unregister_section
+    >>> register_section("empty", lambda report: None)
+    >>> unregister_section("empty")
+    >>> unregister_section("empty")
+    Traceback (most recent call last):
+        ...
+    coupledgp.errors.InvalidInputError: key: expected that of a section, got 'empty'
     """
     kept = [one for one in SECTIONS if one.key != key]
     if len(kept) == len(SECTIONS):

@@ -31,6 +31,16 @@ class ReportTable(NamedTuple):
         Whether a page shows the title alone until it is opened.
     note : str
         A sentence below the title; may be empty.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import ReportTable
+    >>> rows = [["north", "0.14 ± 0.06"], ["south", "0.2"]]
+    >>> table = ReportTable("Sites", ["site", "error"], rows)
+    >>> table.kinds()
+    ['name', 'number']
+    >>> table.to_csv().splitlines()
+    ['site,error,error ±', 'north,0.14,0.06', 'south,0.2,']
     """
 
     title: str

@@ -80,6 +80,20 @@ def evaluate_space_time(
     ------
     InvalidInputError
         The data, the splits or the names of rivals are invalid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SensorReadings, evaluate_space_time
+    >>> t = np.arange(48.0)
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> values = np.sin(t / 4) + np.arange(4)[:, None]
+    >>> readings = SensorReadings(values, t, np.arange(4), ring)
+    >>> rivals = ["linear in time", "last value"]
+    >>> found = evaluate_space_time(None, readings, splits=1, rivals=rivals)
+    >>> found.score("linear in time", "gap") < found.score("last value", "gap")
+    True
     """
     check_choice(hyperparameters, ("fitted", "kept"), "hyperparameters")
     kept = hyperparameters == "kept"

@@ -79,6 +79,11 @@ def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = Non
 
     Where `wanted` (p, n) is given, other cells may be NaN: an estimator with
     `modelled_law_on_grid` computes the wanted ones.
+
+    Raises
+    ------
+    InvalidInputError
+        Predictions have another shape, or a standard deviation is not positive.
     """
     if hasattr(fitted, "modelled_law_on_grid"):
         return _law_on_grid(fitted, readings, wanted)
@@ -88,6 +93,8 @@ def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = Non
         raise InvalidInputError(
             f"model: expected predictions of shape {readings.values.shape}, got {mean.shape}"
         )
+    if (std <= 0).any():
+        raise InvalidInputError("model: expected positive standard deviations, got zero or less")
     return SpaceTimeLaw(mean, std)
 
 

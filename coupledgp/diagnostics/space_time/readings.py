@@ -38,6 +38,17 @@ class SensorReadings:
         The n times as the user gave them, which a model is fitted to.
     days : IntArray (n,) or None
         Days since 1970 on local clocks; None where times are numbers or nothing is known of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SensorReadings
+    >>> ring = cgp.Graph.from_edges([0, 1, 2], [1, 2, 0])
+    >>> values = np.array([[1.0, 2.0, np.nan], [4.0, 5.0, 6.0]])
+    >>> readings = SensorReadings(values, np.array([0.0, 1.0, 2.0]), np.array([0, 2]), ring)
+    >>> int(readings.seen.sum()), readings.step, readings.span
+    (5, 1.0, 3.0)
     """
 
     values: FloatArray

@@ -15,7 +15,22 @@ from coupledgp.formats.time_maps import write_time_map
 
 
 class SpaceTimeReport(SpaceTimePage, Rendered):
-    """A space-time model on a page; its attributes are those of `SpaceTimeRecord`."""
+    """A space-time model on a page; its attributes are those of `SpaceTimeRecord`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import space_time_report
+    >>> road = cgp.Graph.from_edges(range(5), range(1, 6))
+    >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 40)), axis=1)
+    >>> speeds[1, 20:30] = np.nan  # a gap
+    >>> model = cgp.GraphTimeGPRegressor(road, dynamics=False, usual_day=False, progress=False)
+    >>> fitted = model.fit([0, 2, 3, 5], speeds, times=np.arange(40.0))
+    >>> report = space_time_report(fitted, splits=0, left_out=False, forecast=0, unit="mph")
+    >>> report.unit, report.gaps.n_gaps, report.gaps.longest
+    ('mph', 10, 10)
+    """
 
     report_kinds: ClassVar[tuple[str, ...]] = ("space-time",)
 

@@ -93,6 +93,20 @@ def space_time_report(
     ------
     InvalidInputError
         The model is not fitted, or positions have another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import space_time_report
+    >>> road = cgp.Graph.from_edges(range(5), range(1, 6))
+    >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 40)), axis=1)
+    >>> speeds[1, 20:30] = np.nan  # a gap
+    >>> model = cgp.GraphTimeGPRegressor(road, dynamics=False, usual_day=False, progress=False)
+    >>> fitted = model.fit([0, 2, 3, 5], speeds, times=np.arange(40.0))
+    >>> report = space_time_report(fitted, splits=0, left_out=False, forecast=5.0)
+    >>> report.mean.shape  # six nodes, forty times and five ahead
+    (6, 45)
     """
     if not hasattr(model, "panel_"):
         raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")

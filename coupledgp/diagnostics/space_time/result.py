@@ -43,6 +43,21 @@ class SpaceTimeEvaluation:
     n_splits : int
     skipped : tuple of Skipped
         Rivals without scores, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SensorReadings, evaluate_space_time
+    >>> t = np.arange(48.0)
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> values = np.sin(t / 4) + np.arange(4)[:, None]
+    >>> readings = SensorReadings(values, t, np.arange(4), ring)
+    >>> found = evaluate_space_time(None, readings, splits=1, rivals="last value")
+    >>> found.models, found.kinds
+    (['last value'], ['scattered', 'gap', 'forecast'])
+    >>> print(found.to_markdown().splitlines()[0])
+    | where | model | RMSE | MAE | NLPD | CRPS | in 95 % | n |
     """
 
     rows: tuple[ScoreRow, ...] = field(repr=False)

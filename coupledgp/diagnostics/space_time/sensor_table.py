@@ -39,6 +39,15 @@ class SensorTable:
         Share of its observations within their central 95 % intervals.
     mean, std : FloatArray (p, n_times)
         The laws, noise included, in the order of `node`; NaN where nothing was observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import SensorTable
+    >>> observed, mean = np.array([[1.0, 1.0], [3.0, 1.0]]), np.ones((2, 2))
+    >>> table = SensorTable.of(["north", "south"], observed, mean, np.ones((2, 2)))
+    >>> table.node, table.rmse.round(3).tolist()
+    (['south', 'north'], [1.414, 0.0])
     """
 
     node: list[Any]

@@ -32,6 +32,25 @@ def leave_one_sensor_out(
     ------
     InvalidInputError
         The data are invalid, a node is no sensor, or there are fewer than two sensors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from sklearn.base import BaseEstimator
+    >>> from coupledgp.diagnostics import leave_one_sensor_out
+    >>> class MeanInTime(BaseEstimator):  # any estimator of sensors over times
+    ...     graph = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    ...     def fit(self, nodes, *, times, values):
+    ...         self.mean_ = values.mean(axis=0)
+    ...         return self
+    ...     def predict(self, nodes, times, return_std):
+    ...         mean = np.tile(self.mean_, (len(nodes), 1))
+    ...         return mean, np.ones(mean.shape)
+    >>> values = np.outer([1.0, 1.0, 1.0, 5.0], np.ones(6))
+    >>> table = leave_one_sensor_out(MeanInTime(), range(4), np.arange(6.0), values)
+    >>> table.node[0], table.rmse[0].item()  # the sensor that is unlike the others
+    (3, 4.0)
     """
     readings = readings_of(model, data, times, values)
     if len(readings.values) < 2:

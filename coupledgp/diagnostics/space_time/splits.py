@@ -35,6 +35,16 @@ class SpaceTimeSplit:
         Number of the kind of each hidden reading that is scored; -1 elsewhere.
     ahead : IntArray (n,)
         Steps ahead of the last time that the model is given: 0, and 1, 2, ... in a forecast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import SpaceTimeSplit
+    >>> last = np.zeros((3, 10), dtype=bool)
+    >>> last[:, 8:] = True  # a forecast of two steps
+    >>> split = SpaceTimeSplit.of_masks({"forecast": last})
+    >>> split.ahead.tolist()
+    [0, 0, 0, 0, 0, 0, 0, 0, 1, 2]
     """
 
     hidden: BoolArray = field(repr=False)
@@ -121,6 +131,19 @@ class SplitPlan:
         Length of the forecast, as for gaps. None: an hour where times are
         timestamps over a day at least and steps are shorter, else a hundredth of the span; one
         step at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SensorReadings, SplitPlan
+    >>> t = np.arange(48.0)
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> values = np.sin(t / 4) + np.arange(4)[:, None]
+    >>> readings = SensorReadings(values, t, np.arange(4), ring)
+    >>> split = SplitPlan(sensors=0.25, cells=0.0, gap=0, horizon=6).draw(readings)
+    >>> {kind: int(split.of_kind(kind).sum()) for kind in split.kinds}
+    {'scattered': 0, 'gap': 0, 'forecast': 18, 'hidden sensor': 42}
     """
 
     sensors: float = 0.1

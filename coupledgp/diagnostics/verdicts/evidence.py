@@ -67,6 +67,20 @@ class Evidence:
         and of laws that are not normal.
     reach : Reach or None
         Test rows beyond the training rows; None where rows are no tables of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> report = cgp.diagnostics.compare(model.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> evidence = report.evidence
+    >>> [one.name for one in evidence.baselines], evidence.n_points
+    (['mean', 'nearest', 'linear', 'plain process'], 30)
+    >>> evidence.findings.text()
+    'No pattern in 9 looks at the residuals of 30 rows.'
     """
 
     baselines: tuple[BesideBaseline, ...] = ()

@@ -40,6 +40,15 @@ class ResidualCorrelation:
         Mean and standard deviation over draws of the joint predictive law.
     p_value : float
         Share of draws whose correlation is as large.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import ResidualCorrelation
+    >>> found = ResidualCorrelation(value=0.5, expected=0.1, standard_error=0.1, p_value=0.001)
+    >>> round(found.z, 3), found.is_misfit
+    (4.0, True)
+    >>> round(found.gain, 3)  # -log(1 - 0.4^2) / 2
+    0.087
     """
 
     value: float

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.base import as_rows
 from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import Seed, as_rng
@@ -37,6 +38,23 @@ class SoftmaxFeatures(Module, ABC):
         Input dimension d.
     kernel
         `"softmax"` or `"gaussian"`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.couplings import parse_coupling
+    >>> from coupledgp.features import SoftmaxFeatures
+    >>> class Exponentials(SoftmaxFeatures):  # m^-1/2 exp(w . x - |x|^2 / 2)
+    ...     n_features, cost = 16, 48
+    ...     _like = torch.tensor(parse_coupling("orthogonal").sample(16, 2, generator=0))
+    ...     def _features(self, inputs, side):
+    ...         return (inputs @ self._like.T - (inputs**2).sum(-1, keepdim=True) / 2).exp() / 4
+    >>> features, x = Exponentials(2), torch.tensor([[0.3, -0.2], [0.1, 0.5]]).double()
+    >>> error = features.estimate(x, x) - (x @ x.T).exp()
+    >>> bool(error.abs().max() < 0.5)
+    True
+    >>> features.probabilities(x, x).sum(-1).round(decimals=9).tolist()
+    [1.0, 1.0]
     """
 
     def __init__(self, dim: int, kernel: str = "softmax") -> None:
@@ -151,13 +169,3 @@ class SoftmaxFeatures(Module, ABC):
     def extra_repr(self) -> str:
         """Text between the parentheses of the repr."""
         return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
-
-
-def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:
-    """Return inputs (..., n, dim) in the dtype and on the device of `like`."""
-    if isinstance(X, np.ndarray) and not X.flags.writeable:
-        X = X.copy()  # torch warns of tensors that share a read-only array
-    rows = torch.as_tensor(X).to(dtype=like.dtype, device=like.device)
-    if rows.ndim < 2 or rows.shape[-1] != dim:
-        raise InvalidInputError(f"{name}: expected shape (..., n, {dim}), got {tuple(rows.shape)}")
-    return rows

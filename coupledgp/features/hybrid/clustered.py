@@ -73,6 +73,18 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
     ------
     InvalidInputError
         An argument is invalid: a mean square below the square of its centre, for one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.features import ClusteredHybridFeatures
+    >>> queries, keys = np.array([[1.0, 0.5], [-0.5, 1.0]]), np.array([[0.3, -1.0], [-1.0, -0.4]])
+    >>> features = ClusteredHybridFeatures(queries, keys, 16, form="complex", generator=0)
+    >>> features.n_features == 2 * 16 * 2 * 2
+    True
+    >>> exact = np.exp(queries @ keys.T)
+    >>> bool(np.allclose(features.estimate(queries, keys), exact))  # at centres without spread
+    True
     """
 
     form: str
@@ -335,8 +347,8 @@ def invert_diagonals(factor: Tensor) -> Tensor:
 
 
 def check_centers(centers: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return a finite, non-empty table (n, d) in float64."""
-    array = np.asarray(centers, dtype=np.float64)
+    """Return a copy of a finite, non-empty table (n, d) in float64."""
+    array = np.array(centers, dtype=np.float64, order="C")
     if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
         raise InvalidInputError(
             f"{name}: expected a non-empty 2-D array of finite numbers, got shape {array.shape}"

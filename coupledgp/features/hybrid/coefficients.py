@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.base import FeatureMap
-from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.features.base import FeatureMap, as_rows
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
@@ -27,6 +27,22 @@ class Coefficient(Module, ABC):
         Input dimension d.
     constant
         Part of the estimate that does not depend on the inputs.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import Coefficient, ComplexExponentialFeatures, HybridFeatures
+    >>> class Half(Coefficient):  # for the mean of two estimators
+    ...     dim, constant, n_features, cost = 2, 0.5, 0, 0
+    ...     def features(self, inputs, side):
+    ...         return inputs[..., :0]
+    ...     def exact(self, X, Y):
+    ...         return torch.full((len(X), len(Y)), 0.5)
+    >>> positive, waves = (ComplexExponentialFeatures(2, 8, a, generator=0) for a in (1, 1j))
+    >>> x = torch.tensor([[0.3, -0.2]]).double()
+    >>> mean = (positive.estimate(x, x) + waves.estimate(x, x)) / 2
+    >>> bool(torch.allclose(HybridFeatures([positive, waves], [Half()]).estimate(x, x), mean))
+    True
     """
 
     dim: int
@@ -69,6 +85,18 @@ class AngularCoefficient(Coefficient):
         Seed or generator for the projections.
     dtype, device
         Precision and device of the features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import AngularCoefficient
+    >>> weight = AngularCoefficient(2, n_projections=16, generator=0)
+    >>> x, y = torch.tensor([[1.0, 0.0]]).double(), torch.tensor([[0.0, 2.0], [-3.0, 0.0]]).double()
+    >>> weight.exact(x, y).round(decimals=6).tolist()  # of angles pi / 2 and pi
+    [[0.5, 1.0]]
+    >>> estimate = weight.constant + weight.features(x, "query") @ weight.features(y, "key").T
+    >>> round(estimate[0, 1].item(), 9)  # exact at pi
+    1.0
     """
 
     projections: Tensor
@@ -146,6 +174,18 @@ class GaussianCoefficient(Coefficient):
         Length r of all inputs, for the normalised weight; None: the weight is g.
     dtype, device
         Precision and device of the features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import GaussianCoefficient
+    >>> weight = GaussianCoefficient(2, n_frequencies=16, width=0.5, generator=0)
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).double()
+    >>> weight.exact(x, x).round(decimals=3).tolist()  # one where x = y, exp(-|x - y|^2 / (2 c^2))
+    [[1.0, 0.018], [0.018, 1.0]]
+    >>> estimate = weight.constant + weight.features(x, "query") @ weight.features(x, "key").T
+    >>> estimate.diagonal().round(decimals=9).tolist()
+    [1.0, 1.0]
     """
 
     matrix: Tensor

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.features.base import as_rows
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
@@ -59,6 +60,18 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
     log_ratios
         Buffer (m,): `log p(w_i) - log psi(w_i)` where the frequencies follow another law psi than
         the normal law p; features are multiplied by the root of the ratio. Usually None.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import ComplexExponentialFeatures
+    >>> x = torch.tensor([[0.3, -0.2]]).double()
+    >>> positive = ComplexExponentialFeatures(2, 8, matrix=1.0, generator=0)
+    >>> bool(torch.allclose(positive.estimate(x, -x), (-x @ x.T).exp()))  # exact where y = -x
+    True
+    >>> waves = ComplexExponentialFeatures(2, 8, matrix=1j, generator=0)
+    >>> bool(torch.allclose(waves.estimate(x, x), (x @ x.T).exp()))  # exact where y = x
+    True
     """
 
     frequencies: Tensor

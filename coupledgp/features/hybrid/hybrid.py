@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.features.base import as_rows
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.coefficients import (
     AngularCoefficient,
     Coefficient,
@@ -46,6 +47,19 @@ class HybridFeatures(SoftmaxFeatures):
         Features of p + 1 estimators with one dimension and one kernel.
     coefficients
         The p coefficients.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import AngularCoefficient, ComplexExponentialFeatures
+    >>> from coupledgp.features import HybridFeatures
+    >>> positive, waves = (ComplexExponentialFeatures(2, 8, a, generator=0) for a in (1, 1j))
+    >>> features = HybridFeatures([positive, waves], [AngularCoefficient(2, 4, generator=1)])
+    >>> x = torch.tensor([[0.3, -0.2]]).double()
+    >>> bool(torch.allclose(features.estimate(x, x), (x @ x.T).exp()))  # where waves are exact
+    True
+    >>> bool(torch.allclose(features.estimate(x, -x), (-x @ x.T).exp()))  # where the others are
+    True
     """
 
     def __init__(
@@ -253,6 +267,17 @@ class AngularHybridFeatures(_BipolarHybridFeatures):
         Whether both estimators use the same frequencies.
     kernel, dtype, device
         As in `ComplexExponentialFeatures`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import AngularHybridFeatures
+    >>> features = AngularHybridFeatures(3, n_frequencies=8, n_projections=4, generator=0)
+    >>> features.n_features == 4 * 8 * (4 + 1)
+    True
+    >>> x = torch.tensor([[0.3, -0.2, 0.5]]).double()
+    >>> bool(torch.allclose(features.estimate(x, -x), (x @ -x.T).exp()))  # exact at the angle pi
+    True
     """
 
     def __init__(
@@ -303,6 +328,17 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         Whether both estimators use the same frequencies.
     kernel, dtype, device
         As in `ComplexExponentialFeatures`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.features import GaussianHybridFeatures
+    >>> features = GaussianHybridFeatures(2, 8, n_coefficient_frequencies=4, generator=0)
+    >>> features.n_features == 2 * 8 * (2 * 8 + 1)
+    True
+    >>> x = torch.tensor([[0.3, -0.2]]).double()
+    >>> bool(torch.allclose(features.estimate(x, x), (x @ x.T).exp()))  # exact where x = y
+    True
     """
 
     def __init__(

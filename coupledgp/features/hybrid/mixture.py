@@ -40,6 +40,18 @@ class GaussianMixtureHybridFeatures(HybridFeatures):
         Seed or generator for all frequencies.
     max_ratio, kernel, dtype, device
         As in `ClusteredHybridFeatures`.
+
+    Examples
+    --------
+    >>> import math
+    >>> import numpy as np
+    >>> from coupledgp.features import GaussianMixtureHybridFeatures
+    >>> query, key = np.array([[1.0, 0.5]]), np.array([[-0.5, -1.0]])
+    >>> features = GaussianMixtureHybridFeatures(query, key, 8, 4, generator=0)
+    >>> features.n_features == 8 * (1 + 4 * 4)
+    True
+    >>> math.isclose(features.estimate(query, key).item(), math.exp(-1.0))  # at the centres
+    True
     """
 
     def __init__(

@@ -38,6 +38,19 @@ def register_softmax_features(
 
     It is called as `make(dim, n_frequencies, coupling=..., generator=..., kernel="gaussian")`.
     See `Registry.register` for the rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import ComplexExponentialFeatures, register_softmax_features
+    >>> def waves(dim, n_frequencies, **options):
+    ...     return ComplexExponentialFeatures(dim, n_frequencies, 1j, **options)
+    >>> register_softmax_features("waves", waves)
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = cgp.KernelRegressionRegressor(features="waves", lengthscale=0.3, random_state=0)
+    >>> bool(np.abs(model.fit(X, X[:, 0]).predict(X[8:12]) - X[8:12, 0]).max() < 0.2)
+    True
     """
     SOFTMAX_FEATURES.register(name, make, replace=replace)
 

@@ -65,6 +65,15 @@ class HopPlan:
         Multiply-adds with `W~` in one product with the features, `n_hops * nnz(W~)`.
     reason
         Reason for this number of hops, in words.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import plan_hops
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> plan = plan_hops(ring, [1.0, 0.5, 0.25], n_walks=32, exact_hops=2)
+    >>> plan.n_hops, plan.nodes, plan.cost, plan.reason
+    (2, (0.0, 0.0), 32, 'as asked for')
     """
 
     nodes: tuple[float, ...]
@@ -130,7 +139,7 @@ def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArr
         heads.append(quotient[..., 0])
         rest = quotient[..., 1:]
     head = np.stack(heads, axis=-1) if heads else np.empty((*rest.shape[:-1], 0))
-    return head, np.ascontiguousarray(rest)
+    return head, rest.copy()  # whose strides are positive, also those of axes of length one
 
 
 def filter_norm(nodes: NDArray[np.float64]) -> float:
@@ -186,6 +195,15 @@ def plan_hops(
         default as many as make a hundred million multiply-adds, at least 64 and at most 512.
     tolerance
         Relative kernel error below which no further hops are added.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import plan_hops
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> plan = plan_hops(ring, [1.0, 0.5, 0.25], n_walks=32)
+    >>> plan.n_hops, plan.predicted_error  # behind two hops walkers do not move
+    (2, 0.0)
     """
     f = coefficients(modulation, n_terms_for(modulation))
     scale = root_mean_diagonal(graph, f)
@@ -196,7 +214,7 @@ def plan_hops(
             raise InvalidInputError(f"exact_hops: expected at most {MOST_HOPS}, got {r}")
         nodes = hop_nodes(graph, r, kind)
         error = predicted_error(f, nodes, n_walks, scale)
-        return HopPlan(tuple(nodes), error, r * nnz, "as asked for")
+        return HopPlan(tuple(nodes.tolist()), error, r * nnz, "as asked for")
     if max_hops is None:
         affordable = AFFORDABLE_COST // max(nnz, 1)
         max_hops = max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_AFFORDABLE_HOPS))
@@ -209,9 +227,9 @@ def plan_hops(
             best = (error, nodes)
         if error <= tolerance:
             break
-    error, nodes = best
+    error, chosen = best[0], tuple(best[1].tolist())
     reached = "at the tolerance" if error <= tolerance else f"least error up to {max_hops} hops"
-    return HopPlan(tuple(nodes), error, nodes.size * nnz, f"{reached}: {error:.2g} predicted")
+    return HopPlan(chosen, error, len(chosen) * nnz, f"{reached}: {error:.2g} predicted")
 
 
 def candidates(max_hops: int) -> list[int]:
@@ -228,6 +246,16 @@ def walked_series(f: ModulationLike, plan: HopPlan, tolerance: float) -> FloatAr
 
     The rest, multiplied by the hops' filter norm as in the kernel, is below `tolerance` times the
     sum of the absolute coefficients of F.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import plan_hops, walked_series
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> f = [1.0, 0.5, 0.25]
+    >>> plan = plan_hops(ring, f, n_walks=32, exact_hops=1, kind="power")
+    >>> walked_series(f, plan, tolerance=1e-6).tolist()  # the first term is computed
+    [0.5, 0.25]
     """
     nodes = np.array(plan.nodes)
     _, c = split_series(coefficients(f, n_terms_for(f)), nodes)

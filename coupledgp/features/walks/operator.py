@@ -48,6 +48,18 @@ class WalkFeatures(LinearOperator):
         The hops in use and the reason for them.
     head, series
         Divided differences `a` (r,) and the walked series `c`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import WalkFeatures, sample_walks
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> walks = sample_walks(ring, n_walks=4, generator=0)
+    >>> phi = WalkFeatures(walks, [1.0, 0.5, 0.25], exact_hops=3)  # all of the series is computed
+    >>> W = ring.normalized_adjacency.toarray()
+    >>> bool(np.allclose(phi @ np.eye(8), np.eye(8) + 0.5 * W + 0.25 * W @ W))
+    True
     """
 
     def __init__(

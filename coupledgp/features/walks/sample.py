@@ -40,6 +40,15 @@ class Truncation:
         The tail divided by `sum_t |f_t|`.
     kernel_bound
         Bound of the bias of `K` in spectral norm, `tail * (2 sum_t |f_t| + tail)`.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import sample_walks
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> walks = sample_walks(ring, n_walks=4, max_length=1, generator=0)
+    >>> walks.truncation([1.0, 0.5, 0.25, 0.25])
+    Truncation(tail=0.5, relative=0.25, kernel_bound=2.25)
     """
 
     tail: float
@@ -71,6 +80,17 @@ class Walks:
         Counts of the visits, equal visits merged; see `visits.Visits`.
     seed
         Seed of the walks. The rows of a node depend on it and the node alone, not on other nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import sample_walks
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> walks = sample_walks(ring, n_walks=2000, max_length=3, generator=0)
+    >>> W = ring.normalized_adjacency.toarray()
+    >>> bool(np.abs(walks.loads(2).toarray() - W @ W).max() < 0.1)  # E[Psi_t] = W^t
+    True
     """
 
     graph: Graph
@@ -196,6 +216,17 @@ def sample_walks(
         A value is out of range.
     MemoryLimitError
         The walks would not fit; the message says what would make them smaller.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import sample_walks
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> walks = sample_walks(ring, n_walks=4, nodes=[0, 3], max_length=5, generator=0)
+    >>> walks.features([1.0, 0.5]).shape  # of two nodes, and of any series
+    (2, 8)
+    >>> walks.loads(0).toarray()[1].tolist()  # before the first step all are at home
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     """
     task = checked_task(
         graph, n_walks, p_halt, coupling, length_law, max_length, nodes, generator, modulation,
@@ -245,6 +276,17 @@ def sample_walk_features(
         A value is out of range.
     MemoryLimitError
         The walks would not fit; the message says what would make them smaller.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.features import sample_walk_features, sample_walks
+    >>> ring = cgp.Graph.from_edges(range(8), [1, 2, 3, 4, 5, 6, 7, 0])
+    >>> f = [1.0, 0.5, 0.25]
+    >>> phi = sample_walk_features(ring, f, n_walks=4, generator=0)
+    >>> walks = sample_walks(ring, n_walks=4, generator=0, modulation=f)
+    >>> (phi != walks.features(f)).nnz  # not one entry differs
+    0
     """
     f = check_modulation(modulation)
     task = checked_task(

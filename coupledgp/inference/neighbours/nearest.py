@@ -233,20 +233,56 @@ def _replace_first(heap, value):  # type: ignore[no-untyped-def]
 
 
 @part
-def _keep_nearest(near, count, k, rows, query):  # type: ignore[no-untyped-def]
-    """Places of the k nearest of some rows in rising order, by exact distances, then places."""
-    squares = np.zeros(count)
+def _sift(order, squares, place, n):  # type: ignore[no-untyped-def]
+    """Let an entry sink in a heap of n places of distances, the greatest on top."""
+    moved = order[place]
+    while 2 * place + 1 < n:
+        child = 2 * place + 1
+        if child + 1 < n and _further(squares, order[child + 1], order[child]):
+            child += 1
+        if _further(squares, moved, order[child]):
+            break
+        order[place] = order[child]
+        place = child
+    order[place] = moved
+
+
+@part
+def _further(squares, one, other):  # type: ignore[no-untyped-def]
+    return squares[one] > squares[other] or (squares[one] == squares[other] and one > other)
+
+
+@part
+def _keep_nearest(near, count, rows, query, squares, order):  # type: ignore[no-untyped-def]
+    """Write which of some rows are the nearest, the nearest first; return how many there are.
+
+    Exact distances decide, then places. There is no sort by numpy: its code is slow to compile.
+    """
+    n = min(len(order), count)
     for c in range(count):
+        squares[c] = 0.0
         for column in range(rows.shape[1]):
             gap = rows[near[c], column] - query[column]
             squares[c] += gap * gap
-    order = np.argsort(squares, kind="mergesort")[:k]  # ties in the order of the places
-    return near[order]
+    for c in range(n):
+        order[c] = c
+    for place in range(n // 2 - 1, -1, -1):
+        _sift(order, squares, place, n)
+    for c in range(n, count):
+        if squares[c] < squares[order[0]]:
+            order[0] = c
+            _sift(order, squares, 0, n)
+    for end in range(n - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        _sift(order, squares, 0, end)
+    return n
 
 
 @compiled
 def _scan_rows(first, last, doubt, ends, rows, queries, heaps, near, counts, block, offset):  # type: ignore[no-untyped-def]
     k, room = heaps.shape[1], near.shape[1] - SCANNED
+    squares, order = np.empty(near.shape[1]), np.empty(k, np.int64)
+    kept = np.empty(near.shape[1], np.bool_)
     for i in range(first, last):
         own, heap, end = block[i], heaps[i], min(ends[i] - offset, block.shape[1])
         for start in range(0, end, SCANNED):
@@ -260,16 +296,25 @@ def _scan_rows(first, last, doubt, ends, rows, queries, heaps, near, counts, blo
                     if own[j] < heap[0]:
                         _replace_first(heap, own[j])
             if counts[i] > room:
-                kept = np.sort(_keep_nearest(near[i], counts[i], k, rows, queries[i]))
-                near[i, : len(kept)] = kept
-                counts[i] = len(kept)
+                n = _keep_nearest(near[i], counts[i], rows, queries[i], squares, order)
+                kept[: counts[i]] = False
+                for c in range(n):
+                    kept[order[c]] = True
+                n = 0
+                for c in range(counts[i]):  # in rising order, as they were
+                    if kept[c]:
+                        near[i, n] = near[i, c]
+                        n += 1
+                counts[i] = n
 
 
 @compiled
 def _write_nearest(doubt, ends, rows, queries, heaps, near, counts, found):  # type: ignore[no-untyped-def]
+    squares, order = np.empty(near.shape[1]), np.empty(heaps.shape[1], np.int64)
     for i in range(len(queries)):
-        kept = _keep_nearest(near[i], counts[i], heaps.shape[1], rows, queries[i])
-        found[i, : len(kept)] = kept
+        n = _keep_nearest(near[i], counts[i], rows, queries[i], squares, order)
+        for c in range(n):
+            found[i, c] = near[i, order[c]]
 
 
 def _earlier_by_blocks(rows: FloatArray, wanted: Places, which: Places, found: Places) -> None:

@@ -260,8 +260,9 @@ def evidence_loss(
     --------
     >>> import numpy as np
     >>> import torch
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 30)[:, None]
-    >>> loss = evidence_loss(X, np.sin(X[:, 0]), lengthscale=1.0, outputscale=1.0, noise=0.01)
+    >>> loss = cgp.evidence_loss(X, np.sin(X[:, 0]), lengthscale=1.0, outputscale=1.0, noise=0.01)
     >>> far = torch.full((1, 1), 9.0, dtype=torch.float64)
     >>> bool(loss(torch.ones_like(far)) < loss(far))
     True

@@ -218,8 +218,9 @@ def posterior_kl_loss(
     --------
     >>> import numpy as np
     >>> import torch
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 30)[:, None]
-    >>> loss = posterior_kl_loss(
+    >>> loss = cgp.posterior_kl_loss(
     ...     X, np.sin(X[:, 0]), X + 0.1, lengthscale=1.0, outputscale=1.0, noise=0.01
     ... )
     >>> few, more = (torch.linspace(0.1, 2.5, m, dtype=torch.float64)[:, None] for m in (1, 6))

@@ -299,10 +299,12 @@ class FourierFeatureKernel(FeatureKernel):
 
     Examples
     --------
-    >>> import gpytorch, torch
-    >>> kernel = gpytorch.kernels.ScaleKernel(FourierFeatureKernel(128, dim=3, generator=0))
-    >>> kernel(torch.zeros(5, 3)).to_dense().shape
-    torch.Size([5, 5])
+    >>> import torch
+    >>> from coupledgp.kernels import FourierFeatureKernel
+    >>> kernel = FourierFeatureKernel(128, dim=3, generator=0)
+    >>> gram = kernel(torch.linspace(0, 1, 15).reshape(5, 3)).to_dense()
+    >>> bool(torch.allclose(gram.diagonal(), torch.ones(5)))  # without error, unlike the rest
+    True
     """
 
     feature_map = FourierFeatures
@@ -314,6 +316,15 @@ class LaplaceFeatureKernel(FeatureKernel):
 
     Not a function of `x - y`, and its variance grows with `|x + y|`: centre the inputs. Parameters
     are those of `FeatureKernel`; a spectrum other than the Gaussian is refused.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.kernels import LaplaceFeatureKernel
+    >>> kernel = LaplaceFeatureKernel(64, dim=2, generator=0)
+    >>> gram = kernel(torch.linspace(-3, 3, 10).reshape(5, 2)).to_dense()
+    >>> bool((gram > 0).all())  # at any distance, unlike Fourier features
+    True
     """
 
     feature_map = LaplaceFeatures

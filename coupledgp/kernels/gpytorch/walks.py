@@ -93,6 +93,18 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     -----
     `Phi` is an operator: a product with n of its rows costs some products with `W~`. With more
     rows than nodes, training and prediction factorise matrices of the number of nodes only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import GraphFeatureKernel, dense_kernel
+    >>> path = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3])
+    >>> kernel = GraphFeatureKernel(path, "heat", n_walks=16, exact_hops=3, generator=0)
+    >>> gram = kernel(torch.arange(4.0, dtype=torch.float64)[:, None]).to_dense()
+    >>> exact = torch.as_tensor(dense_kernel(path, "heat"))
+    >>> bool((gram - exact).abs().max() < 0.01)
+    True
     """
 
     def __init__(

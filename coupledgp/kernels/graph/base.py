@@ -30,6 +30,15 @@ class GraphKernel(Kernel):
     ----------
     max_terms : int
         Class attribute: length beyond which power series of the kernel are cut.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import parse_graph_kernel
+    >>> kernel = parse_graph_kernel("matern")
+    >>> root = np.polynomial.polynomial.polyval(0.5, kernel.modulation(200))
+    >>> bool(np.isclose(root**2, kernel.spectral(np.array(0.5))))
+    True
     """
 
     domain = "nodes"

@@ -10,11 +10,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph
 from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_product
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
-from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.device_series import DeviceSeries
+from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray
 
 # Error of a series, relative to the function's maximum, where no other one is asked for.
@@ -27,13 +28,33 @@ DEGREE_LIMIT = 2**13
 NARROW_GRAPH = 2**15
 
 
-def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
+def dense_kernel(graph: Graph, kernel: GraphKernelLike) -> FloatArray:
     """The kernel matrix of all nodes, shape (n_nodes, n_nodes).
 
     `K = g(W~)`, or `diag(s) g(W~) diag(s)` with the graph's `node_scale` s.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        A `GraphKernel`, or a name of `parse_graph_kernel`.
+
+    Raises
+    ------
+    InvalidInputError
+        The graph is no `Graph`, or no kernel has that name.
+
+    Examples
+    --------
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import HeatKernel, dense_kernel
+    >>> pair = cgp.Graph.from_edges([0], [1])
+    >>> dense_kernel(pair, HeatKernel(1.0)).round(3).tolist()  # (1 + exp(-2)) / 2 on the diagonal
+    [[0.568, 0.432], [0.432, 0.568]]
     """
-    values, vectors = dense_spectrum(graph)
-    K: FloatArray = (vectors * kernel.spectral(values)) @ vectors.T
+    values, vectors = dense_spectrum(check_graph(graph))
+    K: FloatArray = (vectors * parse_graph_kernel(kernel).spectral(values)) @ vectors.T
     return K if graph.node_scale is None else K * np.outer(graph.node_scale, graph.node_scale)
 
 
@@ -114,6 +135,16 @@ class SeriesOperator(LinearOperator):
         The matrix, or the columns of a product, do not fit into the memory of the device.
     NumericalError
         The tolerance needs more than `DEGREE_LIMIT` terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import HeatKernel, SeriesOperator, dense_kernel
+    >>> path, kernel = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3]), HeatKernel(4.0)
+    >>> K = SeriesOperator(path, kernel.spectral)
+    >>> bool(np.allclose(K @ np.arange(4.0), dense_kernel(path, kernel) @ np.arange(4.0)))
+    True
     """
 
     def __init__(

@@ -35,8 +35,9 @@ class HeatKernel(GraphKernel):
     Examples
     --------
     >>> import numpy as np
-    >>> HeatKernel(2.0).root(np.array([1.0])).tolist()  # on a constant
-    [1.0]
+    >>> from coupledgp.kernels import HeatKernel
+    >>> HeatKernel(2.0).spectral(np.array([1.0, 0.0])).round(3).tolist()  # 1 and exp(-2)
+    [1.0, 0.135]
     """
 
     time: float = 1.0
@@ -90,6 +91,17 @@ class RegularizedLaplacianKernel(GraphKernel):
         s > 0. Free parameter: log s.
     exponent
         r > 0, not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import RegularizedLaplacianKernel, dense_kernel
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> K = dense_kernel(ring, RegularizedLaplacianKernel(scale=3.0, exponent=1.0))
+    >>> laplacian = np.eye(4) - ring.normalized_adjacency.toarray()
+    >>> bool(np.allclose(K @ (np.eye(4) + 3.0 * laplacian), np.eye(4)))
+    True
     """
 
     scale: float = 1.0
@@ -150,6 +162,14 @@ class GraphMaternKernel(RegularizedLaplacianKernel):
         kappa > 0, in steps. Free parameter: log kappa.
     nu
         Smoothness nu > 0, not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import GraphMaternKernel
+    >>> kernel = GraphMaternKernel(lengthscale=2.0, nu=1.0)
+    >>> kernel.spectral(np.array([1.0, 0.0, -1.0])).round(3).tolist()  # 1, 1/3 and 1/5
+    [1.0, 0.333, 0.2]
     """
 
     scale: float = field(init=False, repr=False)
@@ -200,6 +220,16 @@ class RandomWalkKernel(GraphKernel):
         a >= 2. Free parameter: log a.
     steps
         p, a positive int, not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.kernels import RandomWalkKernel, dense_kernel
+    >>> path = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
+    >>> K = dense_kernel(path, RandomWalkKernel(steps=2))
+    >>> np.isclose(K[0], 0.0).tolist()  # nothing is shared beyond two steps
+    [False, False, False, True, True]
     """
 
     a: float = 2.0
@@ -253,6 +283,13 @@ class InverseCosineKernel(GraphKernel):
     `f_k` falls only like `k^(-3/2)`. Series of F are cut at `max_terms`, and `Truncation` gives the
     error of that; the exact kernels use g, which is entire. There are no parameters. Smola and
     Kondor (2003).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import InverseCosineKernel
+    >>> InverseCosineKernel().spectral(np.array([1.0, 0.0, -1.0])).round(3).tolist()
+    [1.0, 0.707, 0.0]
     """
 
     max_terms = 1024
@@ -316,6 +353,15 @@ class LearnedKernel(GraphKernel):
         Strength of the penalty.
     centre
         Coefficients (n,) to which the penalty draws; the start if left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.kernels import LearnedKernel, RandomWalkKernel
+    >>> kernel = LearnedKernel([0.5, 0.5])  # F(x) = (1 + x) / 2
+    >>> x = np.array([1.0, 0.0, -0.5])
+    >>> bool(np.allclose(kernel.spectral(x), RandomWalkKernel(a=2.0, steps=2).spectral(x)))
+    True
     """
 
     def __init__(

@@ -58,8 +58,9 @@ def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKe
 
     Examples
     --------
-    >>> parse_graph_kernel("heat")
-    HeatKernel(time=1.0)
+    >>> from coupledgp.kernels import HeatKernel, parse_graph_kernel
+    >>> parse_graph_kernel("heat") == HeatKernel(time=1.0)
+    True
     """
     check_single(kernel, name, "one kernel of nodes")
     return GRAPH_KERNELS.parse(kernel, name)
@@ -123,8 +124,9 @@ def available_graph_kernels() -> list[str]:
 
     Examples
     --------
-    >>> "heat" in available_graph_kernels()
-    True
+    >>> from coupledgp.kernels import available_graph_kernels
+    >>> available_graph_kernels()[:3]
+    ['heat', 'regularized-laplacian', 'matern']
     """
     return GRAPH_KERNELS.available()
 
@@ -135,6 +137,13 @@ def register_graph_kernel(
     """Make a graph kernel known under `name`; see `Registry.register`.
 
     The object holds the parameters that a fit starts from; files hold the name of its class.
+
+    Examples
+    --------
+    >>> from coupledgp.kernels import HeatKernel, parse_graph_kernel, register_graph_kernel
+    >>> register_graph_kernel("wide", HeatKernel(50.0))
+    >>> parse_graph_kernel("wide").time
+    50.0
     """
     GRAPH_KERNELS.register(name, make, replace=replace)
 

@@ -103,11 +103,11 @@ def alternatives(
     Examples
     --------
     >>> import numpy as np
+    >>> import coupledgp as cgp
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> from coupledgp.models.exact import ExactGPRegressor
-    >>> model = ExactGPRegressor("matern-1/2", random_state=0).fit(X[::2], y[::2])
-    >>> found = alternatives(model, X[1::2], y[1::2], budget="20s", rivals=["kernel gaussian"])
+    >>> model = cgp.ExactGPRegressor("matern-1/2", random_state=0).fit(X[::2], y[::2])
+    >>> found = cgp.alternatives(model, X[1::2], y[1::2], budget="20s", rivals=["kernel gaussian"])
     >>> [bool(one.gain > 0) for one in found]
     [True]
     """

@@ -250,6 +250,7 @@ def test_few_rows_for_many_hyperparameters_are_warned_of():
     assert "4 hyperparameters" in many.remarks[0]
 
 
+@pytest.mark.long
 def test_hyperparameters_are_counted(model):
     assert optimism(model.process_).n_hyperparameters == 4
     alike = cgp.ExactGPRegressor(lengthscale=1.0, optimizer=None).fit(X, Y).process_

@@ -145,6 +145,7 @@ def test_ranked_probability_scores_are_expectations_of_distances(likelihood):
     assert (np.abs(found - values.mean(axis=-1)) < error + 2e-3).all()
 
 
+@pytest.mark.long
 def test_counts_that_vary_too_much_ask_for_another_law():
     rng = np.random.default_rng(4)
     wide = NegativeBinomial(2.0).draw(1.0 + 0.5 * cases.F, rng)

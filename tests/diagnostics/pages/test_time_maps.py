@@ -94,6 +94,10 @@ def test_what_cannot_be_written_is_said(tmp_path):
     layer = {"nodes": TimeLayer([np.zeros((1, 2))] * 3, {}, {})}
     with pytest.raises(InvalidInputError, match="times: expected at most 5000000 features"):
         write_time_map(tmp_path / "law.gpkg", layer, range(2_000_000))
+    for columns, fields in (({"name": ["a", "b"]}, {}), ({}, {"name": [[1.0, 2.0]] * 3})):
+        layer = {"nodes": TimeLayer([np.zeros((1, 2))] * 3, columns, fields)}
+        with pytest.raises(InvalidInputError, match=r"layers: expected 'name' of shape \(3,"):
+            write_time_map(tmp_path / "law.gpkg", layer, [0.5])
     assert list(tmp_path.iterdir()) == []
 
 

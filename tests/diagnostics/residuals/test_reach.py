@@ -48,6 +48,7 @@ def test_what_rows_beyond_cost_is_the_mean_loss_above_that_of_rows_within():
     assert not Reach.of(KNOWN, points, np.ones((4, 1)), (), std).is_fault
 
 
+@pytest.mark.long
 def test_no_model_is_green_where_many_rows_are_beyond():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-2, 2, (300, 2)), columns=["east", "north"])

@@ -165,6 +165,7 @@ def test_many_rows_are_a_random_part(monkeypatch):
     assert sizes == [50] * 5
 
 
+@pytest.mark.long
 def test_no_model_is_green_where_an_additive_kernel_is_clearly_better():
     rng = np.random.default_rng(5)
     rows = rng.uniform(-2, 2, (400, 8))

@@ -116,6 +116,7 @@ def test_nearest_of_other_groups_by_bits(n_groups, monkeypatch):
         assert results[0][i] == results[1][i] == expected
 
 
+@pytest.mark.long
 def test_large_tables_are_thinned(monkeypatch):
     X, y = table(2000)
     whole = by_name(TableRivals.of(X, y).predict(X[:50] + 0.01))

@@ -275,6 +275,19 @@ class Recorder(BaseEstimator):
         return np.full(shape, 50.0), np.full(shape, 10.0)
 
 
+def test_a_law_without_spread_is_refused():
+    data = readings(12)
+    with pytest.raises(InvalidInputError, match="expected positive standard deviations, got zero"):
+        law_of(Certain(), data)
+
+
+class Certain:
+    """Predicts zero, and says that it is never wrong."""
+
+    def predict(self, nodes, times, return_std):
+        return np.zeros((2, len(nodes), len(times)))
+
+
 def test_laws_of_transformed_values_have_their_own_densities():
     rng = np.random.default_rng(0)
     y, m, s = rng.lognormal(size=200), rng.normal(size=200), rng.uniform(0.5, 2, 200)

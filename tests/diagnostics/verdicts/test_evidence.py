@@ -226,6 +226,7 @@ class TestGather:
         assert report.calibration.coverage[0.8] == inside
 
 
+@pytest.mark.long
 def test_true_models_raise_no_alarm() -> None:
     """Of 12 true models of fixed seeds at most one is called out; by the rules 2 in 100 are."""
     alarms = 0

@@ -110,6 +110,7 @@ def drawn(seed: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
     return X, root @ rng.normal(size=400)
 
 
+@pytest.mark.long
 def test_a_range_that_varies_is_found_and_stretching_its_column_cures_it() -> None:
     X, y = drawn(1, 1.0)
     model = cgp.ExactGPRegressor(ard=True, n_restarts=0, random_state=0).fit(X[:200], y[:200])

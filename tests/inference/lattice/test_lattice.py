@@ -220,6 +220,7 @@ def test_moments_are_sums_of_waves(case):
     np.testing.assert_allclose(posterior.variances(own.lattice, place, trend), variance, atol=1e-9)
 
 
+@pytest.mark.long
 def test_draws_have_the_variances():
     """Mean squares of 2000 draws, whose relative deviation is `sqrt(2 / 2000)`."""
     own, exact = Case(1, "matern-3/2", 0.1, most_waves=21), Case(1, "matern-3/2", 0.1)

@@ -163,6 +163,7 @@ def test_a_search_uses_the_optimiser_it_is_given(rng: np.random.Generator) -> No
     assert (len(starts), result.n_iterations, result.converged) == (1, 3, False)
 
 
+@pytest.mark.long
 def test_estimators_take_an_optimiser_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """One entry of the table serves tables and graphs alike."""
     calls = []

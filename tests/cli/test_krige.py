@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import geopandas as gpd
 import numpy as np
@@ -127,3 +128,14 @@ def test_files_of_points_are_maps_too(wells, tmp_path, capsys):
     assert "areas.gpkg: expected a layer of points, got 'areas' of Polygon" in (
         capsys.readouterr().err
     )
+
+
+def test_a_table_without_rows_or_columns_is_refused_by_name(wells, tmp_path, capsys):
+    (tmp_path / "none.csv").write_text("x,y,value\n")
+    for path, words, message in (
+        (tmp_path / "none.csv", [], "none.csv: expected rows below the header, got none"),
+        (wells, ["-t", "dept", "--places", "east,north"], "--target: .*did you mean 'depth'"),
+        (wells, ["-t", "depth", "--places", "east,nort"], "--places: .*did you mean 'north'"),
+    ):
+        assert run(["krige", str(path), *words, "-o", str(tmp_path / "o.csv")]) == 2
+        assert re.search(message, capsys.readouterr().err)

@@ -106,6 +106,15 @@ def test_every_form_of_file_gives_the_same_law(values, interpolated):
     assert found["kind"].equals(expected["kind"])
 
 
+def test_json_is_the_same_table(interpolated):
+    expected = interpolated()
+    found = json.loads(interpolated(output="law.json").read_text())
+    assert list(found[0]) == expected.column_names
+    for name in ("node", "mean", "upper", "kind"):
+        assert [row[name] for row in found] == expected[name].to_pylist()
+    assert found[0]["time"].startswith(str(expected["time"][0].as_py().date()))
+
+
 @pytest.mark.parametrize("output", ["law.nc", "law.zarr"])
 def test_grids_are_written_by_the_conventions(output, interpolated, monkeypatch):
     xr = pytest.importorskip("xarray")

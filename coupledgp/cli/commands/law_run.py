@@ -60,6 +60,7 @@ class PlacesUnderLaw(Domain):
     model: Any = None
 
     def as_values(self) -> ReadValues | None:
+        """What reads values: texts are classes unless a likelihood is named."""
         return labels_or_numbers if is_gaussian(self.options.likelihood) else numbers_or_nan
 
     def made(self, classifier: Any, regressor: Any, domain: Any, y: Any, **own: Any) -> Any:

@@ -131,6 +131,14 @@ class Data:
     ----------
     batches : tuple of Batch
         Points, targets and weights of each batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.testing import Data
+    >>> first = Data.of(np.zeros((3, 2)), np.ones((3, 1)))  # points (n, d) and targets (n, k)
+    >>> len(first.followed_by(Data.of(np.ones((2, 2)), np.zeros((2, 1)))))
+    5
     """
 
     batches: tuple[Batch, ...]

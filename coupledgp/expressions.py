@@ -307,6 +307,8 @@ class On(Kernel):
     domain = "rows"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kernel, RowKernel):
+            raise InvalidInputError(f"on: expected a kernel of rows, got {self.kernel!r}")
         if not self.columns or len(set(self.columns)) < len(self.columns):
             raise InvalidInputError(
                 f"on: expected one or more columns, each once, got {list(self.columns)}"
@@ -341,6 +343,9 @@ class Sum(Kernel):
 
     terms: tuple[Kernel, ...]
 
+    def __post_init__(self) -> None:
+        _check_kernels(self.terms, "terms")
+
     def on(self, *columns: Column) -> Sum:
         """See the base class; every term on these columns."""
         return type(self)(tuple(term.on(*columns) for term in self.terms))
@@ -371,6 +376,9 @@ class Product(Kernel):
 
     factors: tuple[Kernel, ...]
 
+    def __post_init__(self) -> None:
+        _check_kernels(self.factors, "factors")
+
     def on(self, *columns: Column) -> Product:
         """See the base class; every factor on these columns."""
         return type(self)(tuple(factor.on(*columns) for factor in self.factors))
@@ -391,6 +399,12 @@ def differences(a: FloatArray, b: FloatArray, lengthscale: FloatArray) -> list[F
         (one[:, None] - other) / scale
         for one, other, scale in zip(a.T, b.T, lengthscale, strict=True)
     ]
+
+
+def _check_kernels(parts: object, name: str) -> None:
+    """Refuse parts of an expression that are no tuple of one or more kernels."""
+    if not (isinstance(parts, tuple) and parts and all(isinstance(k, Kernel) for k in parts)):
+        raise InvalidInputError(f"{name}: expected a tuple of kernels, got {parts!r}")
 
 
 def _terms(kernel: Kernel) -> tuple[Kernel, ...]:

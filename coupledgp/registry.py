@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -254,6 +254,69 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
     # Registries are compared by identity, not by their content.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+
+class Roster(list[Kind]):
+    """Objects that bear names of their own, in the order in which a report goes through them.
+
+    Parameters
+    ----------
+    attribute
+        The attribute that holds the name, as messages call it.
+    objects
+        The package's own objects.
+    share
+        Whether two objects cannot stand beside each other under one name; they never can if left
+        out.
+    """
+
+    def __init__(
+        self,
+        attribute: str,
+        objects: Iterable[Kind] = (),
+        share: Callable[[Kind, Kind], bool] = lambda one, other: True,
+    ) -> None:
+        super().__init__(objects)
+        self.attribute, self.share = attribute, share
+
+    def names(self) -> list[str]:
+        """Names of the objects, in order."""
+        return [getattr(one, self.attribute) for one in self]
+
+    def enter(self, made: Kind, *, replace: bool = False, place: int | None = None) -> None:
+        """Add an object before a place, at the end if left out.
+
+        Parameters
+        ----------
+        made
+            The object.
+        replace
+            Put it in the place of the object that has the name, if there is one.
+        place
+            Place of a name that is new.
+
+        Raises
+        ------
+        InvalidInputError
+            The name is taken.
+        """
+        name = getattr(made, self.attribute)
+        rivals = [k for k, one in enumerate(self.names()) if one == name]
+        rivals = [k for k in rivals if self.share(self[k], made)]
+        if rivals and not replace:
+            raise InvalidInputError(
+                f"{self.attribute}: {name!r} is taken; replace=True puts this one in its place"
+            )
+        place = rivals[0] if rivals else len(self) if place is None else place
+        for k in reversed(rivals):
+            del self[k]
+        self.insert(place, made)
+
+    def leave(self, name: str) -> None:
+        """Take all objects of a name out; it is an error if there is none."""
+        if name not in self.names():
+            raise InvalidInputError(unknown_choice(name, self.names(), self.attribute))
+        self[:] = [one for one in self if getattr(one, self.attribute) != name]
 
 
 def _equal(known: Any, value: Any) -> bool:

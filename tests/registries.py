@@ -8,6 +8,7 @@ from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORM
 from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.diagnostics.residuals.checks import CHECKS
 from coupledgp.diagnostics.scoring.score_table import SCORES
+from coupledgp.diagnostics.sections.section import SECTIONS
 from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
@@ -26,15 +27,14 @@ REGISTRIES: list[Registry[Any]] = [
 
 @contextmanager
 def forgotten(*registries: Registry[Any]) -> Iterator[None]:
-    """Leave registries, and the scores and checks of reports, as they were."""
+    """Leave registries, and the scores, checks and sections of reports, as they were."""
     before = [set(registry.known) for registry in registries]
-    scores, checks = dict(SCORES), list(CHECKS)
+    rosters = [(roster, list(roster)) for roster in (SCORES, CHECKS, SECTIONS)]
     try:
         yield
     finally:
         for registry, names in zip(registries, before, strict=True):
             for name in set(registry.known) - names:
                 registry.unregister(name)
-        SCORES.clear()
-        SCORES.update(scores)
-        CHECKS[:] = checks
+        for roster, objects in rosters:
+            roster[:] = objects

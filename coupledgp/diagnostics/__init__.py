@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scoring.score_table import MarginalScore as MarginalScore
     from coupledgp.diagnostics.scoring.score_table import PointScore as PointScore
     from coupledgp.diagnostics.scoring.score_table import register_score as register_score
+    from coupledgp.diagnostics.scoring.score_table import unregister_score as unregister_score
     from coupledgp.diagnostics.scoring.scores import coverage as coverage
     from coupledgp.diagnostics.scoring.scores import crps as crps
     from coupledgp.diagnostics.scoring.scores import interval_width as interval_width

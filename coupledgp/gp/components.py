@@ -96,10 +96,6 @@ class ComponentsGP(GaussianProcess):
         return self.parts[0].first
 
     @property
-    def data(self) -> Data:
-        return self.rows
-
-    @property
     def noise(self) -> Likelihood:
         """Law of observations given f, of the first part."""
         return self.parts[0].noise
@@ -301,10 +297,6 @@ class ComponentsGP(GaussianProcess):
                 units = Units.of(data.targets[fitted], first.normalize)
             parts.append(_prior_of(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
-
-    def updated(self, data: Data) -> ComponentsGP:
-        """Return the process given further data too, with posteriors of all data."""
-        return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ComponentsGP:
         """Return the process with another draw of `size` walkers per node, given its data."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.dense_prior import NOISY_GRAM, DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
@@ -58,7 +57,7 @@ from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.matrices import Matrix, as_numpy, beside, library, on_device
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
-from coupledgp.random import FloatArray, symmetric_root
+from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
@@ -211,10 +210,6 @@ class ExactGP(ExactByPrior):
         return self.row_inverse.lower
 
     @property
-    def data(self) -> Data:
-        return self.rows
-
-    @property
     def hyperparameters(self) -> Hyperparameters:
         found: Hyperparameters = self.dense_prior.hyperparameters
         return found
@@ -299,16 +294,6 @@ class ExactGP(ExactByPrior):
         np.fill_diagonal(posterior, variance)
         return mean, posterior
 
-    def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
-    ) -> FloatArray:
-        mean, posterior = self.latent_law(points, "covariance")
-        assert posterior is not None
-        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        root = symmetric_root(posterior)
-        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
-        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
-
     @property
     def is_rough(self) -> bool:
         return self.dense_prior.is_rough
@@ -383,23 +368,12 @@ class ExactGP(ExactByPrior):
         found: ExactGP = self.dense_prior.given(data, units, self.normalize)
         return found
 
-    def updated(self, data: Data) -> ExactGP:
-        """Return the process given further data too, by one Cholesky factor of all rows."""
-        both = self.rows.followed_by(data).as_one_batch()
-        return self.conditioned(both, renormalize=True)
-
     def on(self, device: torch.device) -> Self:
         prior = self.dense_prior.on(device)
         known, alpha = self.known_factor, on_device(as_numpy(self.alpha), prior.device)
         if known is not None:
             known = on_device(as_numpy(known), prior.device)
         return replace(self, dense_prior=prior, alpha=alpha, known_factor=known)
-
-    def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
-        """Refuse, since an exact process draws nothing."""
-        raise InvalidInputError(
-            "model: expected one with frequencies or walkers to draw again, got an exact GP"
-        )
 
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of a file, always with the rows, since predictions need them."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.graph_time_prior import (
     SensorScales,
     SpaceTimeHyperparameters,
@@ -489,9 +489,3 @@ class GraphTimeGP(NormalizedProcess):
             sites, parameters, settings, units, entries.flag("normalize"),
             StoredRows(sensors, times, cells),
         )  # fmt: skip
-
-    def redrawn(self, coupling: Any, size: int, seed: int) -> GraphTimeGP:
-        """Refuse, since nothing is drawn that the law depends on."""
-        raise InvalidInputError(
-            "model: expected one with frequencies or walkers to draw again, got a space-time GP"
-        )

@@ -136,10 +136,6 @@ class LatentGP(GaussianProcess):
         return Units(np.zeros(k), np.ones(k))
 
     @property
-    def data(self) -> Data:
-        return self.rows
-
-    @property
     def noise(self) -> Likelihood:
         return self.likelihood
 
@@ -307,10 +303,6 @@ class LatentGP(GaussianProcess):
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
         """Return the functions given other data; the likelihood fixes the units."""
         return self._again(self.functions, data)
-
-    def updated(self, data: Data) -> LatentGP:
-        """Return the process given further data too, with the sites of all data found anew."""
-        return self.conditioned(self.rows.followed_by(data).as_one_batch())
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LatentGP:
         """Return the process with another draw of features, one for all functions."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from coupledgp.gp.protocol import (
     Header,
     Points,
     Want,
-    training_data,
 )
 from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
@@ -170,10 +168,6 @@ class LatticeGP(ExactByPrior):
     def system(self) -> LatticeSystem:
         """Equations of the whitened weights."""
         return _system(self.lattice_prior, self.units, self.offset, self.sums)
-
-    @property
-    def data(self) -> Data:
-        return training_data(self.rows)
 
     @property
     def lattice(self) -> Lattice:
@@ -444,12 +438,6 @@ class LatticeGP(ExactByPrior):
         n_draws = self.posterior.draws.shape[1] or N_DRAWS
         return LatticeGP.of(
             own, self.trend, box, units, self.normalize, self.offset, sums, self.seed, n_draws, both
-        )
-
-    def redrawn(self, coupling: Any, size: int, seed: int) -> LatticeGP:
-        """Refuse, since the frequencies of a lattice are not drawn."""
-        raise InvalidInputError(
-            "model: expected one with frequencies to draw again, got one on a lattice"
         )
 
     def without_data(self) -> LatticeGP:

@@ -46,7 +46,7 @@ from coupledgp.linalg.rounding import (
     warn_if_imprecise,
 )
 from coupledgp.metrics import Metric
-from coupledgp.random import FloatArray, symmetric_root
+from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum
 
 
@@ -150,10 +150,6 @@ class LocalGP(ExactByPrior):
         return self.local_prior.extent_of(self.table.inputs)
 
     @property
-    def data(self) -> Data:
-        return self.rows
-
-    @property
     def hyperparameters(self) -> LocalHyperparameters:
         return self.local_prior.hyperparameters
 
@@ -223,17 +219,6 @@ class LocalGP(ExactByPrior):
             covariance += kriging_errors(self.local_prior, self.table, inputs, kriged.weights)
         covariance[np.diag_indices_from(covariance)] = variance
         return mean, covariance
-
-    def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
-    ) -> FloatArray:
-        """Draws (p, k, n_samples) of f in normalised units, in O(p^3) time for p points."""
-        mean, covariance = self.latent_law(points, "covariance")
-        assert covariance is not None
-        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        root = symmetric_root(covariance)
-        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
-        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
     @property
     def is_rough(self) -> bool:

@@ -33,7 +33,6 @@ from coupledgp.gp.protocol import (
     PredictiveLaw,
     Problem,
     Want,
-    training_data,
 )
 from coupledgp.gp.schema import Entries, check_shares, require_type
 from coupledgp.gp.state import ROW_WEIGHTS
@@ -142,10 +141,6 @@ class MixtureGP(GaussianProcess):
 
     def row_keys(self, points: Points) -> Points:
         return self.members[0].row_keys(points)
-
-    @property
-    def data(self) -> Data:
-        return training_data(self.rows)
 
     @property
     def noise(self) -> Likelihood:
@@ -381,7 +376,7 @@ class MixtureGP(GaussianProcess):
     def updated(self, data: Data) -> MixtureGP:
         """Return the members given further data too, mixed by the same weights."""
         rows = None if self.rows is None else self.rows.followed_by(data)
-        members = [member.updated(data) for member in self.members]
+        members: list[Any] = [member.updated(data) for member in self.members]
         return MixtureGP.of(members, self.weights, rows, self.purpose)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:

@@ -228,10 +228,6 @@ class NodeGP(NormalizedProcess):
         return self.chosen.prior
 
     @property
-    def data(self) -> Data:
-        return self.rows
-
-    @property
     def noise(self) -> Likelihood:
         return self.likelihood(self.posterior.noise)
 
@@ -435,10 +431,6 @@ class NodeGP(NormalizedProcess):
         return self.given_data(
             data, Units.of(data.targets, self.normalize) if renormalize else self.units
         )
-
-    def updated(self, data: Data) -> NodeGP:
-        """Return the process given further data too, with a posterior of all data."""
-        return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
         check_stored(self.likelihood)

@@ -141,10 +141,6 @@ class PreciseFieldGP(NormalizedProcess):
         """The prior of the mean and the field whose kernel of position is exact."""
         return self.prior_parts.field_prior
 
-    @property
-    def data(self) -> Data:
-        return self.rows
-
     def row_keys(self, points: Points) -> Points:
         """Rows (p, m) of numbers that are equal for equal places, whatever their elements."""
         return canonical(points)
@@ -288,11 +284,6 @@ class PreciseFieldGP(NormalizedProcess):
     def conditioned(self, data: Data, *, renormalize: bool = False) -> PreciseFieldGP:
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return PreciseFieldGP.given(self.prior_parts, data, units, self.normalize)
-
-    def updated(self, data: Data) -> PreciseFieldGP:
-        """Return the process given further data too, by one factorisation."""
-        both = self.rows.followed_by(data).as_one_batch()
-        return self.conditioned(both, renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> PreciseFieldGP:
         """Return the process with `size` sampled frequencies of another draw, given its data.

@@ -39,7 +39,7 @@ from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray, IntArray, symmetric_root
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]
@@ -131,6 +131,14 @@ class Data:
     ----------
     batches : tuple of Batch
         Points, targets and weights of each batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.testing import Data
+    >>> first = Data.of(np.zeros((3, 2)), np.ones((3, 1)))  # points (n, d) and targets (n, k)
+    >>> len(first.followed_by(Data.of(np.ones((2, 2)), np.zeros((2, 1)))))
+    5
     """
 
     batches: tuple[Batch, ...]
@@ -255,15 +263,16 @@ class GaussianProcess(ABC):
     units: Units
 
     @property
-    @abstractmethod
     def data(self) -> Data:
-        """The observations.
+        """The observations, here the attribute `rows`, which is None where they were not kept.
 
         Raises
         ------
         CoupledGPError
             The observations were not kept, as in a model file without its rows.
         """
+        own: Any = self
+        return training_data(own.rows)
 
     @property
     @abstractmethod
@@ -558,18 +567,17 @@ class GaussianProcess(ABC):
         in normalised units, and the units are those of the new data.
         """
 
-    @abstractmethod
     def updated(self, data: Data) -> GaussianProcess:
-        """Return the process given its own data and further data.
+        """Return the process given its own data and further data, here by all data anew.
 
         Hyperparameters keep their values in normalised units, which follow the data.
         """
+        return self.conditioned(self.data.followed_by(data).as_one_batch(), renormalize=True)
 
     def on(self, device: torch.device) -> Self:
         """The process with its tensors on a device; itself where all of them stay on the CPU."""
         return self
 
-    @abstractmethod
     def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:
         """Return the process with another draw of its frequencies or walkers, given its data.
 
@@ -578,6 +586,10 @@ class GaussianProcess(ABC):
         InvalidInputError
             The process draws nothing.
         """
+        raise InvalidInputError(
+            f"model: expected one with walkers or frequencies to draw again, got a "
+            f"{type(self).__name__}"
+        )
 
     def without_data(self) -> Self:
         """Return the process without its data if its predictions need none; else itself."""
@@ -643,11 +655,16 @@ class NormalizedProcess(GaussianProcess):
 
         return GivenSites(given)
 
-    @abstractmethod
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """Draws (p, k, n_samples) of f in normalised units."""
+        """Draws (p, k, n_samples) of f in normalised units, here by the joint law in O(p^3)."""
+        mean, covariance = self.latent_law(points, "covariance")
+        assert covariance is not None
+        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
+        root = symmetric_root(covariance)
+        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
+        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
     @abstractmethod
     def latent_prior(self, points: Points) -> FloatArray:

@@ -26,7 +26,6 @@ from coupledgp.gp.protocol import (
     Header,
     Points,
     Want,
-    training_data,
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
@@ -338,10 +337,6 @@ class WeightSpaceGP(ExactByPrior):
         advice = RAISE_NOISE + ("" if had_rows else ", or fit on rows that are kept")
         subject = f"noise: {hyper.noise / hyper.outputscale:.1g} of the outputscale"
         warn_if_imprecise(self.rounding_error, subject, advice)
-
-    @property
-    def data(self) -> Data:
-        return training_data(self.rows)
 
     @property
     def hyperparameters(self) -> Hyperparameters:

@@ -15,7 +15,6 @@ from coupledgp.gp.protocol import (
     GaussianProcess,
     Header,
     Points,
-    training_data,
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
@@ -80,10 +79,6 @@ class WrappedGP(GaussianProcess):
 
     def row_keys(self, points: Points) -> Points:
         return self.inner.row_keys(points)
-
-    @property
-    def data(self) -> Data:
-        return training_data(self.rows)
 
     @property
     def noise(self) -> Likelihood:

@@ -31,7 +31,7 @@ class Gaussian(Likelihood):
     [4.0]
     """
 
-    variance: float
+    variance: float = 1.0
     is_gaussian: ClassVar[bool] = True
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.gp.protocol import Data as Data
     from coupledgp.testing.couplings import CouplingContract as CouplingContract
     from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
     from coupledgp.testing.couplings import NormsContract as NormsContract

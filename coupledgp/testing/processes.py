@@ -29,7 +29,7 @@ class ProcessContract:
     points
         Points (p, ...) away from the data, in the form with which the process computes.
     further
-        More data.
+        More data: `Data.of(points, targets)` of `coupledgp.testing`.
     coupling, size
         Coupling and size of another draw; the coupling is None for a process that draws nothing.
     tolerance
@@ -50,12 +50,12 @@ class ProcessContract:
     --------
     >>> import numpy as np
     >>> import coupledgp as cgp
-    >>> from coupledgp.testing import ProcessContract
+    >>> from coupledgp.testing import Data, ProcessContract
     >>> X = np.linspace(0, 6, 20)[:, None]
     >>> kept = {"lengthscale": 1.0, "outputscale": 1.0, "noise": 0.01, "optimizer": None}
     >>> class TestMine(ProcessContract):
     ...     process = cgp.ExactGPRegressor(**kept).fit(X, np.sin(X[:, 0])).process_
-    ...     points, further = X[:4] + 0.1, process.data
+    ...     points, further = X[:4] + 0.1, Data.of(X[:3] + 0.2, np.zeros((3, 1)))
     >>> TestMine().test_updates_are_those_of_all_data_at_once()  # passes without a word
     """
 

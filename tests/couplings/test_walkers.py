@@ -26,12 +26,14 @@ from coupledgp.couplings import (
 )
 from coupledgp.couplings.walkers import registry
 from coupledgp.couplings.walkers import sigma as solver
+from coupledgp.couplings.walkers.registry import LENGTHS
 from coupledgp.couplings.walkers.steps import Steps, deal
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
 from coupledgp.features.walks.reference import paths
 from coupledgp.graphs import Graph
 from coupledgp.ground.counter import LengthUniforms
+from coupledgp.kernels import HeatKernel
 from coupledgp.random import FloatArray
 from coupledgp.testing.checks import require_law
 from tests.graph_cases import assert_mean_is, blocks, copies, plain_graph, weighted_graph
@@ -326,3 +328,12 @@ def test_solver_is_cached_and_accepts_a_reference() -> None:
     )
     with pytest.raises(InvalidInputError, match=r"each of 0\.\.n-1 once"):
         SigmaLengths(permutation=(0, 0))
+
+
+@pytest.mark.parametrize("name", LENGTHS.known)
+def test_laws_of_lengths_leave_uniforms_as_they_are(name):
+    law, series = GeometricLaw(0.3), HeatKernel().modulation(30)
+    draws = np.random.default_rng(0).random((32, 5, 4))
+    draws.flags.writeable = False
+    lengths = LENGTHS[name].prepare(law, series, 30).sample(law, 30, lambda k: draws[k])
+    assert lengths.shape == (5, 4)

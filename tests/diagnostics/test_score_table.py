@@ -18,6 +18,7 @@ from coupledgp.diagnostics import (
     StochasticOptions,
     compare,
     register_score,
+    unregister_score,
 )
 from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES, score_names
 from coupledgp.diagnostics.study_report import StudyReport
@@ -53,10 +54,9 @@ def model():
 @pytest.fixture(autouse=True)
 def table():
     """The table of scores, as it was afterwards."""
-    before = dict(SCORES)
+    before = list(SCORES)
     yield SCORES
-    SCORES.clear()
-    SCORES.update(before)
+    SCORES[:] = before
 
 
 def row_of(page, heading):
@@ -219,7 +219,23 @@ def test_names_that_are_taken(name):
 def test_losses_whose_name_is_taken():
     with pytest.raises(InvalidInputError, match=r"loss_name: .* not taken, got 'squared_error'"):
         register_score(pinball(loss_name="squared_error"))
-    assert "pinball" not in SCORES
+    assert "pinball" not in SCORES.names()
+
+
+def test_a_score_is_registered_again_and_taken_out():
+    register_score(pinball())
+    register_score(PointScore(name="later", label="later", points=pinball_points))
+    with pytest.raises(InvalidInputError, match="name: 'pinball' is taken; replace=True"):
+        register_score(pinball())
+    again = pinball()
+    register_score(again, replace=True)
+    assert SCORES[-2] is again
+    assert SCORES.names()[-2:] == ["pinball", "later"]
+    with pytest.raises(InvalidInputError, match="expected an identifier that is not taken"):
+        register_score(PointScore(name="rmse", label="other", points=pinball_points), replace=True)
+    unregister_score("pinball")
+    with pytest.raises(InvalidInputError, match=r"name: expected .* got 'pinball'"):
+        unregister_score("pinball")
 
 
 def test_what_is_no_score():

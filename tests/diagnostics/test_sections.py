@@ -16,7 +16,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics import Section, compare, register_section, unregister_section
 from coupledgp.diagnostics.pages.picture import Picture, axes_of
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import sections_of
+from coupledgp.diagnostics.sections.section import SECTIONS, sections_of
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts import gathering
 from coupledgp.errors import InvalidInputError
@@ -103,9 +103,15 @@ class TestOwnSection:
         assert "errors-by-weekday" in audited.tables()
 
     def test_its_key_is_taken(self):
-        with pytest.raises(InvalidInputError, match="key: expected one that is not taken"):
+        with pytest.raises(InvalidInputError, match="key: 'weekday' is taken"):
             register_section("weekday", by_weekday, "audit")
         register_section("weekday", lambda report: None, "space-time")
+
+    def test_one_takes_its_place(self):
+        places = [one.key for one in SECTIONS]
+        register_section("weekday", by_weekday, "audit", replace=True)
+        assert [one.key for one in SECTIONS] == places
+        assert SECTIONS[places.index("weekday")].kinds == {"audit"}
 
 
 class TestOrder:
@@ -134,7 +140,7 @@ class TestOrder:
             register_section("k", by_weekday, kinds)
 
     def test_unknown_keys_are_refused(self):
-        with pytest.raises(InvalidInputError, match="key: expected that of a section"):
+        with pytest.raises(InvalidInputError, match=r"key: expected .* got 'k'"):
             unregister_section("k")
 
     def test_kinds_are_told_apart(self):

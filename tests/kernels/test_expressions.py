@@ -153,3 +153,16 @@ def test_models_say_what_they_support(kernel):
     graph = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3])
     with pytest.raises(InvalidInputError, match="one kernel of nodes"):
         cgp.GraphGPRegressor(graph, kernel=HeatKernel() + HeatKernel()).fit([0, 1], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: On(HeatKernel(), ("area",)), "on: expected a kernel of rows, got HeatKernel"),
+        (lambda: Sum(("gaussian",)), r"terms: expected a tuple of kernels, got \('gaussian',\)"),
+        (lambda: Product(()), r"factors: expected a tuple of kernels, got \(\)"),
+    ],
+)
+def test_parts_are_looked_at_when_an_expression_is_made(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()

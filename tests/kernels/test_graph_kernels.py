@@ -282,3 +282,21 @@ def test_kernels_are_compared_by_class_and_parameters() -> None:
     hidden = Hidden(2.0)
     assert hidden == hidden
     assert hidden != Hidden(2.0)
+
+
+@pytest.mark.parametrize("name", GRAPH_KERNELS.known)
+def test_spectra_take_lists_and_numbers(name):
+    kernel = GRAPH_KERNELS[name]
+    x = np.array([1.0, 0.25, -0.5])
+    assert kernel.spectral(x.tolist()).tolist() == kernel.spectral(x).tolist()
+    gradient = kernel.spectral_gradient([1, 0])
+    assert np.array_equal(gradient, kernel.spectral_gradient(np.array([1.0, 0.0])))
+
+
+def test_series_take_kernels_and_names():
+    path = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3])
+    expected = SeriesOperator(path, HeatKernel().spectral) @ np.eye(4)
+    for given in (HeatKernel(), "heat"):
+        assert np.array_equal(SeriesOperator(path, given) @ np.eye(4), expected)
+    with pytest.raises(InvalidInputError, match="function: expected"):
+        SeriesOperator(path, 3.0)

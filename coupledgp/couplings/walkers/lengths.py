@@ -54,7 +54,7 @@ class Lengths(ABC):
             Longest length.
         uniforms
             Source of randomness: `uniforms(k)` is the k-th independent draw of uniforms, shape
-            (n_nodes, m).
+            (n_nodes, m). Arrays are read only: a law changes none of them.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class AntitheticLengths(Lengths):
     >>> import numpy as np
     >>> from coupledgp.couplings import AntitheticLengths, GeometricLaw
     >>> draws = np.random.default_rng(0).random((100, 1, 2))  # coins of two walkers
-    >>> lengths = AntitheticLengths().sample(GeometricLaw(0.5), 100, lambda k: draws[k].copy())
+    >>> lengths = AntitheticLengths().sample(GeometricLaw(0.5), 100, lambda k: draws[k])
     >>> int(lengths.min()), int(lengths.max()) > 0  # at p = 1/2 one of a pair halts at once
     (0, True)
     """
@@ -116,7 +116,7 @@ class AntitheticLengths(Lengths):
         lengths = np.zeros(uniforms(0).shape, dtype=np.int64)
         alive = np.ones(lengths.shape, dtype=bool)
         for step, hazard in enumerate(law.hazards(max_length)):
-            coins = uniforms(step)
+            coins = uniforms(step).copy()
             half = coins.shape[1] // 2 * 2
             coins[:, 1:half:2] = (coins[:, 0:half:2] + 0.5) % 1.0
             alive &= coins >= hazard
@@ -172,7 +172,7 @@ class SigmaLengths(Lengths):
     >>> from coupledgp.couplings import GeometricLaw, SigmaLengths
     >>> opposed = SigmaLengths(permutation=(1, 0))  # the lower half of lengths meets the upper
     >>> draws = np.array([[[0.1, 0.0], [0.9, 0.0]], [[0.0, 0.5], [0.0, 0.5]]])
-    >>> opposed.sample(GeometricLaw(0.5), 10, lambda k: draws[k].copy()).tolist()
+    >>> opposed.sample(GeometricLaw(0.5), 10, lambda k: draws[k]).tolist()
     [[0, 2], [3, 0]]
     """
 
@@ -198,7 +198,7 @@ class SigmaLengths(Lengths):
         if self.permutation is None:
             raise InvalidInputError("permutation: expected a solved sigma; call prepare first")
         sigma = np.asarray(self.permutation)
-        u, partner = uniforms(0), uniforms(1)
+        u, partner = uniforms(0).copy(), uniforms(1)
         half = u.shape[1] // 2 * 2
         quantile = np.floor(u[:, 0:half:2] * sigma.size).astype(np.int64)
         u[:, 1:half:2] = (sigma[quantile] + partner[:, 1:half:2]) / sigma.size
@@ -256,7 +256,7 @@ class MultiSigmaLengths(Lengths):
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
         if not self.survival:
             raise InvalidInputError("survival: expected that of a series; call prepare first")
-        u, within = uniforms(0), uniforms(1)
+        u, within = uniforms(0), uniforms(1).copy()
         sigma = solved_permutations(
             np.array(self.modulation), np.array(self.survival), u.shape[1], self.order,
             self.reference,

@@ -26,6 +26,7 @@ from coupledgp.diagnostics.residuals.check import Correction, ResidualCheck
 from coupledgp.diagnostics.residuals.columns import INPUT, ORDER, PREDICTED, UNSEEN, Column
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.registry import Roster
 
 # Cosines of the rank of a course in the mean, and in the spread.
 N_COSINES, N_SPREAD = 4, 2
@@ -290,13 +291,20 @@ class GroupSpreadCheck(ResidualCheck):
         )
 
 
-CHECKS: list[ResidualCheck] = [
+CHECKS: Roster[ResidualCheck] = Roster("name", (
     RepeatsCheck(), GroupsCheck(), NextCheck(), CourseCheck(), SpreadCheck(), GroupSpreadCheck(),
-]  # fmt: skip
+))  # fmt: skip
 
 
-def register_residual_check(check: ResidualCheck) -> None:
+def register_residual_check(check: ResidualCheck, *, replace: bool = False) -> None:
     """Add a check of one's own to all reports that are made from now on.
+
+    Parameters
+    ----------
+    check
+        The check.
+    replace
+        Put it in the place of the check that has its name, if there is one.
 
     Raises
     ------
@@ -326,9 +334,7 @@ def register_residual_check(check: ResidualCheck) -> None:
         raise InvalidInputError(
             f"check: expected an object of a subclass of ResidualCheck, got {check!r}"
         )
-    if any(one.name == check.name for one in CHECKS):
-        raise InvalidInputError(f"check: the name {check.name!r} is taken")
-    CHECKS.append(check)
+    CHECKS.enter(check, replace=replace)
 
 
 def unregister_residual_check(name: str) -> None:
@@ -351,10 +357,7 @@ def unregister_residual_check(name: str) -> None:
     >>> audit(*given).evidence.findings.n_looks < before
     True
     """
-    kept = [one for one in CHECKS if one.name != name]
-    if len(kept) == len(CHECKS):
-        raise InvalidInputError(f"name: expected that of a check, got {name!r}")
-    CHECKS[:] = kept
+    CHECKS.leave(name)
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -86,7 +86,7 @@ def joint_scores(law: Law, y: FloatArray, prefix: str) -> dict[str, float]:
         prefix + score.name: float(
             np.mean([score.function(y[:, k], law.mean[:, k], law.cov[..., k]) for k in outputs])
         )
-        for score in SCORES.values()
+        for score in SCORES
         if isinstance(score, JointScore)
     }
 
@@ -109,7 +109,7 @@ def marginal_scores(
         Groups (p,) in which losses go together; None: every point by itself.
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
-    for score in SCORES.values():
+    for score in SCORES:
         if score.name in lacking(laws.own):
             continue
         if isinstance(score, PointScore):

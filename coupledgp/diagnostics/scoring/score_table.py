@@ -48,6 +48,7 @@ from coupledgp.diagnostics.scoring.scores import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.registry import Roster
 
 # A score of a whole law: a number, numbers by nominal level, or the shares of a histogram.
 ScoreValue = float | dict[float, float] | tuple[float, ...]
@@ -356,9 +357,9 @@ CRPS = PointScore(
 # Before the names of the model's scores and of the reference's.
 PREFIXES = ("", "reference_")
 # In the order of the rows of tables.
-SCORES: dict[str, Score] = {
-    score.name: score
-    for score in (
+SCORES: Roster[Score] = Roster(
+    "name",
+    (
         PointScore(
             name="rmse", label="RMSE", unit="units of y", root=True,
             points=point_squared_error, bounds=squared_error_bounds,
@@ -396,12 +397,22 @@ SCORES: dict[str, Score] = {
             points=pit_points, bounds=pit_bounds,
             of_mixture=lambda y, law: inside_bins(law.transforms(y)),
         ),
-    )
-}  # fmt: skip
+    ),
+)  # fmt: skip
+# The package's own, which reports count on.
+OWN = frozenset(SCORES.names())
 
 
-def register_score(score: Score) -> None:
+def register_score(score: Score, *, replace: bool = False) -> None:
     """Add a score to all reports made from now on.
+
+    Parameters
+    ----------
+    score
+        The score.
+    replace
+        Put it in the place of the registered score that has its name, if there is one. The
+        package's own scores stay.
 
     Raises
     ------
@@ -411,7 +422,7 @@ def register_score(score: Score) -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.diagnostics import PointScore, audit, register_score
+    >>> from coupledgp.diagnostics import PointScore, audit, register_score, unregister_score
     >>> def over(y, mean, std):
     ...     return np.maximum(mean - y, 0.0)
     >>> register_score(PointScore(name="over", label="mean excess", unit="units of y", points=over))
@@ -419,26 +430,48 @@ def register_score(score: Score) -> None:
     >>> report = audit((y[::2] + 3, np.ones(20)), X[1::2], y[1::2], X[::2], y[::2])
     >>> report.over, report.standard_errors["over"]
     (3.0, 0.0)
+    >>> unregister_score("over")
     """
     if not isinstance(score, PointScore | MarginalScore | JointScore):
         raise InvalidInputError(
             f"score: expected a PointScore, MarginalScore or JointScore, got {type(score).__name__}"
         )
     name = score.name
-    if not name.isidentifier() or name.startswith("reference_") or name in RESERVED | set(SCORES):
+    if not name.isidentifier() or name.startswith("reference_") or name in RESERVED | OWN:
         raise InvalidInputError(f"name: expected an identifier that is not taken, got {name!r}")
     if isinstance(score, PointScore) and score.standard_error:
-        taken = {other.difference_name for other in paired_scores()}
+        taken = {other.difference_name for other in paired_scores() if other.name != name}
         if score.difference_name in taken:
             raise InvalidInputError(
                 f"loss_name: expected a name that is not taken, got {score.difference_name!r}"
             )
-    SCORES[name] = score
+    SCORES.enter(score, replace=replace)
+
+
+def unregister_score(name: str) -> None:
+    """Take a score that was registered out of all reports that are made from now on.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none of that name, or it is one of the package's own.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import unregister_score
+    >>> unregister_score("rmse")
+    Traceback (most recent call last):
+        ...
+    coupledgp.errors.InvalidInputError: name: expected a score that was registered, got 'rmse'
+    """
+    if name in OWN:
+        raise InvalidInputError(f"name: expected a score that was registered, got {name!r}")
+    SCORES.leave(name)
 
 
 def point_scores() -> list[PointScore]:
     """Return the scores that are means of losses over points."""
-    return [score for score in SCORES.values() if isinstance(score, PointScore)]
+    return [score for score in SCORES if isinstance(score, PointScore)]
 
 
 def paired_scores() -> list[PointScore]:
@@ -448,4 +481,4 @@ def paired_scores() -> list[PointScore]:
 
 def score_names() -> list[str]:
     """Return the names of all scores, each followed by that of the reference's value."""
-    return [prefix + name for name in SCORES for prefix in PREFIXES]
+    return [prefix + name for name in SCORES.names() for prefix in PREFIXES]

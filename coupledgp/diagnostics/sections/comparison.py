@@ -184,7 +184,7 @@ def scores(report: ComparisonResult) -> Section | None:
         note=f"At {figures.n_test} {report.points_are}{over}",
     )  # fmt: skip
     names = ["n_test", "n_scored"]
-    names += [prefix + name for prefix in prefixes for name in (*SCORES, "standard_errors")]
+    names += [prefix + name for prefix in prefixes for name in (*SCORES.names(), "standard_errors")]
     return Section("scores", figures=_named(figures, names), tables=[table.shown()])
 
 

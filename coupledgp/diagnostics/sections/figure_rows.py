@@ -43,7 +43,7 @@ def score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
 def _score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number."""
     rows: list[Row] = []
-    for score in SCORES.values():
+    for score in SCORES:
         if isinstance(figures.get(score.name), float):
             own, other = (_score_cell(score, prefix, figures, accuracy) for prefix in PREFIXES)
             rows.append((score.heading(), own, other))
@@ -63,7 +63,7 @@ def _score_cell(score: Score, prefix: str, figures: Figures, accuracy: Accuracy)
 def _level_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number for each nominal level."""
     rows: list[Row] = []
-    for score in SCORES.values():
+    for score in SCORES:
         own = figures.get(score.name)
         if isinstance(own, dict):
             for level in own:

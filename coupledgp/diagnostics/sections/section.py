@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coupledgp.diagnostics.sections.table import ReportTable
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
+from coupledgp.registry import Roster
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -139,7 +139,9 @@ class Registered(NamedTuple):
 
 
 # In the order in which sections are read.
-SECTIONS: list[Registered] = []
+SECTIONS: Roster[Registered] = Roster(
+    "key", share=lambda one, other: bool(one.kinds & _with_related(other.kinds))
+)
 
 
 def register_section(
@@ -148,6 +150,7 @@ def register_section(
     kinds: str | Sequence[str] = "comparison",
     *,
     before: str = LAST,
+    replace: bool = False,
 ) -> None:
     """Add a section to all reports of some kinds that are made from now on.
 
@@ -166,6 +169,8 @@ def register_section(
         those of the commands, `"fit"`, `"graph"`, `"field"`, `"series"`, `"demo"`.
     before
         Key of the section before which it stands; where there is none of that key it comes last.
+    replace
+        Put it in the place of the section of these kinds that has the key, if there is one.
 
     Raises
     ------
@@ -192,11 +197,9 @@ def register_section(
     chosen = frozenset([kinds] if isinstance(kinds, str) else kinds)
     for kind in chosen:
         check_choice(kind, KINDS, "kinds")
-    related = chosen | COMPARISONS if chosen & COMPARISONS else chosen
-    if any(one.key == key and one.kinds & related for one in SECTIONS):
-        raise InvalidInputError(f"key: expected one that is not taken, got {key!r}")
+    related = _with_related(chosen)
     places = [k for k, one in enumerate(SECTIONS) if one.key == before and one.kinds & related]
-    SECTIONS.insert(min(places, default=len(SECTIONS)), Registered(key, build, chosen))
+    SECTIONS.enter(Registered(key, build, chosen), replace=replace, place=min(places, default=None))
 
 
 def unregister_section(key: str) -> None:
@@ -215,12 +218,14 @@ def unregister_section(key: str) -> None:
     >>> unregister_section("empty")
     Traceback (most recent call last):
         ...
-    coupledgp.errors.InvalidInputError: key: expected that of a section, got 'empty'
+    coupledgp.errors.InvalidInputError: key: expected ...
     """
-    kept = [one for one in SECTIONS if one.key != key]
-    if len(kept) == len(SECTIONS):
-        raise InvalidInputError(f"key: expected that of a section, got {key!r}")
-    SECTIONS[:] = kept
+    SECTIONS.leave(key)
+
+
+def _with_related(kinds: frozenset[str]) -> frozenset[str]:
+    """Kinds, and all kinds of comparisons where one of them is a comparison."""
+    return kinds | COMPARISONS if kinds & COMPARISONS else kinds
 
 
 def sections_of(subject: Any, kinds: Sequence[str]) -> list[Section]:

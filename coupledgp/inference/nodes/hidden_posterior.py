@@ -51,19 +51,6 @@ class HiddenPosterior(GraphPosterior):
 
     has_all_variances = True
 
-    def __init__(
-        self,
-        prior: GraphPrior,
-        nodes: IntArray,
-        Y: FloatArray,
-        outputscale: float,
-        noise: float,
-        *,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self._Y = Y
-        super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
-
     def solve(self, B: FloatArray) -> FloatArray:
         """`(v K + s I)^-1 B = Phi X / s` for values X that continue B so that it is zero at H."""
         image = self._smoothed[1] if B is self._Y else self._filled(self._spread(B))[1]

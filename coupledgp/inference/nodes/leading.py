@@ -73,19 +73,6 @@ class LeadingPosterior(GraphPosterior):
     has_all_variances = True
     prior: LeadingPrior
 
-    def __init__(
-        self,
-        prior: LeadingPrior,
-        nodes: IntArray,
-        Y: FloatArray,
-        outputscale: float,
-        noise: float,
-        *,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self._Y = Y
-        super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
-
     @cached_property
     def _observed(self) -> FloatArray:
         return self.prior.root(self.nodes)

@@ -71,7 +71,7 @@ class GraphPosterior(ABC):
         weights: FloatArray | None = None,
         relative: FloatArray | None = None,
     ) -> None:
-        self.prior, self.nodes = prior, nodes
+        self.prior, self.nodes, self._Y = prior, nodes, Y
         self.outputscale, self.noise = outputscale, noise
         self.relative = np.ones(nodes.size) if relative is None else relative
         self.weights = self.solve(Y) if weights is None else weights

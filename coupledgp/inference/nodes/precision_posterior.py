@@ -20,7 +20,7 @@ from coupledgp.inference.nodes.precision import (
     power_pattern,
 )
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
-from coupledgp.inference.nodes.priors import GraphPrior, spread
+from coupledgp.inference.nodes.priors import spread
 from coupledgp.inference.nodes.scaled_prior import unscaled
 from coupledgp.random import FloatArray, IntArray
 
@@ -42,19 +42,6 @@ class PrecisionNodePosterior(GraphPosterior):
     """
 
     has_all_variances = True
-
-    def __init__(
-        self,
-        prior: GraphPrior,
-        nodes: IntArray,
-        Y: FloatArray,
-        outputscale: float,
-        noise: float,
-        *,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self._Y = Y
-        super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
 
     def solve(self, B: FloatArray) -> FloatArray:
         """`(v K + s I)^-1 B`: B (n, k) minus its posterior mean, over the noise."""

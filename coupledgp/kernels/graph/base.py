@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
@@ -37,7 +38,7 @@ class GraphKernel(Kernel):
     >>> from coupledgp.kernels import parse_graph_kernel
     >>> kernel = parse_graph_kernel("matern")
     >>> root = np.polynomial.polynomial.polyval(0.5, kernel.modulation(200))
-    >>> bool(np.isclose(root**2, kernel.spectral(np.array(0.5))))
+    >>> bool(np.isclose(root**2, kernel.spectral(0.5)))
     True
     """
 
@@ -74,12 +75,13 @@ class GraphKernel(Kernel):
     def modulation_gradient(self, n_terms: int) -> FloatArray:
         """`df_k / dtheta`, shape (n_parameters, n_terms)."""
 
-    def spectral(self, x: FloatArray) -> FloatArray:
+    def spectral(self, x: ArrayLike) -> FloatArray:
         """`g(x) = F(x)^2` at eigenvalues x of `W~`, of the shape of x."""
-        return self.root(x) ** 2
+        return self.root(np.asarray(x, dtype=np.float64)) ** 2
 
-    def spectral_gradient(self, x: FloatArray) -> FloatArray:
+    def spectral_gradient(self, x: ArrayLike) -> FloatArray:
         """`dg(x) / dtheta`, shape (n_parameters, len(x))."""
+        x = np.asarray(x, dtype=np.float64)
         return 2.0 * self.root(x) * self.root_gradient(x)
 
     def tail(self, n_terms: int) -> float:

@@ -119,8 +119,7 @@ class SeriesOperator(LinearOperator):
     graph
         The graph.
     function
-        The function on [-1, 1], such as `kernel.spectral` (the kernel) or `kernel.root` (for
-        samples).
+        A graph kernel or its name, or a function on [-1, 1] such as `kernel.root` (for samples).
     tolerance
         Bound of the spectral norm of the error, relative to the function's maximum.
     device
@@ -130,7 +129,7 @@ class SeriesOperator(LinearOperator):
     Raises
     ------
     InvalidInputError
-        There is no such device.
+        There is no such device, or no such kernel.
     MemoryLimitError
         The matrix, or the columns of a product, do not fit into the memory of the device.
     NumericalError
@@ -142,7 +141,7 @@ class SeriesOperator(LinearOperator):
     >>> import coupledgp as cgp
     >>> from coupledgp.kernels import HeatKernel, SeriesOperator, dense_kernel
     >>> path, kernel = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3]), HeatKernel(4.0)
-    >>> K = SeriesOperator(path, kernel.spectral)
+    >>> K = SeriesOperator(path, kernel)
     >>> bool(np.allclose(K @ np.arange(4.0), dense_kernel(path, kernel) @ np.arange(4.0)))
     True
     """
@@ -150,11 +149,13 @@ class SeriesOperator(LinearOperator):
     def __init__(
         self,
         graph: Graph,
-        function: Callable[[FloatArray], FloatArray],
+        function: Callable[[FloatArray], FloatArray] | GraphKernelLike,
         tolerance: float = SERIES_TOLERANCE,
         device: DeviceLike = None,
     ) -> None:
         where = parse_device(device)
+        if not callable(function):
+            function = parse_graph_kernel(function, "function").spectral
         super().__init__(np.float64, (graph.n_nodes, graph.n_nodes))
         self.graph = graph
         self.coefficients = chebyshev_coefficients(function, tolerance)

@@ -168,7 +168,7 @@ class GraphMaternKernel(RegularizedLaplacianKernel):
     >>> import numpy as np
     >>> from coupledgp.kernels import GraphMaternKernel
     >>> kernel = GraphMaternKernel(lengthscale=2.0, nu=1.0)
-    >>> kernel.spectral(np.array([1.0, 0.0, -1.0])).round(3).tolist()  # 1, 1/3 and 1/5
+    >>> kernel.spectral([1.0, 0.0, -1.0]).round(3).tolist()  # 1, 1/3 and 1/5
     [1.0, 0.333, 0.2]
     """
 
@@ -288,7 +288,7 @@ class InverseCosineKernel(GraphKernel):
     --------
     >>> import numpy as np
     >>> from coupledgp.kernels import InverseCosineKernel
-    >>> InverseCosineKernel().spectral(np.array([1.0, 0.0, -1.0])).round(3).tolist()
+    >>> InverseCosineKernel().spectral([1.0, 0.0, -1.0]).round(3).tolist()
     [1.0, 0.707, 0.0]
     """
 
@@ -311,8 +311,8 @@ class InverseCosineKernel(GraphKernel):
     def root_gradient(self, x: FloatArray) -> FloatArray:
         return np.empty((0, x.size))
 
-    def spectral(self, x: FloatArray) -> FloatArray:
-        return np.maximum(np.cos(0.25 * np.pi * (1.0 - x)), 0.0)
+    def spectral(self, x: ArrayLike) -> FloatArray:
+        return np.maximum(np.cos(0.25 * np.pi * (1.0 - np.asarray(x, dtype=np.float64))), 0.0)
 
     def modulation(self, n_terms: int) -> FloatArray:
         return _inverse_cosine_series(n_terms).copy()

@@ -190,6 +190,8 @@ def test_a_check_of_ones_own_is_registered_and_taken_out():
     try:
         with pytest.raises(InvalidInputError, match="'every other' is taken"):
             register_residual_check(EveryOther())
+        register_residual_check(EveryOther(), replace=True)
+        assert [one.name for one in CHECKS].count("every other") == 1
         assert CHECKS[-1].applies(column(np.arange(40.0), ORDER))
         assert not CHECKS[-1].applies(column(np.arange(40.0), PREDICTED))
     finally:

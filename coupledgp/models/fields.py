@@ -30,6 +30,7 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
     parse_field_kernels,
 )
+from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.field_places import (
     as_operator,
@@ -42,10 +43,7 @@ from coupledgp.models.field_places import (
     warn_of_parts,
 )
 from coupledgp.models.latent_places import (
-    explained_choice,
     fit_latent_places,
-    restored_choice,
-    stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood
 from coupledgp.models.options import estimator, points_named
@@ -271,9 +269,6 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
         data = self._check_outputs(self._checked(self.operator_, places, y)[0])
         return self._exposed(data, exposure, y)
 
-    def _explained(self) -> list[str]:
-        return [*super()._explained(), *explained_choice(self)]
-
     @property
     def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
         return members_of(self.process_)
@@ -402,7 +397,6 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         results = self.fitted_.results
-        header |= stored_choice(self)
         if "selection_" in results:
             header["selection"] = selection_state(results["selection_"])
         return header, arrays

@@ -35,17 +35,15 @@ from coupledgp.models.classes import (
     restored_class_weight,
     restored_classes,
 )
+from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
 from coupledgp.models.field_places import as_operator, located, warn_of_insides, warn_of_parts
 from coupledgp.models.fields import members_of
 from coupledgp.models.latent_places import (
-    explained_choice,
-    restored_choice,
     search_places,
-    stored_choice,
 )
 from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_parameters, restored_results
 from coupledgp.random import draw_seed
 from coupledgp.search.fields.latent import KernelsOfFields
@@ -59,7 +57,7 @@ CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function",
 
 
 @estimator
-class PlaceClassifier(ProcessClassifier):
+class PlaceClassifier(ComparesKernels, ProcessClassifier):
     """Base of the classifiers of places, which share hyperparameters among their classes.
 
     Parameters
@@ -81,9 +79,6 @@ class PlaceClassifier(ProcessClassifier):
     _: KW_ONLY
     budget: float = 600.0
     inference: str = "variational"
-
-    choice_ = fitted_result("choice_", "The kernels that were compared, with their evidence.")
-    forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
 
     @abstractmethod
     def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
@@ -125,13 +120,6 @@ class PlaceClassifier(ProcessClassifier):
     def kernel_(self) -> Any:
         """Fitted kernel, which all classes share."""
         return self.first_process_.hyperparameters.kernel
-
-    def _explained(self) -> list[str]:
-        return [*super()._explained(), *explained_choice(self)]
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        return {**header, **stored_choice(self)}, arrays
 
     @classmethod
     def _held(cls, model: Self, process: GaussianProcess, header: Header) -> Self:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import ModelFileError
-from coupledgp.geometry import LaplaceOperator
 from coupledgp.gp.components import restored_on_graph
-from coupledgp.gp.fields import kernel_from
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -26,7 +23,7 @@ from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
-from coupledgp.kernels.fields import KernelOfField, as_field_kernel, parse_field_kernels
+from coupledgp.kernels.fields import KernelOfField, parse_field_kernels
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
@@ -36,8 +33,8 @@ from coupledgp.models.classes import (
     restored_classes,
 )
 from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
-from coupledgp.models.field_places import as_operator, located, warn_of_insides, warn_of_parts
-from coupledgp.models.fields import members_of
+from coupledgp.models.field_estimator import FieldEstimator
+from coupledgp.models.field_places import as_operator, located, warn_of_parts
 from coupledgp.models.latent_places import (
     search_places,
 )
@@ -235,7 +232,7 @@ class GraphGPClassifier(PlaceClassifier):
 
 @points_named("places", *CHANCES)
 @estimator
-class FieldGPClassifier(PlaceClassifier):
+class FieldGPClassifier(FieldEstimator, PlaceClassifier):
     """Gaussian process classification of places on a surface or a network.
 
     `P(y = 1) = sigmoid(b + m + f(place))` with a constant m and a field f, as in
@@ -322,30 +319,7 @@ class FieldGPClassifier(PlaceClassifier):
         route = check_choice(self.route, ROUTES, "route")
         return KernelsOfFields.of(FieldCovariance(operator), families, route, len(points))
 
-    @property
-    def operator_(self) -> LaplaceOperator:
-        """The Laplace operator that the functions are defined on."""
-        return members_of(self.process_)[0].field_prior.operator
-
-    def points(self, places: Any = None) -> Points:
-        """Locations of places; of all given vertices if left out."""
-        points = located(self.operator_, places, "places")
-        warn_of_insides(self.operator_, points, [self.kernel_])
-        return points
-
-    def _plain(self, name: str, value: Any) -> Any:
-        if name == "kernel":
-            return value if isinstance(value, str) else asdict(as_field_kernel(value))
-        return super()._plain(name, value)
-
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
-        process = restored_process(header, arrays)
-        if not members_of(process):
-            raise ModelFileError("process: expected a field, got another process")
-        parameters = {**restored_parameters(cls, header)}
-        if isinstance(parameters.get("kernel"), dict):
-            parameters["kernel"] = kernel_from(parameters["kernel"])
-        operator = members_of(process)[0].field_prior.operator
-        return cls._held(cls(operator, **parameters), process, header)
+        return cls._held(*cls._unfitted(header, arrays), header)

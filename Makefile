@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # Folders have the names of some targets.
-.PHONY: demo site lowest suite test long lint fuzz mutants processors scripts performance clean
+.PHONY: demo site lowest light suite test long lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -29,6 +29,13 @@ lowest:
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt torch
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,geometry,roads,torch]" hypothesis pandas psutil pytest pytest-xdist pyyaml
 	$(LOWEST)/bin/pytest -n 2 -W ignore::DeprecationWarning tests/columns tests/couplings tests/features tests/kernels tests/likelihoods tests/test_docstring_examples.py
+
+# An installation without torch, in an environment of its own: PYTHON=python3.14 for another Python.
+LIGHT := .venv-light
+light:
+	$(PYTHON) -m venv --clear $(LIGHT)
+	$(LIGHT)/bin/pip install --quiet --editable ".[cli,data,formats,geometry,roads,series]" hypothesis mpmath pandas psutil pytest
+	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/datasets tests/geometry tests/graphs tests/cli/test_places.py tests/cli/test_series.py tests/inference/space_time
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -73,4 +80,4 @@ performance: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.performance --output performance-results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) demo-report performance-results site docs/reference build dist *.egg-info
+	rm -rf $(VENV) $(LOWEST) $(LIGHT) demo-report performance-results site docs/reference build dist *.egg-info

@@ -6,7 +6,7 @@ observations and of the function are counted at places without observations, tog
 NLPD, for the default and for hyperparameters of maximum evidence. Each row of the result is over
 200 data sets of one size; the standard error is that over data sets.
 
-    python benchmarks/small_samples.py --output benchmarks/RESULTS_SMALL_SAMPLES.md
+    python -m benchmarks.recorder few-rows/coverage    runs all of it and records the tables
     python benchmarks/small_samples.py graphs --quick
 """
 
@@ -386,20 +386,8 @@ HEADER = (
 
 
 def page(rows: list[dict[str, Any]]) -> str:
-    """The results as a page of Markdown."""
-    lines = [
-        "# Small samples",
-        "",
-        "What `python benchmarks/small_samples.py` printed; docs/guarantees.md says what is",
-        "simulated. Coverage of intervals at 100 places without observations, of new observations",
-        "and of the function, as means over data sets; the standard error of the 95 % coverage of",
-        "observations over data sets, and its mean over the quarter of data sets where it is",
-        "least. `default` is `GPRegressor`, `GraphGPRegressor` and `FieldGPRegressor` as they are;",
-        "`maximum` has the hyperparameters of greatest evidence. `real` are speeds on San Jose's",
-        "highways, as a field and on a graph, and heights of the normals of a mesh's faces.",
-        "",
-        HEADER,
-    ]
+    """The results as two tables: by size, and by kind."""
+    lines = [HEADER]
     keys = dict.fromkeys((row["group"], row["size"], row["method"]) for row in rows)
     for group, size, method in sorted(keys):
         own = [r for r in rows if (r["group"], r["size"], r["method"]) == (group, size, method)]
@@ -412,7 +400,7 @@ def page(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Simulate, fit and count; print the table, and write it if a file is named."""
+    """Simulate, fit and count; print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("groups", nargs="*", default=list(CASES))
     parser.add_argument("--datasets", type=int, default=200)
@@ -420,7 +408,6 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=["default", "maximum"])
     parser.add_argument("--quick", action="store_true", help="four data sets of 15 and 30")
     parser.add_argument("--log", type=Path, help="JSON lines, from which a run goes on")
-    parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
     if asked.quick:
         asked.datasets, asked.sizes = 4, [15, 30]
@@ -437,8 +424,6 @@ def main() -> None:
                         with asked.log.open("a") as file:
                             file.write(json.dumps(row) + "\n")
     print(page(rows))
-    if asked.output:
-        asked.output.write_text(page(rows))
 
 
 if __name__ == "__main__":

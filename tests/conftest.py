@@ -2,10 +2,12 @@
 
 import gc
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 # scikit-learn's check_estimator looks at it, and scipy reads it once, when it is imported.
@@ -96,6 +98,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests that a run leaves out and names as deselected."""
     if item.nodeid.startswith(LONG):
         item.add_marker("long")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files that import torch where it is not installed, as in `make light`."""
+    if find_spec("torch") is None and collection_path.suffix == ".py":
+        text = collection_path.read_text(encoding="utf-8")
+        return bool(re.search(r"^(import|from) (torch|gpytorch)", text, re.MULTILINE)) or None
+    return None
 
 
 def pytest_collection_finish() -> None:

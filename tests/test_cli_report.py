@@ -223,6 +223,7 @@ def test_ctrl_c_ends_a_report_and_leaves_no_file(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_comparison_in_python(tmp_path):
     script = f"{LONG_SOLVE}try:\n    {COMPARE}except KeyboardInterrupt:\n    sys.exit(77)\n"
     code, err = interrupted([sys.executable, "-c", script], tmp_path)

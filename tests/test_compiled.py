@@ -59,6 +59,7 @@ def installation(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_walks_without_a_place_for_machine_code(installation: Path, tmp_path: Path) -> None:
     """Neither the installation nor a home can be written to: /dev/null is no folder."""
     places = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/none"}

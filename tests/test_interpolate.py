@@ -329,7 +329,7 @@ def test_wrong_options(edges, values, mesh, tmp_path, fails):
     assert "a .ply needs a mesh" in fails(edges, "--values", values, "-o", tmp_path / "out.ply")
     assert "--output: expected a path of its own" in fails(edges, "--values", values, "-o", edges)
     assert "--nodes" in fails(edges, "--values", values, "--nodes", "vertices", *out)
-    assert "--exact-hops" in fails(edges, "--values", values, "--exact-hops", "few", *out)
+    assert "--set exact_hops" in fails(edges, "--values", values, "--exact-hops", "few", *out)
     assert "kernel: expected one of" in fails(edges, "--values", values, "--kernel", "hot", *out)
     assert "coupling" in fails(edges, "--values", values, "--coupling", "loose", *out)
 

@@ -323,11 +323,11 @@ def test_wrong_options(mesh, sensors, tmp_path, fails):
     def told(*more, output="law.csv", graph=mesh):
         return fails(graph, "--values", sensors, "-o", tmp_path / output, *more)
 
-    assert "--n-walks: expected --model graph beside it" in told(
+    assert "--set n_walks: expected --model graph beside it" in told(
         "--model", "field", "--n-walks", "4"
     )
     assert "--at: expected --model field beside it" in told("--model", "graph", "--at", "faces")
-    assert "--n-walks, --at: expected one of them" in told("--n-walks", "4", "--at", "faces")
+    assert "--set n_walks, --at: expected one of them" in told("--n-walks", "4", "--at", "faces")
     assert "--model: expected one of" in told("--model", "mesh")
     assert "--kernel: expected one of" in told("--model", "field", "--kernel", "heat")
     for name in ("foo", "Matern"):

@@ -52,8 +52,8 @@ FLOORS = [
 HEAVY = {
     "IPython", "arviz", "botorch", "dask", "distributed", "gpytorch", "h5netcdf", "h5py",
     "importlib", "jinja2", "linear_operator", "matplotlib", "networkx", "numba", "pandas",
-    "pooch", "pyarrow", "rdata", "rich", "robust_laplacian", "safetensors", "scipy", "sklearn",
-    "threadpoolctl", "torch", "torch_geometric", "trimesh", "typer", "xarray", "zarr",
+    "pooch", "pyarrow", "pyvista", "rdata", "rich", "robust_laplacian", "safetensors", "scipy",
+    "sklearn", "threadpoolctl", "torch", "torch_geometric", "trimesh", "typer", "xarray", "zarr",
 }  # fmt: skip
 # Files whose functions import files of the package when they are called, and which: a command's
 # libraries are imported when it runs, matplotlib and jinja2 when a page is drawn.

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,13 @@ import coupledgp
 from coupledgp.ground.extras import EXTRAS
 
 ROOT = Path(coupledgp.__file__).parents[1]
+
+
+def some(*short: str, long: tuple[str, ...]) -> list[Any]:
+    """Domains of a test, each of which starts a process; the long ones are left to `make long`."""
+    return [*short, *(pytest.param(domain, marks=pytest.mark.long) for domain in long)]
+
+
 LACKING = f"""
 import sys
 
@@ -158,7 +166,9 @@ def run(code: str, folder: Path, *command: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("domain", [*DOMAINS, "series"])
+@pytest.mark.parametrize(
+    "domain", some("table", "graph", "field", "series", long=("automatic", "lattice", "walks"))
+)
 def test_every_domain_works_without_the_libraries_of_the_extras(domain, tmp_path):
     own = SERIES if domain == "series" else DOMAINS[domain] + SAVED
     result = run(LACKING + BEGIN + own, tmp_path)
@@ -178,7 +188,7 @@ def test_the_command_line_names_its_extra(tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("domain", ["table", "graph", "field"])
+@pytest.mark.parametrize("domain", some("table", long=("graph", "field")))
 def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
     result = run(BEGIN + DOMAINS[domain] + SAVED + "print('torch' in sys.modules)", tmp_path)
     assert result.stdout.split() == ["False"], result.stderr
@@ -186,6 +196,7 @@ def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
 
 def test_modules_of_torch_are_written_before_it_is_imported(tmp_path):
     """Written without torch, they are its modules, with gradients, once they are made."""
+    pytest.importorskip("torch", reason="`make light` has none")
     code = """
 import sys
 from coupledgp.features import FourierFeatures, LaplaceFeatures
@@ -214,4 +225,5 @@ def test_all_and_every_library_of_an_extra_are_in_the_metadata():
         if library != "linear_operator":  # which gpytorch brings
             assert any(one.startswith(library) for one in described["optional-dependencies"][extra])
         (everything,) = described["optional-dependencies"]["all"]
-        assert extra in everything or extra in ("pages", "tables")
+        # VTK is as large as all the rest without torch.
+        assert extra in everything or extra in ("pages", "tables", "pyvista")

@@ -107,6 +107,7 @@ def test_functions_of_a_file():
     assert {key[-1] for key in with_arrays if found[key].names_shapes} == {"public", "__init__"}
 
 
+@pytest.mark.long
 def test_a_fit_is_traced_within_the_package():
     environment = os.environ | {"PYTHONPATH": str(Path(coupledgp.__file__).parents[1])}
     script = [sys.executable, str(BENCHMARKS / "trace_fits.py"), "table"]

@@ -81,6 +81,7 @@ def test_expected_errors_are_those_of_draws(n_walks: Any, coupling: str, hops: i
     assert (found.kl.value == found.kl.independent) == (coupling == "iid")
 
 
+@pytest.mark.long
 def test_spread_walkers_are_as_close_as_expected() -> None:
     given: dict[str, Any] = {"exact_hops": 1, "coupling": "iid"}
     found = theory.walk_posterior_errors(GRAPH, SEEN, n_walks=30, n_draws=400, **given, **GIVEN)

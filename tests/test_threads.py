@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 SCRIPT = """
 import sys
@@ -87,6 +88,7 @@ print(before, torch.get_num_threads())
 """
 
 
+@pytest.mark.long
 def test_walks_leave_the_number_of_threads_of_torch(tmp_path: Path) -> None:
     """Numba's own threads, once started, would set that of all OpenMP code to theirs.
 

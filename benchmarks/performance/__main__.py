@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -28,6 +27,7 @@ from benchmarks.performance.suite.comparison import Comparison
 from benchmarks.performance.suite.measuring import Record, measured
 from benchmarks.performance.suite.pictures import write_figure
 from benchmarks.performance.suite.summary import cells, judged, section, slopes
+from benchmarks.recorder import machine
 
 HEAD = """# Performance
 
@@ -40,22 +40,9 @@ method of the kind has to do on the machine; peers are what a user would take in
 """
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    import numpy
-    import scipy
-    import sklearn
-    import torch
-
-    versions = {m.__name__: m.__version__ for m in (numpy, scipy, sklearn, torch)}
-    return {"python": platform.python_version(), "machine": platform.machine(),
-            "cores": os.cpu_count(), **versions}  # fmt: skip
-
-
 def page(comparisons: list[Comparison], records: list[Record], quick: bool) -> str:
     """The page of results."""
-    words = ", ".join(f"{name} {value}" for name, value in machine().items())
-    lines = [HEAD, f"Machine: {words}.", ""]
+    lines = [HEAD, f"Machine: {machine()}.", ""]
     if quick:
         lines += [
             "A quick run: small sizes, one round, compilation included; no target is judged.",

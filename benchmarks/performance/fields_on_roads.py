@@ -85,7 +85,7 @@ def main() -> None:
     table = pd.DataFrame(rows)
     scores = table.groupby("model", sort=False)[["rmse", "nlpd", "coverage", "seconds"]].mean()
     scores["splits"] = table.groupby("model", sort=False)["split"].nunique()
-    print(scores.round(3).to_string())
+    print(scores.round(3).rename_axis(None).to_string(na_rep="-"))
 
 
 if __name__ == "__main__":

@@ -64,12 +64,17 @@ def overview(counts: dict[str, Counter]) -> str:
     """How many items of each paper have each verdict."""
     about = papers()
     rows = [
-        [about[paper]["title"], *(str(count[v]) for v in VERDICTS), str(count.total())]
+        [linked(about[paper]["title"]), *(str(count[v]) for v in VERDICTS), str(count.total())]
         for paper, count in counts.items()
     ]
     total = sum(counts.values(), Counter())
     rows.append(["all", *(str(total[v]) for v in VERDICTS), str(total.total())])
     return table(["paper", *VERDICTS, "items"], rows)
+
+
+def linked(title: str) -> str:
+    """A link to the section of a title."""
+    return f"[{title}](#{title.lower().replace(' ', '-')})"
 
 
 def section(item: Item, found: tuple[str, Finding] | None) -> tuple[str, str]:

@@ -28,6 +28,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[2]))  # scripts of this folder run by their paths
+
+from benchmarks.recorder import stamp
+
 FOLDER = Path(__file__).parent
 ITEMS = FOLDER / "items"
 FINDINGS = FOLDER / "record"
@@ -126,7 +130,7 @@ class Record:
         assert all(finding.verdict for finding in self.findings)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.script}.json"
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+        path.write_text(json.dumps(asdict(self) | stamp(self.command), indent=1) + "\n", "utf-8")
         return path
 
 

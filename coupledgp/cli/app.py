@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from coupledgp.cli.commands.audit import AuditOptions, audit
+from coupledgp.cli.commands.audit import audit
 from coupledgp.cli.commands.demo import DemoOptions, demo
 from coupledgp.cli.commands.fit import fit
-from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
 from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
 from coupledgp.cli.commands.krige import krige
-from coupledgp.cli.commands.krige_options import KrigeOptions
-from coupledgp.cli.commands.predict import PredictOptions, predict
-from coupledgp.cli.commands.report import ReportOptions, report
+from coupledgp.cli.commands.page_options import AuditOptions, ReportOptions
+from coupledgp.cli.commands.predict import predict
+from coupledgp.cli.commands.report import report
+from coupledgp.cli.commands.table_options import FitOptions, KrigeOptions, PredictOptions
 from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError
@@ -82,11 +82,9 @@ GRAPH is a file of roads (GeoPackage, GeoJSON, shapefile), GraphML or GML, or a 
 target. With lengths it is a field along the edges, and values may lie anywhere on them; else, or
 with --model graph, a kernel on the nodes, as on a mesh.
 
-Examples:
+Example:
 
   coupledgp graph city.graphml --values speeds.csv --holdout 0.1 -o law.gpkg
-
-  coupledgp graph friends.csv --values ages.csv -o law.parquet
 """
 FORECAST_HELP = """Predict values over time at the nodes of a graph, of roads or of a mesh.
 

@@ -26,7 +26,7 @@ class StudyReport(PosteriorReport):
     ----------
     study : CouplingStudy or None
         Couplings side by side; None if none were asked for.
-    picture : NodeMap or None
+    node_map : NodeMap or None
         The law at the nodes, drawn at their places.
     title : str
         Heading of the page.
@@ -37,7 +37,7 @@ class StudyReport(PosteriorReport):
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "study")
     beside_title: ClassVar[str] = "Beside the exact GP"
     study: CouplingStudy | None = None
-    picture: NodeMap | None = field(default=None, repr=False)
+    node_map: NodeMap | None = field(default=None, repr=False)
     title: str = "Posterior report"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -63,7 +63,7 @@ class StudyReport(PosteriorReport):
 
 def map_section(report: StudyReport) -> Section | None:
     """The law at the nodes, drawn where they are; None without places."""
-    return None if report.picture is None else Section("map", pictures=[report.picture.picture])
+    return None if report.node_map is None else Section("map", pictures=[report.node_map.picture])
 
 
 def couplings_section(report: StudyReport) -> Section | None:

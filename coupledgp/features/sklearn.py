@@ -52,11 +52,14 @@ class Columns:
         Their names, if they have any.
     encoding : TableEncoding or None
         How they become numbers; None where they are taken as they are.
+    crs : str or None
+        Coordinate system of the points of a GeoDataFrame, whose coordinates are the first columns.
     """
 
     n_features: int
     names: Any = None
     encoding: TableEncoding | None = None
+    crs: str | None = None
 
     @property
     def groups(self) -> IntArray | None:

@@ -17,6 +17,7 @@ from coupledgp.formats.colours import value_colours
 from coupledgp.formats.gltf import gltf_bytes
 from coupledgp.formats.libraries import library
 from coupledgp.formats.ply import ply_bytes
+from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.output import writing, written_whole
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
@@ -81,7 +82,8 @@ def write_mesh(
     path
         Path of the file, which is written whole or not at all.
     mesh
-        A `trimesh.Trimesh`, or any object with `vertices` (v, 3) and `faces` (f, 3).
+        A mesh of trimesh, PyVista, meshio or open3d, anything with `vertices` (v, 3) and `faces`
+        (f, 3), or a pair of these arrays.
     location
         `"vertices"` or `"faces"`, for meshes with as many vertices as faces. Else the number of
         values tells where they are.
@@ -150,9 +152,9 @@ def checked_fields(mesh: Any, location: str | None, fields: Mapping[str, ArrayLi
 def _geometry(mesh: Any) -> tuple[FloatArray, IntArray]:
     """Vertices (v, 3) and faces (f, 3) of a mesh."""
     try:
-        vertices = np.asarray(mesh.vertices, dtype=np.float64)
-        faces = np.asarray(mesh.faces, dtype=np.int64)
-    except (AttributeError, TypeError, ValueError) as error:
+        given = mesh_arrays(mesh)
+        vertices, faces = np.asarray(given[0], np.float64), np.asarray(given[1], np.int64)
+    except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"mesh: expected an object with vertices (v, 3) and faces (f, 3), got "
             f"{type(mesh).__name__}"

@@ -9,9 +9,9 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
+from coupledgp.graphs.forms import LONLAT as LONLAT
 from coupledgp.random import FloatArray
 
-LONLAT = "EPSG:4326"
 METRES = "metres"
 # Largest difference of lengths in the plane and on the earth for which a projection is kept.
 DISTORTION = 0.01

@@ -8,7 +8,7 @@ from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_graphs import from_graph, parse_markup, with_int_names
-from coupledgp.formats.road_lines import from_table, read_lines
+from coupledgp.formats.road_lines import from_table, read_layer
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.ground.validation import check_positive
 
@@ -113,7 +113,7 @@ def read_roads(
             if layer is not None:
                 raise InvalidInputError("layer: expected it for a file of lines only")
             return from_graph(with_int_names(parse_markup(path)), length, crs, tolerance)
-        return from_table(read_lines(path, layer), length, crs, tolerance)
+        return from_table(read_layer(path, layer), length, crs, tolerance)
     except InvalidInputError as error:
         text = str(error)
         raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error

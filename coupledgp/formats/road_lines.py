@@ -16,40 +16,51 @@ from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
 from coupledgp.random import FloatArray, IntArray
 
 KINDS = ("LineString", "MultiLineString", "LinearRing")
+# Kinds of geometry that a layer may hold, in words.
+WORDS = {"LineString": "lines", "Point": "points"}
 
 
-def read_lines(path: Path, layer: str | None) -> Any:
-    """Read the layer of lines of a file as a `geopandas.GeoDataFrame`."""
+def read_layer(path: Path, layer: str | None, kind: str = "LineString") -> Any:
+    """Read the layer of lines, or of another kind of geometry, as a `geopandas.GeoDataFrame`.
+
+    Raises
+    ------
+    InvalidInputError
+        The file has no layer of this name or kind, or several; or it is none of geometries.
+    MissingLibraryError
+        A library of the extra `roads` is not installed.
+    """
     geopandas = library("geopandas", "roads", f"reading {path.suffix} files")
     pyogrio = library("pyogrio", "roads", f"reading {path.suffix} files")
     shapely = library("shapely", "roads", f"reading {path.suffix} files")
+    word = WORDS[kind]
     try:
-        layers = pyogrio.list_layers(path)
-        name = _line_layer(path, layers, layer)
+        name = _layer_of(path, pyogrio.list_layers(path), layer, kind)
         with np.errstate(invalid="ignore"):  # coordinates that are no numbers are refused later
             return geopandas.read_file(path, layer=name, engine="pyogrio")
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
-        raise InvalidInputError(f"{path}: expected a file of lines: {error}") from error
+        why = str(error).partition(".; ")[0]  # what follows is a hint for programs
+        raise InvalidInputError(f"{path}: expected a file of {word}: {why}") from error
     except shapely.errors.GEOSException as error:
         raise InvalidInputError(f"{path}: expected lines of two points or more: {error}") from error
 
 
-def _line_layer(path: Path, layers: Any, wanted: str | None) -> str:
-    """Name of the layer that is wanted, or of the only one that may hold lines."""
-    names = [str(name) for name, _ in layers]
+def _layer_of(path: Path, layers: Any, wanted: str | None, kind: str) -> str:
+    """Name of the layer that is wanted, or of the only one that may hold a kind of geometry."""
+    names, word = [str(name) for name, _ in layers], WORDS[kind]
     if wanted is not None:
         if wanted not in names:
             raise InvalidInputError(f"layer: expected one of {names} of {path}, got {wanted!r}")
         return wanted
-    lines = [str(name) for name, kind in layers if kind and "LineString" in kind] or [
-        str(name) for name, kind in layers if kind in ("Unknown", "GeometryCollection")
+    found = [str(name) for name, own in layers if own and kind in own] or [
+        str(name) for name, own in layers if own in ("Unknown", "GeometryCollection")
     ]
-    if len(lines) == 1:
-        return lines[0]
-    if not lines:
-        kinds = ", ".join(f"{name!r} of {kind}" for name, kind in layers) or "none"
-        raise InvalidInputError(f"{path}: expected a layer of lines, got {kinds}")
-    raise InvalidInputError(f"layer: expected one of the layers of lines {lines} of {path}")
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        kinds = ", ".join(f"{name!r} of {own}" for name, own in layers) or "none"
+        raise InvalidInputError(f"{path}: expected a layer of {word}, got {kinds}")
+    raise InvalidInputError(f"layer: expected one of the layers of {word} {found} of {path}")
 
 
 def from_table(table: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:

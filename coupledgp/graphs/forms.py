@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from coupledgp.random import FloatArray
 
 # Number of a triangle among the kinds of cells of VTK.
 VTK_TRIANGLE = 5
+# Longitudes and latitudes of WGS 84.
+LONLAT = "EPSG:4326"
 MESHES = (
     "a trimesh.Trimesh, pyvista.PolyData, meshio.Mesh or open3d mesh, arrays `vertices` and "
     "`faces`, or a pair (vertices, faces)"
@@ -107,6 +110,60 @@ def table_points(table: Any, is_geographic: bool, name: str) -> FloatArray:
     InvalidInputError
         A geometry is missing or is no point, or degrees meet an operator in units of length.
     """
+    points = _checked_points(table, name)
+    if table.crs is not None:
+        if is_geographic:
+            points = points.to_crs(LONLAT)
+        elif table.crs.is_geographic:
+            raise InvalidInputError(
+                f"{name}: expected positions in the unit of the operator, got degrees "
+                f"({table.crs.to_string():.60}); project them with to_crs, or make the operator "
+                "with is_geographic=True"
+            )
+    return np.column_stack(list(_coordinates(points, "xyz").values()))
+
+
+def with_coordinates(table: Any, crs: str | None, name: str) -> tuple[Any, str | None]:
+    """A GeoDataFrame or GeoSeries of points as a table of pandas, and its coordinate system.
+
+    Its first columns are `longitude` and `latitude` (WGS 84) where the system has degrees, else `x`
+    and `y`, and `z` where all points have it. The other columns follow.
+
+    Parameters
+    ----------
+    table
+        The table.
+    crs
+        Coordinate system of a fit, into which points are turned; None: their own.
+    name
+        Name of the argument in errors.
+
+    Raises
+    ------
+    InvalidInputError
+        A geometry is missing or is no point, or the coordinate system of a fit is given and the
+        points have none.
+    """
+    from pandas import DataFrame, concat  # slow to import; geopandas needs it
+
+    points = _checked_points(table, name)
+    if crs is None and table.crs is not None:
+        crs = LONLAT if table.crs.is_geographic else table.crs.to_string()
+    if crs is not None and table.crs is None:
+        raise InvalidInputError(
+            f"{name}: expected points in {crs:.60}, as in the fit, got points without a coordinate "
+            "system; set_crs names it"
+        )
+    points = points if crs is None else points.to_crs(crs)
+    names = ("longitude", "latitude", "z") if crs == LONLAT else "xyz"
+    found = DataFrame(_coordinates(points, names), index=table.index)
+    if hasattr(table, "columns"):
+        found = concat([found, DataFrame(table.drop(columns=points.name))], axis=1)
+    return found, crs
+
+
+def _checked_points(table: Any, name: str) -> Any:
+    """The geometry of a table, which is one of points."""
     points = table.geometry
     bad = np.flatnonzero(points.isna() | points.is_empty | (points.geom_type != "Point"))
     if bad.size:
@@ -114,14 +171,11 @@ def table_points(table: Any, is_geographic: bool, name: str) -> FloatArray:
             f"{name}: expected points, got {points.iloc[int(bad[0])]!s:.60} in row {bad[0]} "
             f"({bad.size} such rows)"
         )
-    if table.crs is not None:
-        if is_geographic:
-            points = points.to_crs("EPSG:4326")
-        elif table.crs.is_geographic:
-            raise InvalidInputError(
-                f"{name}: expected positions in the unit of the operator, got degrees "
-                f"({table.crs.to_string():.60}); project them with to_crs, or make the operator "
-                "with is_geographic=True"
-            )
+    return points
+
+
+def _coordinates(points: Any, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Coordinates (p,) of points by name, with heights where all have them."""
     columns = [points.x, points.y, *([points.z] if bool(points.has_z.all()) else [])]
-    return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    found = (np.asarray(column, dtype=np.float64) for column in columns)
+    return dict(zip(names, found, strict=False))

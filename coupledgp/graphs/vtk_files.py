@@ -20,6 +20,11 @@ ENDINGS = (".vtu", ".vtk", ".vtp")
 POLYGON = 7
 # Cells of PolyData that are no faces.
 OTHERS = re.compile(rb"<(Verts|Lines|Strips)\s*(/>|>.*?</\1>)", re.DOTALL)
+# An array whose values stand at an offset behind all cells, and those values in base64.
+APPENDED = re.compile(
+    rb'format="appended"([^>]*?)\s+offset="(\d+)"([^>]*?)(?:/>|>.*?</DataArray>)', re.DOTALL
+)
+VALUES = re.compile(rb'<AppendedData encoding="base64">\s*_(.*?)\s*</AppendedData>', re.DOTALL)
 
 
 def read_vtk(path: Path) -> tuple[Any, Any]:
@@ -30,16 +35,19 @@ def read_vtk(path: Path) -> tuple[Any, Any]:
     InvalidInputError
         It has other cells than triangles.
     """
+    if path.suffix.lower() == ".vtk":
+        return mesh_arrays(_read(path))
+    content = in_place(path.read_bytes())
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "cells.vtu"
+        copy.write_bytes(as_cells(content) if path.suffix.lower() == ".vtp" else content)
+        found = _read(copy)
     if path.suffix.lower() == ".vtp":
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "cells.vtu"
-            copy.write_bytes(as_cells(path.read_bytes()))
-            found = _read(copy)
         blocks = [block.data for block in found.cells]
         if not blocks or any(block.shape[1] != 3 for block in blocks):
             raise InvalidInputError("expected triangles, got other polygons")
         return found.points, np.concatenate(blocks)
-    return mesh_arrays(_read(path))
+    return mesh_arrays(found)
 
 
 def _read(path: Path) -> Any:
@@ -55,18 +63,36 @@ def _read(path: Path) -> Any:
         ) from None
 
 
+def in_place(content: bytes) -> bytes:
+    """VTK's XML with the values of appended arrays, where they are in base64, in the arrays.
+
+    Python 3.14 does not decode base64 that goes on behind its padding, as meshio would have it do.
+    """
+    values = VALUES.search(content)
+    if not values:
+        return content
+    starts = sorted({int(found[2]) for found in APPENDED.finditer(content)})
+    stops = dict(zip(starts, [*starts[1:], len(values[1])], strict=True))
+
+    def array(found: re.Match[bytes]) -> bytes:
+        start = int(found[2])
+        text = values[1][start : stops[start]]
+        return b'format="binary"%s%s>%s</DataArray>' % (found[1], found[3], text)
+
+    return APPENDED.sub(array, content[: values.start()]) + content[values.end() :]
+
+
 def as_cells(content: bytes) -> bytes:
-    """PolyData of VTK's XML, whose arrays may be appended, as an unstructured grid of polygons."""
-    head, mark, data = content.partition(b"<AppendedData")
-    if b'encoding="raw"' in data[:200]:
+    """PolyData of VTK's XML as an unstructured grid of polygons."""
+    if b"<AppendedData" in content:
         raise InvalidInputError("expected arrays as text or in base64, got appended raw bytes")
-    if b"<Polys" not in head:
+    if b"<Polys" not in content:
         raise InvalidInputError("expected PolyData with polygons")
-    counts = re.search(rb'NumberOfPolys\s*=\s*"(\d+)"', head)
+    counts = re.search(rb'NumberOfPolys\s*=\s*"(\d+)"', content)
     size = int(counts[1]) if counts else 0
     kinds = b'<DataArray type="UInt8" Name="types" format="ascii">%s</DataArray></Cells>' % (
         b" ".join([b"%d" % POLYGON] * size)
     )
-    head = OTHERS.sub(b"", head).replace(b"PolyData", b"UnstructuredGrid")
+    head = OTHERS.sub(b"", content).replace(b"PolyData", b"UnstructuredGrid")
     head = head.replace(b"NumberOfPolys", b"NumberOfCells").replace(b"<Polys", b"<Cells")
-    return head.replace(b"</Polys>", kinds) + mark + data
+    return head.replace(b"</Polys>", kinds)

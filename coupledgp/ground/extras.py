@@ -10,6 +10,7 @@ from coupledgp.errors import MissingLibraryError
 EXTRAS = {
     "torch": "torch", "gpytorch": "torch", "linear_operator": "torch", "botorch": "botorch",
     "matplotlib": "pages", "jinja2": "pages", "pyarrow": "tables", "typer": "cli",
+    "pyvista": "pyvista",
 }  # fmt: skip
 # torch's build for CUDA takes gigabytes, and is what a package index gives.
 WITHOUT_GPU = (

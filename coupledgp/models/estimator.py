@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from coupledgp.gp.protocol import GaussianProcess, Points, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector
+from coupledgp.models.frames import law_frame
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.record import fitted_result
@@ -27,10 +28,13 @@ from coupledgp.models.rows import check_row_numbers
 from coupledgp.models.told import error_sentence
 from coupledgp.random import FloatArray
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Methods whose first argument is points, which families of estimators name: nodes, places.
 ANSWERS = (
-    "predict", "predict_quantiles", "predict_interval", "sample_y", "log_density",
-    "prior_covariance", "conditioned_on",
+    "predict", "predict_quantiles", "predict_interval", "predict_frame", "sample_y",
+    "log_density", "prior_covariance", "conditioned_on",
 )  # fmt: skip
 
 
@@ -350,6 +354,53 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             raise InvalidInputError("groups, weights: expected conformal=True beside them")
         ends = self._quantiles(X, interval_ends(level), exposure)
         return ends[..., 0], ends[..., 1]
+
+    def predict_frame(
+        self, X: Any = None, level: float = 0.95, *, exposure: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """Predictive law of observations as a pandas data frame, a row for each point.
+
+        Its figures are those of `predict` and `predict_interval`, in units of y, noise included.
+
+        Parameters
+        ----------
+        X
+            Points, as in `predict`.
+        level
+            Probability in (0, 1) that an observation lies between `lower` and `upper`.
+        exposure
+            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `mean`, `std`, `lower` and `upper`. For targets (n, k) columns have two levels,
+            `output` (0 to k - 1) and `law`. The index is that of X if X is a data frame, and else
+            the numbers of rows of a table, the labels of nodes or vertices, or the coordinates of
+            places. Vertices of no face or edge are left out.
+
+        Warns
+        -----
+        ExtrapolationWarning
+            As in `predict`, once.
+
+        Raises
+        ------
+        InvalidInputError
+            `level` is not between 0 and 1, or `X` does not fit the training data.
+        MissingLibraryError
+            pandas is not installed.
+        """
+        check_is_fitted(self)
+        ends = interval_ends(level)
+        X, index = self._indexed(X)
+        mean, std = self.predict(X, return_std=True, exposure=exposure)
+        return law_frame(mean, std, self._quantiles(X, ends, exposure, judged=False), index)
+
+    def _indexed(self, X: Any) -> tuple[Any, Any]:
+        """Points, and what `law_frame` takes as the index of their rows."""
+        index = getattr(X, "index", None)
+        return X, None if callable(index) else index
 
     def _conformal_interval(
         self,

@@ -42,6 +42,7 @@ from coupledgp.models.field_places import (
     warn_of_insides,
     warn_of_parts,
 )
+from coupledgp.models.frames import place_index
 from coupledgp.models.latent_places import (
     fit_latent_places,
 )
@@ -321,6 +322,12 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         labels = self.operator_.labels
         return numbers if labels is None else [labels[k] for k in numbers.tolist()]
 
+    def _indexed(self, X: Any) -> tuple[Any, Any]:
+        if X is None:
+            X = self._labels(self._every_place()[1])
+        X, index = super()._indexed(X)
+        return X, place_index(self.operator_, X) if index is None else index
+
     def _every_place(self) -> tuple[Points, Any]:
         given = np.flatnonzero(self.operator_.given_vertices >= 0)
         return self.operator_.at_vertices(self._labels(given)).points, given
@@ -332,7 +339,12 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         return self.field_map().picture()
 
     def field_map(
-        self, *, latent: bool = False, names: Sequence[str] = (), left_out: ArrayLike | None = None
+        self,
+        *,
+        latent: bool = False,
+        names: Sequence[str] = (),
+        left_out: ArrayLike | None = None,
+        unit: str = "",
     ) -> SurfaceMap | RoadMap:
         """The law on the whole surface or along all roads, with the sensors, to be drawn.
 
@@ -344,6 +356,8 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
             Names (n,) of the sensors.
         left_out
             Observations (n,) minus their predictions from the others, a third quantity of the map.
+        unit
+            Unit of y, which stands on colour bars.
 
         Raises
         ------
@@ -358,13 +372,13 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         law = mean[:, 0], np.sqrt(variance[:, 0])
         data = process.data
         sensors = location_positions(data.points, operator.positions)
-        observed = names, None if left_out is None else np.asarray(left_out)
+        errors: FloatArray | None = None if left_out is None else np.asarray(left_out)
         if operator.dimension == 2:
             parts = operator.positions, operator.elements, *law
-            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], *observed)
+            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], names, errors, unit)
         lines = list(operator.positions[operator.elements])
         law = tuple(part[operator.elements].mean(axis=1) for part in law)
-        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], *observed)
+        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], names, errors, unit)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Law of each observation given those at all other places, from one factorisation.

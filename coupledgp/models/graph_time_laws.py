@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,10 +37,14 @@ from coupledgp.inference.space_time.left_out import (
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
+from coupledgp.models.frames import law_frame
 from coupledgp.models.graph_time_covariates import EFFECT
 from coupledgp.models.graph_time_parts import DAY, term_names
 from coupledgp.models.graph_time_record import DayProfile, Grid, SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.
 FORECAST_SECONDS = 60.0
@@ -123,6 +127,41 @@ class SpaceTimeLaws(SpaceTimeRecord):
         with named_exhaustion("predict"):
             ends = self.quantiles_on_grid(grid.sites, grid.times, interval_ends(level))
         return self.panel_.restored(grid.labels, grid.times, lower=ends[..., 0], upper=ends[..., 1])
+
+    def predict_frame(  # type: ignore[override]
+        self, nodes: Any = None, times: Any = None, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Predictive law of observations as a pandas data frame, a row for each node and time.
+
+        Parameters
+        ----------
+        nodes, times
+            Labels (a,) and times (b,), as in `predict`.
+        level
+            Probability in (0, 1) that an observation lies between `lower` and `upper`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `mean`, `std`, `lower` and `upper`; the index has the levels `node` and `time`.
+
+        Raises
+        ------
+        InvalidInputError
+            `level` is not between 0 and 1, or a node or time is none of the model.
+        MissingLibraryError
+            pandas is not installed.
+        """
+        check_is_fitted(self)
+        ends, grid = interval_ends(level), self.grid(nodes, times)
+        with named_exhaustion("predict"):
+            mean, std = self.law_on_grid(grid.sites, grid.times)
+            bounds = self.quantiles_on_grid(grid.sites, grid.times, ends)
+        assert std is not None
+        node, time = np.indices(mean.shape).reshape(2, -1)
+        stamps = self.time_axis_.labels(grid.times)
+        index = {"node": [grid.labels[k] for k in node], "time": np.asarray(stamps)[time]}
+        return law_frame(mean.ravel(), std.ravel(), bounds.reshape(-1, 2), index)
 
     def _picture(self, X: Any) -> Any:
         return sensor_series(self, X)

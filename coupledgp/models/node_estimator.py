@@ -451,6 +451,9 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         layout = pages.NodeLayout.of(X, graph)
         return pages.NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
 
+    def _indexed(self, X: Any) -> tuple[Any, Any]:
+        return X, {"node": list(self.first_process_.graph.label_all(self.points(X)))}
+
     def _every_place(self) -> tuple[Points, Any]:
         graph = self.first_process_.graph
         every = np.arange(graph.n_nodes)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
+from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
@@ -261,6 +262,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
         check_length_law(self.length_law)
+        GeometricLaw(self.p_halt)
         check_choice(self.method, ("auto", "walks"), "method")
         check_choice(self.walkers, WALKERS, "walkers")
         if self.walkers == "posterior" and self.hyperparameters == "averaged":

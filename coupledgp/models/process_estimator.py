@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.diagnostics import pages
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
@@ -43,7 +43,7 @@ class Declared:
 
 
 @estimator
-class ProcessEstimator(Declared, Stored):
+class ProcessEstimator(Declared, Plotted, Stored):
     """An estimator around a fitted process, whatever it answers: numbers or classes.
 
     Parameters
@@ -169,8 +169,8 @@ class ProcessEstimator(Declared, Stored):
             tables = [NotebookTable("Hyperparameters", ("", "value"), rows)]
         return Notebook("After the fit", sentences=self._told(), tables=tables)
 
-    def plot(self, X: Any = None, y: ArrayLike | None = None, *, ax: Any = None) -> Any:
-        """Draw what was fitted, or predictions against observations.
+    def picture(self, X: Any = None, y: ArrayLike | None = None) -> Any:
+        """The picture of what was fitted, or of predictions against observations.
 
         Without `y`: the law along the column of a table of one, with the rows; maps of latitude and
         longitude, of a lattice, and of a field; main effects of the columns of other tables; the
@@ -181,21 +181,14 @@ class ProcessEstimator(Declared, Stored):
         ----------
         X, y
             Points and observations that the fit did not see, drawn against their predictions.
-        ax
-            Axes of matplotlib, which several panels divide; None: a new figure of pyplot.
-
-        Returns
-        -------
-        matplotlib.axes.Axes, or an array of them
-            The axes of its panels.
 
         Raises
         ------
         InvalidInputError
-            `ax` is no axes, `X` and `y` do not fit the model, or it has a picture with both alone.
+            `X` and `y` do not fit the model, or it has a picture with both alone.
         """
         check_is_fitted(self)
-        return pages.plotted(lambda: self._picture(X) if y is None else self._against(X, y), ax)
+        return self._picture(X) if y is None else self._against(X, y)
 
     def _picture(self, X: Any) -> Any:
         """The picture of the model alone."""

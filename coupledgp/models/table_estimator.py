@@ -144,13 +144,14 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
-        names, encoding = self._columns.names, self._columns.encoding
+        names, encoding, crs = self._columns.names, self._columns.encoding, self._columns.crs
         seen = self.fitted_.extent
         arrays |= {} if seen is None else seen.arrays()
         return {
             **header,
             "feature_names": None if names is None else [str(name) for name in names],
             **({} if encoding is None else {"encoding": encoding.state()}),
+            **({} if crs is None else {"crs": crs}),
             "scalars": {"n_features_in_": self.n_features_in_, **header["scalars"]},
         }, arrays
 
@@ -198,7 +199,11 @@ def _columns_from(header: Header, n_encoded: int | None) -> Columns:
         encoding = TableEncoding.from_state(stored, names, n_columns)
     if n_encoded != (n_columns if encoding is None else encoding.groups.size):
         raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
-    return Columns(n_columns, None if names is None else np.array(names, dtype=object), encoding)
+    crs = header.get("crs")
+    if crs is not None:
+        require_type(crs, str, "crs")
+    names = None if names is None else np.array(names, dtype=object)
+    return Columns(n_columns, names, encoding, crs)
 
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:

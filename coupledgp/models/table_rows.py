@@ -27,6 +27,7 @@ from coupledgp.columns.globe import GeographicLike
 from coupledgp.columns.summaries import ColumnSummary, KnownNumbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
+from coupledgp.graphs.forms import is_point_table, with_coordinates
 from coupledgp.ground.validation import (
     check_choice,
     check_magnitude,
@@ -68,17 +69,19 @@ def learn_rows(
     """
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
-    X, y = plain_array(X, "X"), plain_targets(y)
+    if is_point_table(X):
+        _check_points(estimator, X, y, geographic)
+    (X, crs), y = plain_table(X), plain_targets(y)
     special = special_columns(X)
     if special is not None:
         validate_data(carrier, X, y, skip_check_array=True)
-        columns = carrier.columns()
+        columns = replace(carrier.columns(), crs=crs)
         targets = _checked_targets(estimator, len(special[0]), y)
         encoding = TableEncoding.learn(special, columns.names, missing)
         encoding = encoding.with_places(geographic, lambda j: _ends(special[j]))
         return _learnt(encoding.encode(special)), targets, replace(columns, encoding=encoding)
     rows, targets = _numbers(carrier, estimator, X, y, missing)
-    columns = carrier.columns()
+    columns = replace(carrier.columns(), crs=crs)
     if missing != "raise" or geographic is not None:
         encoding = TableEncoding.of_matrix(rows, columns.names, missing)
         encoding = encoding.with_places(geographic, lambda j: _ends(rows[:, j]))
@@ -86,6 +89,39 @@ def learn_rows(
             return _learnt(rows), targets, columns
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
     return _learnt(rows), targets, columns
+
+
+def plain_table(X: Any, crs: str | None = None) -> tuple[Any, str | None]:
+    """A table as `plain_array` gives it, and the coordinate system of one of points.
+
+    Coordinates are columns then. Parameters and errors are those of `with_coordinates`.
+    """
+    found = None
+    if is_point_table(X):
+        X, found = with_coordinates(X, crs, "X")
+    return plain_array(X, "X"), found
+
+
+def _check_points(estimator: Any, X: Any, y: Any, geographic: GeographicLike) -> None:
+    """Refuse points in degrees to a model that takes none, and a table that holds the targets.
+
+    Raises
+    ------
+    InvalidInputError
+        The message says how points are projected, or which column is left out.
+    """
+    if geographic is None and X.crs is not None and X.crs.is_geographic:
+        raise InvalidInputError(
+            f"X: expected points in units of length for {type(estimator).__name__}, got degrees; "
+            "X.to_crs(X.estimate_utm_crs()) projects them, and LatticeGPRegressor and GPRegressor "
+            "take degrees with geographic='auto'"
+        )
+    for name in getattr(X, "columns", ()):
+        if np.array_equal(np.asarray(X[name]), np.asarray(y)):
+            raise InvalidInputError(
+                f"X: expected columns besides the targets, got {str(name)!r}, which y is; "
+                f"X.drop(columns={str(name)!r}) leaves it out"
+            )
 
 
 def _ends(column: Column) -> FloatArray | None:
@@ -101,7 +137,7 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     """Return the columns of a table without targets, with their encoding; see `learn_rows`."""
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
-    X = plain_array(X, "X")
+    X, _ = plain_table(X)
     special = special_columns(X)
     if special is not None:
         validate_data(carrier, X, skip_check_array=True)
@@ -128,7 +164,7 @@ def part_rows(
         targets (n,) or (n, k); columns without an encoding; and a summary of each.
     """
     carrier = TableColumns()
-    X, y = plain_array(X, "X"), plain_targets(y)
+    (X, _), y = plain_table(X), plain_targets(y)
     special = special_columns(X)
     if special is None:
         rows, targets = _numbers(carrier, estimator, X, y, missing)
@@ -156,7 +192,7 @@ def further_rows(
         The table does not pass scikit-learn's checks.
     """
     encoding, fitted = columns.encoding, estimator if carrier is None else carrier
-    X = plain_array(X, "X")
+    X, _ = plain_table(X, columns.crs)
     if encoding is None or encoding.of_numbers:
         refuse_special(X)
         with within_floats():

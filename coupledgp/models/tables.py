@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,6 @@ from sklearn.base import MultiOutputMixin
 
 from coupledgp.diagnostics import pages
 from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
-from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -45,15 +44,10 @@ from coupledgp.models.targets import (
 from coupledgp.models.told import column_sentence, identifier_sentences
 from coupledgp.spectra import SpectrumLike
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 # Points and levels of the law along a single column, in a plot.
 BAND_POINTS, BAND_LEVELS = 200, (0.5, 0.95)
 # How equations in the exact covariance of the rows are solved.
 SOLVERS = ("dense", "iterative")
-# Columns of a predictive law in a data frame.
-LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
 
 @estimator
@@ -164,53 +158,6 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         with named_exhaustion("partial_fit"):
             data = self._further_data(X, y, sample_weight, sample_noise)
         return self._updated(data)
-
-    def predict_frame(
-        self, X: ArrayLike, level: float = 0.95, *, exposure: ArrayLike | None = None
-    ) -> pd.DataFrame:
-        """Predictive law of observations as a pandas data frame, a row for each row of X.
-
-        Its figures are those of `predict` and `predict_interval`, in units of y, noise included.
-
-        Parameters
-        ----------
-        X
-            Inputs (p, d), as in `predict`.
-        level
-            Probability in (0, 1) that an observation lies between `lower` and `upper`.
-        exposure
-            Exposures (p,) of the observations, for a likelihood of counts; None: ones.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns `mean`, `std`, `lower` and `upper`, and the index of X if X is a data frame of
-            pandas. For targets (n, k) columns have two levels, `output` (0 to k - 1) and `law`.
-
-        Warns
-        -----
-        ExtrapolationWarning
-            As in `predict`, once.
-
-        Raises
-        ------
-        InvalidInputError
-            `level` is not between 0 and 1, or `X` does not fit the training data.
-        MissingLibraryError
-            pandas is not installed.
-        """
-        ends = interval_ends(level)
-        mean, std = self.predict(X, return_std=True, exposure=exposure)
-        interval = self._quantiles(X, ends, exposure, judged=False)
-        parts = np.stack([mean, std, interval[..., 0], interval[..., 1]], axis=-1)
-        index = getattr(X, "index", None)
-        values = parts.reshape(len(parts), -1)
-        frame = frame_of(
-            (None, values), None if callable(index) else index,
-            instead="predict and predict_interval do without",
-        )  # fmt: skip
-        frame.columns = _law_columns(parts.shape[1:-1])
-        return frame
 
     def _told(self) -> list[str]:
         columns, process = self._columns, self.process_
@@ -337,12 +284,3 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
     def _transform_kernel(self) -> SpectrumLike:
         """Kernel under which transforms of the targets are compared."""
         return "matern-3/2"
-
-
-def _law_columns(outputs: tuple[int, ...]) -> pd.Index:
-    """Columns of a frame of laws, under the number of each output where there are several."""
-    import pandas as pd
-
-    if not outputs:
-        return pd.Index(LAW_COLUMNS)
-    return pd.MultiIndex.from_product([range(*outputs), LAW_COLUMNS], names=["output", "law"])

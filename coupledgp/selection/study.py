@@ -321,7 +321,7 @@ def posterior_report(
     return StudyReport(
         **vars(base),
         study=study,
-        picture=None if layout is None else _node_map(layout, model, X_test, y_test),
+        node_map=None if layout is None else _node_map(layout, model, X_test, y_test),
         title=title or f"Posterior of {type(model).__name__}",
         provenance={
             "data": data or "not stated",

@@ -46,6 +46,7 @@ def found(capsys):
     return [one["column"] for one in evidence["evidence"]["findings"]["found"]]
 
 
+@pytest.mark.long
 def test_an_audit_looks_along_dropped_and_id_columns(files, tmp_path, capsys):
     arguments = ["audit", "--train", files / "train.csv", "--test", files / "test.csv", "-t", "y"]
     arguments += ["--predictions", files / "law.csv", "-o", tmp_path / "a.html", "--json"]

@@ -1,7 +1,7 @@
 """Options are fields of a value, of which the command line is made; any parameter can be set."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +9,15 @@ import typer
 from typer.testing import CliRunner
 
 import coupledgp as cgp
-from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp import cli
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.shared.declare import Options, argument, command, option, required
 from coupledgp.cli.shared.domain import Domain, run
+from coupledgp.cli.shared.options import at_least, one_of
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.options import estimator
+from tests.cli.tables import columns, write_csv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Small(Options):
     """Options of a command that is tested."""
 
     table: Path = argument("TABLE", "A table.")
-    level: float = required("A level.", "--level", "-l")
+    height: float = required("A height.", "--height", "-l")
     names: list[str] | None = option("Names.")
     plain: bool = option("Plain.", default=False)
     fast: bool = option("Fast or slow.", "--fast/--slow", default=True)
@@ -39,10 +42,10 @@ def made(*arguments):
 def test_a_command_has_one_value_of_its_options():
     found = made("a.csv", "-l", "0.5", "--names", "x", "--names", "y", "--slow")
     assert found == Small(
-        table=Path("a.csv"), level=0.5, names=["x", "y"], fast=False,
-        given=frozenset({"table", "level", "names", "fast"}),
+        table=Path("a.csv"), height=0.5, names=["x", "y"], fast=False,
+        given=frozenset({"table", "height", "names", "fast"}),
     )  # fmt: skip
-    assert made("a.csv", "--level", "1", "--plain").plain
+    assert made("a.csv", "--height", "1", "--plain").plain
     assert "Missing option" in made("a.csv")
     assert "No such option" in made("a.csv", "-l", "1", "--no-plain")
     assert "empty text" in made("", "-l", "1")
@@ -52,7 +55,7 @@ def test_options_have_names():
     own = [one for one in Small.declared() if one.name not in Options.__dataclass_fields__]
     names = {one.name: Small.name_of(one.name) for one in own}
     assert names == {
-        "table": "--table", "level": "--level", "names": "--names", "plain": "--plain",
+        "table": "--table", "height": "--height", "names": "--names", "plain": "--plain",
         "fast": "--fast",
     }  # fmt: skip
 
@@ -65,6 +68,7 @@ class Model:
     shape: str | None = None
     depth: int = 3
     name: str = "a"
+    size: int | str = "auto"
 
 
 def test_any_parameter_of_an_estimator_is_set_by_its_name():
@@ -75,10 +79,16 @@ def test_any_parameter_of_an_estimator_is_set_by_its_name():
     found = parameters("depth = 5", "shape=(1, 2)", "name=7")
     assert found == {"depth": 5, "shape": (1, 2), "name": "7"}
     assert parameters("shape=wide") == {"shape": "wide"}
+    assert parameters("size=8", "shape=no", "depth=yes") == {
+        "size": 8,
+        "shape": False,
+        "depth": True,
+    }
+    assert parameters("size=all", "name=yes") == {"size": "all", "name": "yes"}
     assert parameters() == {}
     for text, message in (
         ("depth", "expected NAME=VALUE"),
-        ("width=3", "Model takes depth, name, shape, got 'width'"),
+        ("width=3", "Model takes depth, name, shape, size, got 'width'"),
         ("kernel=matern-1/2", "expected --kernel for kernel"),
         ("random_state=3", "got 'random_state'"),
     ):
@@ -96,18 +106,60 @@ def test_a_parameter_without_an_option_reaches_the_model(data, call, tmp_path):
     assert (model.n_neighbors, model.trend) == (5, "none")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checked(Options):
+    """Options with checks."""
+
+    output: Path = required("A file.", ending=".txt")
+    more: list[Path] | None = option("Files.")
+    folder: Path | None = option("A folder.", ending="")
+    word: str = option("A word.", default="a", check=one_of("a", "b"))
+    count: int | None = option("A count.", check=at_least(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"word": "c"}, "--word: expected one of 'a', 'b'"),
+        ({"count": 1}, "--count: expected an int >= 2"),
+        ({"more": [Path("b.txt"), Path("a.txt")]}, "--output: expected a path of its own"),
+        ({"report": Path("a.txt")}, "--report: expected a path of its own"),
+    ],
+)
+def test_options_are_checked_as_they_are_declared(given, message):
+    fine = Checked(output=Path("a.txt"), folder=Path("a.txt"), more=[Path("b.txt")], count=2)
+    fine.check()
+    assert fine.inputs == [Path("b.txt")]
+    with pytest.raises(InvalidInputError, match=message):
+        replace(fine, **given).check()
+
+
+def test_errors_of_files_name_their_option(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
+    table = write_csv(tmp_path / "t.csv", columns())
+    for words, message in (
+        (["krige", "folder.csv", "-o", "o.csv"], "DATA: folder.csv: Is a directory"),
+        (["fit", table, "-t", "price", "--test", "absent.csv"], "--test: absent.csv: No such file"),
+        (["predict", "absent", table, "-o", "o.csv"], "MODEL: absent: No such file"),
+    ):
+        assert cli.run([str(word) for word in words]) == 2
+        assert f"error: {message}" in capsys.readouterr().err
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenOptions(Options):
+    """Options of a domain that writes one file."""
+
+    output: Path = required("A file.", ending=".txt")
+
+
 class Written(Domain):
     """A domain of one number."""
 
     def __init__(self, path, fails=False):
-        super().__init__()
-        self.path, self.fails = path, fails
-
-    sources = ()
-
-    @property
-    def outputs(self):
-        return {"output": self.path, "report": None}
+        super().__init__(WrittenOptions(output=path))
+        self.fails = fails
 
     def read(self):
         self.value = 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,3 +109,33 @@ def test_wrong_options_are_named(wells, tmp_path, capsys, options, message):
     given |= dict(zip(options[::2], options[1::2], strict=True))
     assert run(["krige", str(wells), *(part for pair in given.items() for part in pair)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_files_of_points_are_maps_too(wells, tmp_path, capsys):
+    table = pd.read_csv(wells)
+    points = gpd.points_from_xy(table.east, table.north)
+    gpd.GeoDataFrame(table[["depth"]], geometry=points, crs=3035).to_file(tmp_path / "points.gpkg")
+    given = ["-t", "depth", "--kernel", "gaussian", "--grid", "4x3", "-o"]
+    named = ["--places", "east,north"]
+    assert run(["krige", str(wells), *given, str(tmp_path / "a.csv"), *named]) == 0
+    assert run(["krige", str(tmp_path / "points.gpkg"), *given, str(tmp_path / "b.csv")]) == 0
+    found = pd.read_csv(tmp_path / "b.csv")
+    assert list(found.columns) == ["x", "y", "mean", "std"]
+    np.testing.assert_allclose(found, pd.read_csv(tmp_path / "a.csv"), rtol=1e-9)
+    gpd.GeoDataFrame(geometry=points.buffer(1), crs=3035).to_file(tmp_path / "areas.gpkg")
+    capsys.readouterr()
+    assert run(["krige", str(tmp_path / "areas.gpkg"), *given, str(tmp_path / "c.csv")]) == 2
+    assert "areas.gpkg: expected a layer of points, got 'areas' of Polygon" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_table_without_rows_or_columns_is_refused_by_name(wells, tmp_path, capsys):
+    (tmp_path / "none.csv").write_text("x,y,value\n")
+    for path, words, message in (
+        (tmp_path / "none.csv", [], "none.csv: expected rows below the header, got none"),
+        (wells, ["-t", "dept", "--places", "east,north"], "--target: .*did you mean 'depth'"),
+        (wells, ["-t", "depth", "--places", "east,nort"], "--places: .*did you mean 'north'"),
+    ):
+        assert run(["krige", str(path), *words, "-o", str(tmp_path / "o.csv")]) == 2
+        assert re.search(message, capsys.readouterr().err)

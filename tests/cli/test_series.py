@@ -106,6 +106,15 @@ def test_every_form_of_file_gives_the_same_law(values, interpolated):
     assert found["kind"].equals(expected["kind"])
 
 
+def test_json_is_the_same_table(interpolated):
+    expected = interpolated()
+    found = json.loads(interpolated(output="law.json").read_text())
+    assert list(found[0]) == expected.column_names
+    for name in ("node", "mean", "upper", "kind"):
+        assert [row[name] for row in found] == expected[name].to_pylist()
+    assert found[0]["time"].startswith(str(expected["time"][0].as_py().date()))
+
+
 @pytest.mark.parametrize("output", ["law.nc", "law.zarr"])
 def test_grids_are_written_by_the_conventions(output, interpolated, monkeypatch):
     xr = pytest.importorskip("xarray")
@@ -277,7 +286,7 @@ def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys)
     for more, message in (
         (["--ahead", "1h"], "--ahead: expected --time-column beside it"),
         (["--time-column", "t", "--holdout", "0.1"], "--holdout: expected no --time-column"),
-        (["--time-column", "t", "--n-walks", "4"], "--n-walks: expected no --time-column"),
+        (["--time-column", "t", "--n-walks", "4"], "--set n_walks: expected no --time-column"),
         (["--target", "a", "--target", "b"], "--target: expected one, or"),
         (["--time-column", "t", "--update", "m", "--kernel", "heat"], "--kernel: expected no --up"),
         (["--time-column", "t", "--target", "a", "--target", "b", "--save-model", "m"],

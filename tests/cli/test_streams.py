@@ -90,7 +90,7 @@ def test_a_model_goes_through_a_pipe(data, tmp_path):
     [
         (("-o", "-", "--json"), "--output: expected standard output once, and no --json"),
         (("-o", "x.csv", "--format", "csv"), "--format: expected --output - beside it"),
-        (("-o", "-", "--format", "docx"), "--output: expected a path ending in .csv"),
+        (("-o", "-", "--format", "docx"), "--format: expected .csv, .tsv"),
     ],
 )
 def test_wrong_outputs(more, message, model_path, data, fails):
@@ -165,6 +165,21 @@ def test_old_spellings_work_with_a_notice(model_path, data, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("words", [["--n-walks", "3"], ["--n-walks=3"]])
+def test_options_that_became_parameters_work_with_a_notice(words, tmp_path, capsys):
+    ring = {"source": range(12), "target": [*range(1, 12), 0]}
+    graph = write_csv(tmp_path / "ring.csv", {k: list(v) for k, v in ring.items()})
+    values = write_csv(tmp_path / "v.csv", {"node": [0, 3, 5, 9], "value": [1.0, 2.0, 1.5, 0.5]})
+    given = ["graph", str(graph), "--values", str(values), "--exact-nodes", "0", "--json", "-o"]
+    assert run([*given, str(tmp_path / "a.csv"), "--set", "n_walks=3"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["model"]["n_walks"], err) == (3, "")
+    assert run([*given, str(tmp_path / "b.csv"), *words]) == 0
+    told = capsys.readouterr().err
+    assert told == "coupledgp: --n-walks is called --set n_walks now; the old name will go\n"
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
 # Spellings of the last release that differ from those of today.
 OLD = {
     "--value-column": "--target", "--place-columns": "--places", "--hide": "--holdout",
@@ -175,11 +190,13 @@ OLD = {
 
 
 def test_every_old_spelling_is_known_and_none_is_listed(capsys):
+    known = set()
     for name, _, kind, _ in COMMANDS:
-        for old, new in kind.renamed().items():
-            expected = OLD[old]
+        found = kind.renamed(name)
+        for old, new in found.items():
+            expected = OLD.get(old, f"--set {old[2:].replace('-', '_')}")
             assert new == (expected if isinstance(expected, str) else expected[name])
-    known = {old for *_, kind, _ in COMMANDS for old in kind.renamed()}
+        known |= {old for old, new in found.items() if " " not in new}
     assert known == set(OLD)
     assert run(["field", "--help"]) == 0
     assert "--value-column" not in capsys.readouterr().out

@@ -52,7 +52,7 @@ def mesh_report() -> StudyReport:
     height = np.asarray(BALL.face_normals)[:, 2]
     error = np.where(np.arange(len(height)) % 3, np.nan, 0.1 * height)
     law = NodeMap(layout, height, 1 + 0.01 * height, error, np.arange(0, len(height), 9))
-    return replace(table_report(), picture=law)
+    return replace(table_report(), node_map=law)
 
 
 def surface_map() -> SurfaceMap:

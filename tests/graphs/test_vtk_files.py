@@ -45,7 +45,8 @@ def polydata(form, faces=FACES, packed=False):
         start = f'<DataArray type="{kind}" Name="{name}" {more}'
         if form == "appended":
             place, appended = len(appended), appended + encoded(values, packed)
-            return f'{start} format="appended" offset="{place}"/>'
+            place = f'{start} format="appended" RangeMin="-1" offset="{place}"'
+            return f"{place}/>" if packed else f"{place}>\n<InformationKey/></DataArray>"
         text = " ".join(map(repr, values.ravel().tolist()))
         text = text if form == "ascii" else encoded(values, packed)
         return f'{start} format="{form}">{text}</DataArray>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -12,7 +13,11 @@ from scipy.spatial.distance import pdist
 import coupledgp as cgp
 from coupledgp.diagnostics.variograms import variogram
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.ground.progress import watched
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.search.tables import lattice_kernels
 from coupledgp.search.tables.lattice import LatticeFitter
+from coupledgp.search.tables.lattice_forecast import LatticeForecast
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (1500, 2))
@@ -209,3 +214,26 @@ def test_variograms_are_means_over_pairs(fitted):
         variogram(X, Y, n_pairs=0)
     with pytest.raises(InvalidInputError, match="X, y: expected places"):
         variogram(X, Y[:5])
+
+
+def test_a_lattice_that_grows_beyond_its_forecast_has_another(monkeypatch):
+    """Few rows that hide fine parts of a function without noise forecast too small a lattice."""
+    X = np.random.default_rng(0).uniform(size=(400, 1))
+    y = np.sin(20 * X[:, 0] ** 2)
+    smooth = Hyperparameters(np.array([0.2]), 1.0, 0.3)
+    monkeypatch.setattr(LatticeFitter, "first", lambda self, rows: self.given(rows, smooth))
+    monkeypatch.setattr(lattice_kernels, "FIRST_ROWS", 100)
+    said = []
+    with watched(said.append):
+        cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, y)
+    waves = [int(re.findall(r"(\d+) waves", one)[0]) for one in said if "forecast" in one]
+    assert len(waves) > 1
+    assert waves == sorted(set(waves))
+    kept = LatticeForecast.check
+
+    def check(self, budget):
+        kept(self, budget if self.n_waves == waves[0] else 1e-9)
+
+    monkeypatch.setattr(LatticeForecast, "check", check)
+    with pytest.raises(InvalidInputError, match=f"on {waves[1]} waves.*use LocalGPRegressor"):
+        cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, y)

@@ -286,6 +286,7 @@ def test_weights_of_rows_reach_the_members():
     assert (gp.predict(X[:100]) > 0).all()
 
 
+@pytest.mark.long
 def test_members_given_all_rows_are_those_that_were_scored():
     """A model that was weighed on rows left out keeps its standardised columns given all rows."""
     rng = np.random.default_rng(0)

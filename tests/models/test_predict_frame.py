@@ -1,13 +1,15 @@
-"""Predictions as data frames are those of `predict` and `predict_interval`."""
+"""Predictions as data frames are those of `predict` and `predict_interval`, of every family."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
+import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError, MissingLibraryError
@@ -82,3 +84,80 @@ def test_what_is_wrong_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingLibraryError, match="predict and predict_interval do without"):
         gp.predict_frame(X)
+
+
+BALL = trimesh.creation.icosphere(subdivisions=1)
+SPEEDS = np.array([3.0, 4.0, 3.5, 2.0, 2.5])
+
+
+@pytest.fixture(scope="module")
+def field():
+    places = BALL.vertices[:12]
+    return cgp.FieldGPRegressor(BALL, hyperparameters="maximum").fit(places, places[:, 2] + 3)
+
+
+def law(model, *points):
+    mean, std = model.predict(*points, return_std=True)
+    return np.column_stack([mean, std, *model.predict_interval(*points)])
+
+
+def test_places_of_a_field_are_named_by_coordinates_or_numbers(field):
+    places = BALL.triangles_center[:5]
+    found = field.predict_frame(places)
+    assert found.index.names == ["x", "y", "z"]
+    np.testing.assert_array_equal(found.index.to_frame().to_numpy(), places)
+    np.testing.assert_array_equal(found.to_numpy(), law(field, places))
+    at = field.operator_.at_faces(np.arange(5))
+    np.testing.assert_allclose(field.predict_frame(at).index.to_frame().to_numpy(), places)
+    few = field.predict_frame([3, 8])
+    assert (few.index.name, few.index.tolist()) == ("vertex", [3, 8])
+    whole = field.predict_frame()
+    assert whole.index.tolist() == list(range(len(BALL.vertices)))
+    np.testing.assert_array_equal(whole.to_numpy(), law(field))
+    pd.testing.assert_frame_equal(few, whole.loc[[3, 8]])
+
+
+def test_a_table_of_points_keeps_its_index(field):
+    geopandas = pytest.importorskip("geopandas")
+    points = geopandas.points_from_xy(*BALL.vertices[:2].T)
+    table = geopandas.GeoDataFrame(geometry=points, index=pd.Index(["a", "b"], name="well"))
+    assert field.predict_frame(table).index.equals(table.index)
+
+
+def test_vertices_of_no_face_are_left_out():
+    mesh = trimesh.Trimesh(np.vstack([BALL.vertices, [[9, 9, 9]]]), BALL.faces, process=False)
+    model = cgp.FieldGPRegressor(mesh, hyperparameters="maximum").fit(list(range(12)), Y[:12, 0])
+    assert np.isnan(model.predict()[-1])
+    assert model.predict_frame().index.tolist() == list(range(len(BALL.vertices)))
+
+
+def test_nodes_of_a_graph_are_named_by_their_labels():
+    graph = networkx.relabel_nodes(networkx.path_graph(9), {k: f"n{k}" for k in range(9)})
+    model = cgp.GraphGPRegressor(graph, kernel="heat", optimizer=None)
+    model.fit([f"n{k}" for k in range(5)], SPEEDS)
+    found = model.predict_frame(["n7", "n2"])
+    assert (found.index.name, found.index.tolist()) == ("node", ["n7", "n2"])
+    np.testing.assert_array_equal(found.to_numpy(), law(model, ["n7", "n2"]))
+    assert model.predict_frame(nodes=["n7"]).loc["n7", "mean"] == found.loc["n7", "mean"]
+    assert list(model.predict_frame(level=0.5).index) == list(graph)
+
+
+def test_nodes_that_are_pairs_stay_pairs():
+    model = cgp.GraphGPRegressor(networkx.grid_2d_graph(3, 3), kernel="heat", optimizer=None)
+    found = model.fit([(0, 0), (2, 1)], SPEEDS[:2]).predict_frame([(1, 1), (2, 2)])
+    assert found.index.tolist() == [(1, 1), (2, 2)]
+    assert found.index.nlevels == 1
+
+
+def test_values_over_time_have_a_row_for_each_node_and_time():
+    graph = networkx.path_graph(4)
+    values = np.add.outer([1.0, 2.0, 3.0], np.sin(np.arange(8)))
+    model = cgp.GraphTimeGPRegressor(graph, usual_day=False, dynamics=False)
+    model.fit([0, 1, 2], values, times=np.arange(8.0))
+    found = model.predict_frame([3, 0], [2.0, 9.0])
+    assert found.index.tolist() == [(3, 2.0), (3, 9.0), (0, 2.0), (0, 9.0)]
+    assert found.index.names == ["node", "time"]
+    mean, std = model.predict([3, 0], [2.0, 9.0], return_std=True)
+    ends = model.predict_interval([3, 0], [2.0, 9.0])
+    expected = [np.ravel(part) for part in (mean, std, *ends)]
+    np.testing.assert_array_equal(found.to_numpy(), np.column_stack(expected))

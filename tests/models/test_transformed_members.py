@@ -61,6 +61,7 @@ def mixed():
     return cgp.GPRegressor(("exact", "transformed"), random_state=0).fit(X, Y)
 
 
+@pytest.mark.long
 def test_a_transform_wins_where_the_law_is_lognormal(mixed):
     weights = {m.name: m.weight for m in mixed.choice_.members}
     assert sum(w for name, w in weights.items() if name.endswith("of log")) > 0.8
@@ -104,6 +105,7 @@ def test_laws_of_y_and_of_its_transform_mix(mixed):
     np.testing.assert_allclose((drawn < middle[:2, :, 1]).mean(axis=1), 0.7, atol=0.03)
 
 
+@pytest.mark.long
 def test_a_file_of_different_laws_gives_the_same_model(mixed, tmp_path):
     model = mixed._around(blend(mixed))
     for include_data in (False, True):

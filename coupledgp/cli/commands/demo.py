@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coupledgp.cli.shared.declare import Options, option
+from coupledgp.cli.shared.options import at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,9 +16,12 @@ class DemoOptions(Options):
     """Options of `coupledgp demo`."""
 
     output: Path = option(
-        "Folder to write to; it is made if missing.", "--output", "-o", default=Path("demo-report")
+        "Folder to write to; it is made if missing.", "--output", "-o", default=Path("demo-report"),
+        ending="",
+    )  # fmt: skip
+    n_seeds: int = option(
+        "Draws of the frequencies to average over.", default=20, check=at_least(1)
     )
-    n_seeds: int = option("Draws of the frequencies to average over.", default=20)
 
 
 def demo(options: DemoOptions) -> None:
@@ -28,10 +32,7 @@ def demo(options: DemoOptions) -> None:
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import write_text, written_whole
-    from coupledgp.ground.validation import check_positive_int
 
-    check_positive_int(options.n_seeds, "--n-seeds")
-    check_positive_int(options.seed, "--seed", minimum=0)
     options.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         names = ["report", demo_pages.TABLE, demo_pages.MESH, demo_field.NAME]

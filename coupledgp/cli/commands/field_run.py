@@ -28,6 +28,7 @@ from coupledgp.cli.commands.field_tasks import (
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import SpatialDomain
+from coupledgp.cli.readers.node_values import ReadValues
 from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import scores
@@ -42,53 +43,60 @@ from coupledgp.ground.progress import reporter
 from coupledgp.models.fields import FieldGPRegressor
 
 
-class FieldDomain(Domain):
+class OnField(Domain):
+    """Observations of a field on a surface or a network with lengths."""
+
+    options: InterpolateOptions
+
+    def __init__(
+        self, domain: SpatialDomain, options: InterpolateOptions, remarks: list[str]
+    ) -> None:
+        super().__init__(options, remarks)
+        self.domain = domain
+        assert options.values is not None
+        self.values = options.values
+        self.queries: ReadPlaces | None = None
+
+    def as_values(self) -> ReadValues | None:
+        """What reads values, if they may be other than numbers."""
+        return None
+
+    def read(self) -> None:
+        options, domain = self.options, self.domain
+        places = options.part(PlaceOptions)
+        with reporter("read"):
+            self.sensors, y = read_sensors(
+                self.values, domain, places, options.one_value_column, self.as_values()
+            )
+            queried = options.query is not None
+            self.at = chosen_place(domain, options.at, options.output, queried, self.sensors.kind)
+            if options.query is not None:
+                self.queries = read_queries(options.query, domain, places)
+        self.task = split_places(self.sensors, y, options.share, options.seed)
+
+
+class FieldDomain(OnField):
     """A field on a surface or a network with lengths, given values at places on it."""
 
     def __init__(
         self, domain: SpatialDomain, options: InterpolateOptions, remarks: list[str]
     ) -> None:
-        super().__init__(remarks)
-        self.domain, self.options = domain, options
-        columns = options.place_columns
-        names = () if columns is None else tuple(name.strip() for name in columns.split(","))
-        self.places = PlaceOptions(options.node_column, options.nodes, names)
+        super().__init__(domain, options, remarks)
         self.baselines = options.baselines
         if self.baselines is None:
             self.baselines = options.report is not None
-        assert options.values is not None
-        self.values = options.values
         self.model = FieldGPRegressor(
             domain.operator,
             options.kernel,
             random_state=options.seed,
             **parameters_of(FieldGPRegressor, options),
         )
-        self.queries: ReadPlaces | None = None
         self.loo: LeftOutPlaces | None = None
         self._piecewise: Piecewise | None = None
 
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {name: getattr(self.options, name) for name in ("output", "left_out", "report")}
-
     def read(self) -> None:
-        options, domain = self.options, self.domain
-        with reporter("read"):
-            self.sensors, y = read_sensors(
-                self.values, domain, self.places, options.one_value_column
-            )
-            self.at = chosen_place(
-                domain, options.at, options.output, options.query is not None, self.sensors.kind
-            )
-            if options.query is not None:
-                self.queries = read_queries(options.query, domain, self.places)
-        self.task = split_places(self.sensors, y, options.share, options.seed)
-        if options.left_out is not None and self.task.n_places < 2:
+        super().read()
+        if self.options.left_out is not None and self.task.n_places < 2:
             raise InvalidInputError("--left-out: expected sensors at two places at least, got one")
 
     def fit(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.table_options import FitOptions
 
 
 def fit(options: FitOptions) -> None:
@@ -12,6 +12,8 @@ def fit(options: FitOptions) -> None:
     from coupledgp.cli.readers.batches import wants_batches
     from coupledgp.cli.shared.domain import answer
 
-    table = TableDomain(options)
-    batches = wants_batches(options.data, options.stream)
-    answer(BatchedTable(options) if batches else table.in_memory(), options.as_json)
+    table = BatchedTable(options) if options.stream else TableDomain(options)
+    if wants_batches(options.data, options.stream):
+        answer(table if options.stream else BatchedTable(options))
+    else:
+        answer(table.in_memory())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from coupledgp.cli.commands.field_files import named
@@ -14,34 +13,26 @@ from coupledgp.cli.commands.graph_tasks import (
     describe,
     split_nodes,
 )
-from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.interpolate_options import FACE_WEIGHTS, OF_GRAPHS, InterpolateOptions
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, scores
-from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
+from coupledgp.cli.shared.options import selection_of
 from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.graph import GraphResult, graph_report
-from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import (
-    check_choice,
-    check_positive,
-    check_positive_int,
-)
-from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.ground.validation import check_choice
 from coupledgp.models import GraphGPRegressor, choose_graph
 
-# Weights of a graph of faces that the evidence chooses between, today's first.
-FACE_WEIGHTS = ("unit", "inverse-distance")
 MESH_NODES = ("faces", "vertices")
-# Parameters of the model that are options of the same name.
-SAME_NAMES = ("kernel", "coupling", "length_law", "p_halt", "method", "kl_target", "budget")
+# Parameters of the model that its JSON has.
+SETTINGS = ("kernel", *OF_GRAPHS, "random_state")
 # Nodes at which a model that is exact already is compared with itself.
 MOST_ITSELF = 64
 
@@ -49,18 +40,12 @@ MOST_ITSELF = 64
 class GraphDomain(Domain):
     """The nodes of a graph, with a kernel on them."""
 
+    options: InterpolateOptions
+
     def __init__(self, options: InterpolateOptions, remarks: list[str]) -> None:
-        super().__init__(remarks)
-        self.options = options
+        super().__init__(options, remarks)
         nodes = options.nodes
         self.nodes = "faces" if nodes is None else check_choice(nodes, MESH_NODES, "--nodes")
-        self.weights = check_choice(options.face_weights, ("auto", *FACE_WEIGHTS), "--face-weights")
-        check_positive_int(options.exact_nodes, "--exact-nodes", minimum=0)
-        check_positive(options.kl_target, "--kl-target")
-        with naming("--p-halt"):
-            GeometricLaw(options.p_halt)
-        with naming("--budget"):
-            Budget.of(options.budget)
         if options.report is not None and options.exact_nodes == 0:
             raise InvalidInputError(
                 "--report: expected --exact-nodes > 0, the page compares models"
@@ -70,24 +55,13 @@ class GraphDomain(Domain):
             mesh_format(options.output, "--output")
         else:
             check_table_path(options.output, "--output")
-        self.settings: dict[str, Any] = {
-            **{name: getattr(options, name) for name in SAME_NAMES},
-            "n_walks": number_or_auto(options.n_walks, "--n-walks"),
-            "exact_hops": number_or_auto(options.exact_hops, "--exact-hops"),
-            "random_state": options.seed,
-            **parameters_of(GraphGPRegressor, options),
-        }
         with as_options(options):
-            GraphGPRegressor(None, **self.settings).check_parameters()
+            self.model = GraphGPRegressor(
+                None, options.kernel, random_state=options.seed,
+                **parameters_of(GraphGPRegressor, options),
+            )  # fmt: skip
+            self.model.check_parameters()
         self.comparison: ExactComparison | None = None
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.options.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {"output": self.options.output, "report": self.options.report}
 
     def read(self) -> None:
         options = self.options
@@ -109,12 +83,12 @@ class GraphDomain(Domain):
             )  # fmt: skip
         self.task = split_nodes(*observed, options.share, options.seed)
         check_isolated(network, observed[0], options.keep_isolated, options.graph)
-        self.network, self.graphs = network, face_graphs(network, self.weights)
+        self.network, self.graphs = network, face_graphs(network, options.face_weights)
 
     def fit(self) -> None:
         with reporter("fit"):
             self.model, self.choice = choose_graph(
-                GraphGPRegressor(self.network.graph, **self.settings),
+                self.model.set_params(graph=self.network.graph),
                 self.graphs,
                 self.network.graph.label_all(self.task.nodes),
                 self.task.y,
@@ -140,7 +114,8 @@ class GraphDomain(Domain):
         }  # fmt: skip
         result["output"] = {"path": str(options.output), "latent": options.latent}
         n_walks = model.n_walks_ if model.method_ == "walks" else None
-        result["model"] = {"model": "graph", **self.settings, "n_walks": n_walks}
+        settings = {name: getattr(model, name) for name in SETTINGS}
+        result["model"] = {"model": "graph", **settings, "n_walks": n_walks}
         spreads = getattr(model, "walker_spread_", ())
         if spreads:
             result["model"]["walker_spread"] = [

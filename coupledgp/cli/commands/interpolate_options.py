@@ -17,13 +17,21 @@ from coupledgp.cli.shared.declare import (
     option,
     required,
 )
+from coupledgp.cli.shared.options import at_least, one_of
 from coupledgp.errors import InvalidInputError
 
 DEFAULT_HIDDEN = 0.05
+# Weights of a graph of faces that the evidence chooses between, today's first.
+FACE_WEIGHTS = ("unit", "inverse-distance")
 PLACES, ROADS, TIMES = "field graph", "graph forecast", "forecast"
 # Options that `interpolate` alone has; of graph models `--set` takes them too.
 RARE = "interpolate"
 ALL = f"{ON_PLACES} {RARE}"
+# Parameters of models of a graph, and of those over time, which had options before `--set`.
+OF_GRAPHS = (
+    "n_walks", "coupling", "kl_target", "length_law", "p_halt", "exact_hops", "method", "budget",
+)  # fmt: skip
+OF_TIMES = ("time_kernel", "usual_day", "dynamics", "sensor_noise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +51,6 @@ class InterpolateOptions(Options):
         "Column of values. \\[default: value, or the only other]", "--target", "-t",
         old="--value-column",
     )  # fmt: skip
-    node_column: str | None = option("Column of nodes. \\[default: node]")
     place_columns: str | None = option(
         "Columns of positions. \\[default: {field: x,y,z}{graph: x,y or degrees}]", "--places",
         panel=FIELD_PANEL, of=PLACES, old="--place-columns",
@@ -51,9 +58,6 @@ class InterpolateOptions(Options):
     nodes: str | None = option(
         "{field graph: Of a mesh: nodes are faces or vertices.}{forecast: Predicted: all, sensors, "
         "labels, or those of a table.}"
-    )
-    holdout: float | None = option(
-        "Share of the values hidden for scoring. \\[default: 0]", of=PLACES, old="--hide"
     )
     signal: str | None = option(
         f"Self-test on a mesh: normal-z, instead of --values; {DEFAULT_HIDDEN} are hidden.",
@@ -64,12 +68,12 @@ class InterpolateOptions(Options):
     )
     positions: Path | None = option("Table of node, x, y of an edge table.", of=ROADS)
     model: str = option(
-        "field (lengths), graph (kernel on nodes), or auto.",
+        "field (lengths), graph (nodes), or auto.",
         default="auto", panel=MODEL_PANEL, of=ROADS,
     )  # fmt: skip
     kernel: str = option(
-        "auto (by evidence), matern{field: , position}{graph forecast: , heat, "
-        "regularized-laplacian, random-walk, inverse-cosine, learned}.",
+        "auto (by evidence), matern{field: , position}{graph forecast: , heat, learned, "
+        "random-walk, inverse-cosine, regularized-laplacian}.",
         default="auto", panel=MODEL_PANEL,
     )  # fmt: skip
     weight: str | None = option(
@@ -82,40 +86,18 @@ class InterpolateOptions(Options):
     keep_isolated: bool = option(
         "Allow nodes without edge and value.", default=False, panel=GRAPH_PANEL, of=ROADS
     )
-    n_walks: str = option("Walkers a node, or auto.", default="32", panel=GRAPH_PANEL, of="graph")
-    coupling: str = option(
-        "iid, antithetic, sigma or stratified lengths, + independent, repelling or systematic "
-        "steps.",
-        default="stratified+systematic", panel=GRAPH_PANEL, of="graph",
-    )  # fmt: skip
-    kl_target: float = option(
-        "For auto: KL to the exact GP, nats per node.", default=0.01, panel=GRAPH_PANEL, of=RARE
-    )
-    length_law: str = option("matched or geometric.", default="matched", panel=GRAPH_PANEL, of=RARE)
-    p_halt: float = option(
-        "Chance to halt, of the geometric law.", default=0.1, panel=GRAPH_PANEL, of=RARE
-    )
-    exact_hops: str = option("auto or a number.", default="auto", panel=GRAPH_PANEL, of=RARE)
     face_weights: str = option(
         "Of a graph of faces: unit, inverse-distance of centroids, or auto, by evidence.",
-        default="auto", panel=GRAPH_PANEL, of=RARE,
+        default="auto", panel=GRAPH_PANEL, of=RARE, check=one_of("auto", *FACE_WEIGHTS),
     )  # fmt: skip
-    method: str = option(
-        "walks, or auto: exact where that costs less.",
-        default="auto", panel=GRAPH_PANEL, of="graph",
-    )  # fmt: skip
-    budget: str | None = option(
-        "Most that the fit may take, as 90s or '5min, 6GB'.", panel=GRAPH_PANEL, of="graph"
-    )
     exact_nodes: int = option(
-        "Nodes beside the exact GP; 0: none.", default=500, panel=GRAPH_PANEL, of="graph"
-    )
-    max_edge: str = option(
-        "Longest edge of elements, auto, none.", default="auto", panel=FIELD_PANEL
-    )
+        "Nodes beside the exact GP; 0: none.", default=500, panel=GRAPH_PANEL, of="graph",
+        check=at_least(0),
+    )  # fmt: skip
+    max_edge: str = option("Longest element, auto or none.", default="auto", panel=FIELD_PANEL)
     covariates: list[Path] | None = option(
-        "Table of what values depend on, {field graph: a row of each vertex, face, node, edge}"
-        "{forecast: by node, time or both}.",
+        "Table of what values depend on{field: , by vertex, face}{graph: , by node, edge}"
+        "{forecast: , by node, time or both}.",
         panel=FIELD_PANEL, old="--columns",
     )  # fmt: skip
     layer: str | None = option("Layer of a file of roads.", panel=FIELD_PANEL, of=ROADS)
@@ -148,22 +130,10 @@ class InterpolateOptions(Options):
     times: str | None = option(
         "FIRST:LAST:STEP, instead of the values' times.", panel=TIME_PANEL, of=TIMES
     )
-    time_kernel: str = option(
-        "matern-1/2, matern-3/2, or auto.", default="matern-1/2", panel=TIME_PANEL, of=TIMES
-    )
     periods: str | None = option(
         "Without effect, and to be removed: see --usual-day.", panel=TIME_PANEL, of=RARE
     )
-    usual_day: str = option(
-        "Values are about a usual day: yes, no, auto.", default="auto", panel=TIME_PANEL, of=TIMES
-    )
-    dynamics: str = option(
-        "Autoregression: yes, no, auto.", default="auto", panel=TIME_PANEL, of=TIMES
-    )
     outliers: str | None = option("reject, or student-t weights.", panel=TIME_PANEL, of=TIMES)
-    sensor_noise: str = option(
-        "shared, or own of each sensor.", default="shared", panel=TIME_PANEL, of=TIMES
-    )
     save_model: Path | None = option(
         "Write the model, which --update goes on with.", panel=TIME_PANEL, of=TIMES,
         ending=".model",
@@ -173,11 +143,22 @@ class InterpolateOptions(Options):
     )
     window: str | None = option("Past that --update keeps, as 2D.", panel=TIME_PANEL, of=TIMES)
     output: Path = required(
-        ".csv, .parquet{field graph: , .json}{field: , .vtu, .ply, .glb}{graph: , .gpkg, .geojson}"
+        ".csv, .parquet, .json{field: , .vtu, .ply, .glb}{graph: , .gpkg, .geojson}"
         "{forecast: , .nc, .zarr}, or -.",
         "--output", "-o", panel=OUTPUT_PANEL, ending=".csv",
     )  # fmt: skip
-    report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL, ending=".html")
+
+    @classmethod
+    def renamed(cls, commands: str = "") -> dict[str, str]:
+        folded = {"graph": OF_GRAPHS, "forecast": OF_TIMES, ALL: OF_GRAPHS + OF_TIMES}
+        names = folded.get(commands, ())
+        own = {f"--{name.replace('_', '-')}": f"--set {name}" for name in names}
+        return super().renamed(commands) | own
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files to read; a model that is updated in its place is an output."""
+        return [path for path in super().inputs if path != self.update or path != self.save_model]
 
     @property
     def over_time(self) -> bool:
@@ -191,7 +172,7 @@ class InterpolateOptions(Options):
         Raises
         ------
         InvalidInputError
-            The share is none, or options of the task contradict each other.
+            Options of the task contradict each other.
         """
         if (self.values is None) == (self.signal is None):
             if self.command != ALL:
@@ -202,10 +183,7 @@ class InterpolateOptions(Options):
         if self.signal not in (None, "normal-z"):
             raise InvalidInputError(f"--signal: expected one of 'normal-z'; got {self.signal!r}")
         default = 0.0 if self.signal is None else DEFAULT_HIDDEN
-        share = default if self.holdout is None else self.holdout
-        if not 0 <= share < 1:
-            raise InvalidInputError(f"--holdout: expected a share from 0 to below 1, got {share:g}")
-        return share
+        return default if self.holdout is None else self.holdout
 
     @property
     def one_value_column(self) -> str | None:

@@ -8,11 +8,11 @@ from typing import Any
 from coupledgp.cli.commands.field_files import NETWORK_PLACES, SURFACE_PLACES, check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
-from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions
 from coupledgp.cli.commands.latent_tasks import is_gaussian
-from coupledgp.cli.commands.law_run import FieldUnderLaw, NodesUnderLaw
-from coupledgp.cli.commands.series_options import check_together, domain_options
-from coupledgp.cli.readers.domains import SpatialDomain, is_mesh, read_domain
+from coupledgp.cli.commands.law_run import OF_GAUSSIAN, FieldUnderLaw, NodesUnderLaw
+from coupledgp.cli.commands.series_options import check_together
+from coupledgp.cli.readers.domains import DomainOptions, SpatialDomain, is_mesh, read_domain
 from coupledgp.cli.readers.guesses import is_name
 from coupledgp.cli.readers.node_values import labels_or_numbers
 from coupledgp.cli.readers.tables import check_table_path, read_table
@@ -34,7 +34,7 @@ from coupledgp.models import (
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
-GRAPH_OPTIONS = InterpolateOptions.of_panel(GRAPH_PANEL)
+GRAPH_OPTIONS = (*InterpolateOptions.of_panel(GRAPH_PANEL), *OF_GRAPHS)
 FIELD_OPTIONS = InterpolateOptions.of_panel(FIELD_PANEL)
 
 
@@ -66,6 +66,7 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
         else:
             _check_parameters(GraphGPRegressor, options)
     if options.values is not None and is_under_law(options):
+        refuse(options, OF_GAUSSIAN, "expected none for classes or beside --likelihood")
         if found is None:
             return NodesUnderLaw(options, remarks)
         return FieldUnderLaw(found, options, remarks)
@@ -94,7 +95,7 @@ def is_under_law(options: InterpolateOptions) -> bool:
 def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> SpatialDomain | None:
     """The surface or network of a field; None if the model is one of a graph."""
     model = check_choice(options.model, CHOICES, "--model")
-    of_graph, of_field = ([name for name in names if name in options.given]
+    of_graph, of_field = ([name for name in names if name in options.given | options.set_names]
                           for names in (GRAPH_OPTIONS, FIELD_OPTIONS))  # fmt: skip
     for other, names in (("field", GRAPH_OPTIONS), ("graph", FIELD_OPTIONS)):
         if model == other:
@@ -104,7 +105,7 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
         of_graph.append("further")
     if of_graph and of_field:
         raise InvalidInputError(
-            f"{options.name_of(of_graph[0])}, {options.name_of(of_field[0])}: expected one of "
+            f"{options.spelled(of_graph[0])}, {options.spelled(of_field[0])}: expected one of "
             "them, as the one is of graphs and the other of fields"
         )
     of_graphs = ("auto", *available_graph_kernels())
@@ -118,7 +119,7 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
     if not options.set_names & _own(FieldGPClassifier, FieldGPRegressor):
         _check_parameters(FieldGPRegressor, options)
     with noted(remarks), reporter("read"):
-        found = read_domain(options.graph, domain_options(options))
+        found = read_domain(options.graph, options.part(DomainOptions))
     if found is None and (of_field or model == "field" or kernel == "position"):
         raise InvalidInputError(
             f"{options.graph}: expected lengths of the edges for a field, got none (--length "

@@ -6,8 +6,8 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from coupledgp.cli.commands.krige_options import N_PLACES, KrigeOptions
-from coupledgp.cli.shared.options import check_distinct, check_level, is_whole
+from coupledgp.cli.commands.table_options import N_PLACES, KrigeOptions
+from coupledgp.cli.shared.options import is_whole
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 
 # Most places of a grid: a map of them takes some gigabytes.
@@ -21,7 +21,6 @@ def krige(options: KrigeOptions) -> None:
     from coupledgp.cli.readers.tables import check_table_path
     from coupledgp.cli.shared.parameters import as_options
     from coupledgp.diagnostics.pages.terminal import PlainConsole
-    from coupledgp.ground.validation import check_positive_int
 
     netcdf = options.output.suffix in NETCDF
     if netcdf and find_spec("xarray") is None:
@@ -30,16 +29,13 @@ def krige(options: KrigeOptions) -> None:
         )
     if not netcdf:
         check_table_path(options.output, "--output")
-    check_positive_int(options.seed, "--seed", minimum=0)
-    check_level(options.level)
-    check_distinct({"--output": options.output, "--save-model": options.save_model}, [options.data])
     names = None if options.places is None else [one.strip() for one in options.places.split(",")]
     if names is not None:
         grid_of(options.grid, len(names))
     with as_options(options):
         gp = model_of(options)
         gp.check_parameters()
-    X, y = read_places(options.data, names, options.target)
+    X, y = read_places(options.data, names, options.target or None)
     counts = grid_of(options.grid, X.num_columns)
     gp.fit(X, y)
     write_map(gp, X, counts, options, netcdf)

@@ -9,21 +9,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.krige_options import KrigeOptions
 from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
-from coupledgp.cli.readers.files import about
+from coupledgp.cli.commands.table_options import KrigeOptions
+from coupledgp.cli.readers.files import about, on_disk
 from coupledgp.cli.readers.guesses import guessed_places, value_column
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.shared.streams import notice
 from coupledgp.columns.globe import narrower
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.road_lines import read_layer
+from coupledgp.graphs.forms import with_coordinates
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import duration, reporter
 from coupledgp.models import GPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.random import FloatArray
 
+# Files of points, and the columns that their coordinates become.
+POINTS = (".gpkg", ".geojson", ".shp", ".fgb")
+COORDINATES = ("longitude", "latitude", "x", "y", "z")
 # Places of a grid whose prediction is timed, and seconds above which the forecast is said.
 TRIAL_PLACES, LONG_SECONDS = 4096, 10.0
 
@@ -33,14 +39,26 @@ def read_places(
 ) -> tuple[pa.Table, FloatArray]:
     """Places, n rows of named columns, and values (n,) of a table."""
     with reporter("read"), about(data):
-        table = read_table(data)
+        points = data.suffix.lower() in POINTS
+        table = read_points(data) if points else read_table(data)
+        if names is None and points:
+            names = [name for name in table.column_names if name in COORDINATES]
         if names is None:
             names = list(guessed_places(data, table.column_names, "--places"))
         if target is None:
             target = value_column(data, table, names, None)
-        check_columns(table, [*names, target], f"--places, --target: {data}")
+        check_columns(table, names, f"--places: {data}")
+        check_columns(table, [target], f"--target: {data}")
+        if not table.num_rows:
+            raise InvalidInputError(f"{data}: expected rows below the header, got none")
         columns = numeric(table, [*names, target], str(data))
     return columns.select(names), columns.column(target).to_numpy()
+
+
+def read_points(path: Path) -> pa.Table:
+    """A file of points as a table, whose first columns are their coordinates."""
+    found, _ = with_coordinates(read_layer(on_disk(path), None, "Point"), None, "geometry")
+    return pa.Table.from_pandas(found, preserve_index=False)
 
 
 def model_of(options: KrigeOptions) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import BATCH_ROWS, Rows, Stopwatch, scores

@@ -11,23 +11,24 @@ import numpy as np
 
 from coupledgp.cli.commands.field_files import (
     Fields,
-    chosen_place,
     write_nodes,
     write_query,
     write_surface,
 )
-from coupledgp.cli.commands.field_tasks import split_places
+from coupledgp.cli.commands.field_run import OnField
 from coupledgp.cli.commands.graph_files import write_law
 from coupledgp.cli.commands.graph_tasks import split_nodes
-from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions
 from coupledgp.cli.commands.latent_tasks import class_scores, describe_law, is_gaussian
 from coupledgp.cli.commands.predict_tasks import law_columns
-from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.networks import read_network
-from coupledgp.cli.readers.node_values import labels_or_numbers, numbers_or_nan, read_values
-from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
+from coupledgp.cli.readers.node_values import (
+    ReadValues,
+    labels_or_numbers,
+    numbers_or_nan,
+    read_values,
+)
 from coupledgp.cli.readers.tables import check_table_path
-from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.domain import Domain, Paths, heading
 from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.parameters import parameters_of
@@ -47,31 +48,20 @@ from coupledgp.models.field_places import refined_places
 
 # Options of `interpolate` that are for Gaussian laws alone.
 OF_GAUSSIAN = (
-    "signal", "left_out", "baselines", "face_weights", "n_walks", "coupling", "kl_target",
-    "length_law", "p_halt", "exact_hops", "method", "exact_nodes",
+    "signal", "left_out", "baselines", "face_weights", "exact_nodes",
+    *(name for name in OF_GRAPHS if name != "budget"),
 )  # fmt: skip
 
 
 class PlacesUnderLaw(Domain):
     """Classes or values under a likelihood, of nodes or of places."""
 
-    def __init__(self, options: InterpolateOptions, remarks: list[str]) -> None:
-        super().__init__(remarks)
-        self.options = options
-        refuse(options, OF_GAUSSIAN, "expected none for classes or beside --likelihood")
-        assert options.values is not None
-        self.values = options.values
-        known = is_gaussian(options.likelihood)
-        self.as_values = labels_or_numbers if known else numbers_or_nan
-        self.model: Any = None
+    options: InterpolateOptions
+    model: Any = None
 
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.graph, self.values
-
-    @property
-    def outputs(self) -> Paths:
-        return {"output": self.options.output, "report": self.options.report}
+    def as_values(self) -> ReadValues | None:
+        """What reads values: texts are classes unless a likelihood is named."""
+        return labels_or_numbers if is_gaussian(self.options.likelihood) else numbers_or_nan
 
     def made(self, classifier: Any, regressor: Any, domain: Any, y: Any, **own: Any) -> Any:
         """The unfitted estimator for texts, or for numbers under the likelihood."""
@@ -94,7 +84,7 @@ class PlacesUnderLaw(Domain):
         return {
             **heading(),
             "data": {
-                "path": str(options.graph), "values": str(self.values),
+                "path": str(options.graph), "values": str(options.values),
                 "n_observed": len(model.process_.data), "n_hidden": len(y),
                 "share_hidden": options.share,
             },
@@ -118,7 +108,7 @@ class PlacesUnderLaw(Domain):
 
     def fields_at(self, places: Any) -> Fields:
         """Columns of the law at places; of numbers alone where the output takes no texts."""
-        fields, _ = law_columns(self.model, places, "", self.options.latent, None)
+        fields, _ = law_columns(self.model, places, self.options)
         if self.options.output.suffix.lower() not in (*WRITERS, *DRIVERS):
             return fields
         if "class" in fields:
@@ -141,6 +131,7 @@ class NodesUnderLaw(PlacesUnderLaw):
 
     def read(self) -> None:
         options = self.options
+        assert options.values is not None
         if options.output.suffix.lower() not in WRITERS:
             check_table_path(options.output, "--output")
         with reporter("read"):
@@ -149,16 +140,14 @@ class NodesUnderLaw(PlacesUnderLaw):
                 options.undirected,
             )  # fmt: skip
             nodes, y, _ = read_values(
-                self.values, self.network, options.node_column,
-                options.one_value_column, self.as_values,
+                options.values, self.network, options.node_column,
+                options.one_value_column, self.as_values(),
             )  # fmt: skip
         self.task = split_nodes(nodes, y, options.share, options.seed)
 
     def fit(self) -> None:
-        graph, own = self.network.graph, {}
-        if "budget" in self.options.given and self.task.y.dtype.kind != "U":
-            own = {"budget": self.options.budget}
-        self.model = self.made(GraphGPClassifier, GraphGPRegressor, graph, self.task.y, **own)
+        graph = self.network.graph
+        self.model = self.made(GraphGPClassifier, GraphGPRegressor, graph, self.task.y)
         self.model.fit(graph.label_all(self.task.nodes), self.task.y)
 
     def chances(self, points: Any) -> Any:
@@ -173,34 +162,15 @@ class NodesUnderLaw(PlacesUnderLaw):
         write_law(self.network, fields, path, self.options.output)
 
 
-class FieldUnderLaw(PlacesUnderLaw):
+class FieldUnderLaw(PlacesUnderLaw, OnField):
     """A field on a surface or a network with lengths."""
 
-    def __init__(
-        self, domain: SpatialDomain, options: InterpolateOptions, remarks: list[str]
-    ) -> None:
-        super().__init__(options, remarks)
-        self.domain = domain
-        given = options.place_columns
-        names = () if given is None else tuple(name.strip() for name in given.split(","))
-        self.places = PlaceOptions(options.node_column, options.nodes, names)
-        self.queries: ReadPlaces | None = None
-
     def read(self) -> None:
-        options, domain = self.options, self.domain
-        with reporter("read"):
-            sensors, y = read_sensors(
-                self.values, domain, self.places, options.one_value_column, self.as_values
+        super().read()
+        if self.at == "edges":
+            raise InvalidInputError(
+                "--at: expected nodes, or a --query, for classes or beside --likelihood"
             )
-            queried = options.query is not None
-            self.at = chosen_place(domain, options.at, options.output, queried, sensors.kind)
-            if self.at == "edges":
-                raise InvalidInputError(
-                    "--at: expected nodes, or a --query, for classes or beside --likelihood"
-                )
-            if options.query is not None:
-                self.queries = read_queries(options.query, domain, self.places)
-        self.task = split_places(sensors, y, options.share, options.seed)
 
     def fit(self) -> None:
         task, operator = self.task, self.domain.operator

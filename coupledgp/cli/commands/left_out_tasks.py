@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.cli.commands.page_options import ReportOptions
 from coupledgp.cli.readers.kinds import kinds_of_model, model_inputs, read_inputs, without_names
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
@@ -29,7 +30,7 @@ def check_has_rows(model: Any, path: Path) -> Data:
     return data
 
 
-def groups_of(model: Any, column: str, table: Path | None, node_column: str | None) -> Any:
+def groups_of(model: Any, column: str, options: ReportOptions) -> Any:
     """Groups of the training rows: an input column's name, or names (n,) from a table.
 
     Raises
@@ -37,6 +38,7 @@ def groups_of(model: Any, column: str, table: Path | None, node_column: str | No
     InvalidInputError
         The column is no input and there is no table, or a training row is not in the table.
     """
+    table = options.groups_from
     if table is None:
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         if column not in names:
@@ -46,7 +48,7 @@ def groups_of(model: Any, column: str, table: Path | None, node_column: str | No
             )
         return column
     if hasattr(model, "graph"):
-        return _of_nodes(model, column, table, node_column or "node")
+        return _of_nodes(model, column, table, options.node_column or "node")
     if not hasattr(model, "n_features_in_"):
         raise InvalidInputError(
             "--groups: expected a model of a table or a graph; observations of a field at one "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.commands.table_options import PredictOptions
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.guesses import node_column as column_of_nodes
@@ -23,6 +24,7 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.places import PlaceOptions, read_queries
 from coupledgp.cli.readers.tables import check_columns, is_parquet, numeric, read_table
+from coupledgp.cli.shared.declare import Options
 from coupledgp.cli.shared.evaluate import (
     BATCH_ROWS,
     extrapolations_in_batches,
@@ -37,39 +39,41 @@ from coupledgp.random import FloatArray
 LEVEL_UNDER_LAW = 0.95
 
 
-def with_predictions(
-    model: Path, data: Path, prefix: str, latent: bool, output: Path,
-    interval: float | None = None, node_column: str | None = None, exposure: str | None = None,
-) -> tuple[pa.Table, list[str]]:  # fmt: skip
+def with_predictions(options: PredictOptions) -> tuple[pa.Table, list[str]]:
     """Return the table with means and standard deviations added, and the names of these columns.
 
     A row is a row of inputs, a node of a graph model (`node_column`, or a column called node), or a
     place of a field: node, vertex, face, edge and offset, or coordinates.
 
-    With `interval` also the ends of the central interval of that probability, noise included. A
+    With a level also the ends of the central interval of that probability, noise included. A
     classifier adds the class of greatest chance and the chances of all.
 
-    Columns of a CSV file keep their text where `output` is such a file too.
+    Columns of a CSV file keep their text where the output is such a file too.
     """
-    fitted = read_model(model)
-    table, inputs = _points(fitted, data, node_column)
+    fitted, data = read_model(options.model), options.data
+    table, inputs = _points(fitted, options)
     with about(data):
-        exposures = exposures_of(fitted, table, exposure, str(data))
-        added, far = law_columns(fitted, inputs, prefix, latent, interval, exposures)
+        exposures = exposures_of(fitted, table, options)
+        added, far = law_columns(fitted, inputs, options, options.prefix, exposures)
     if far is not None:
         far.warn()
-    if not is_parquet(data) and not is_parquet(output):
+    if not is_parquet(data) and not is_parquet(options.output):
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
+    return with_columns(table, added, data), list(added)
+
+
+def with_columns(table: pa.Table, added: dict[str, Any], data: Path) -> pa.Table:
+    """The table of a file with columns more, none of which it has."""
     for name, values in added.items():
         if name in table.column_names:
             raise InvalidInputError(
                 f"{data}: has a column {name!r} already; --prefix gives the new ones others"
             )
         table = table.append_column(name, pa.array(values))
-    return table, list(added)
+    return table
 
 
-def exposures_of(model: Any, table: pa.Table, column: str | None, source: str) -> FloatArray | None:
+def exposures_of(model: Any, table: pa.Table, options: PredictOptions) -> FloatArray | None:
     """Exposures (p,) of the rows of a table; None where no column of them is named.
 
     Raises
@@ -77,6 +81,7 @@ def exposures_of(model: Any, table: pa.Table, column: str | None, source: str) -
     InvalidInputError
         The model takes none, or the table has no such column of numbers.
     """
+    column, source = options.exposure, str(options.data)
     if column is None:
         return None
     check_columns(table, [column], f"--exposure: {source}")
@@ -90,18 +95,13 @@ def exposures_of(model: Any, table: pa.Table, column: str | None, source: str) -
 
 
 def law_columns(
-    model: Any,
-    inputs: Any,
-    prefix: str,
-    latent: bool,
-    interval: float | None,
-    exposure: FloatArray | None = None,
+    model: Any, inputs: Any, options: Options, prefix: str = "", exposure: FloatArray | None = None
 ) -> tuple[dict[str, Any], Extrapolations | None]:
     """Columns (p,) of the law at inputs of p rows, by name, and which rows are extrapolations."""
     if hasattr(model, "classes_"):
         return class_columns(model, inputs, prefix)
-    under_law = not model.process_.noise.is_gaussian
-    if under_law and interval is None and not latent:
+    latent, interval = options.latent, options.level
+    if not model.process_.noise.is_gaussian and interval is None and not latent:
         interval = LEVEL_UNDER_LAW
     mean, std = predict_in_batches(model, inputs, latent, exposure)
     law = {"mean": mean, "std": std}
@@ -134,8 +134,9 @@ def class_columns(
     return columns, far
 
 
-def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:
+def _points(model: Any, options: PredictOptions) -> tuple[pa.Table, Any]:
     """The rows of a table, and their points for a model."""
+    data, node_column = options.data, options.node_column
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
         table = read_table(data)

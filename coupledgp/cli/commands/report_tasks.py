@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.cli.commands.page_options import ReportOptions
 from coupledgp.cli.readers.beside import Beside, columns_beside
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
@@ -17,6 +18,7 @@ from coupledgp.cli.readers.kinds import (
 from coupledgp.cli.readers.networks import Network, label_array, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
 from coupledgp.cli.readers.tables import check_columns, listed, numeric
+from coupledgp.cli.shared.declare import refuse
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
@@ -39,9 +41,8 @@ def described(data: Path, n_kept: int, n_rows: int) -> str:
 
 
 def test_data(
-    model: Any, data: Path, target: str | None, node_column: str | None, mesh: Path | None,
-    positions: Path | None,
-) -> tuple[Any, FloatArray, Any, Beside]:  # fmt: skip
+    model: Any, data: Path, options: ReportOptions
+) -> tuple[Any, FloatArray, Any, Beside]:
     """Read the test points, their targets (p,), and the mesh or positions of the nodes.
 
     Test points are inputs (p, d), or labels of p nodes. Without a mesh or positions the third value
@@ -49,16 +50,15 @@ def test_data(
     """
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
-        nodes, values, _ = read_values(data, network, node_column, target)
-        labels = label_array(model.graph.label_all(nodes))
-        if mesh is not None:
-            return labels, values, _mesh(mesh, model.graph.n_nodes), {}
-        places = None if positions is None else read_positions(positions, network, node_column)
+        nodes, values, _ = read_values(data, network, options.node_column, options.target or None)
+        labels, places = label_array(model.graph.label_all(nodes)), None
+        if options.mesh is not None:
+            places = _mesh(options.mesh, model.graph.n_nodes)
+        elif options.positions is not None:
+            places = read_positions(options.positions, network, options.node_column)
         return labels, values, places, {}
-    for name, path in (("--mesh", mesh), ("--positions", positions)):
-        if path is not None:
-            raise InvalidInputError(f"{name}: expected a model of a graph, this one has none")
-    X, y, beside = _rows(model, data, target)
+    refuse(options, ("mesh", "positions"), "expected a model of a graph, this one has none")
+    X, y, beside = _rows(model, data, options.target)
     return X, y, None, beside
 
 
@@ -75,12 +75,12 @@ def _mesh(path: Path, n_nodes: int) -> Any:
     )
 
 
-def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray, Beside]:
+def _rows(model: Any, data: Path, target: str) -> tuple[Any, FloatArray, Beside]:
     """Inputs (p, d) in the order of the model's columns, targets (p,), and other columns."""
     table, source = read_inputs(data, kinds_of_model(model)), str(data)
     names = getattr(model, "feature_names_in_", None)
     inputs = None if names is None else list(names)
-    if target is None:
+    if not target:
         others = [n for n in table.column_names if inputs is not None and n not in inputs]
         if len(others) != 1:
             raise InvalidInputError(

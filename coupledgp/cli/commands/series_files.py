@@ -1,11 +1,12 @@
-"""Laws over time as files, written in blocks of times: CSV, Parquet, NetCDF and Zarr."""
+"""Laws over time as files, written in blocks of times: CSV, Parquet, JSON, NetCDF and Zarr."""
 
 from __future__ import annotations
 
 import csv
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.series import INSTALL, NETCDF, ZARR
-from coupledgp.cli.readers.tables import PARQUET, is_parquet
+from coupledgp.cli.readers.tables import DELIMITERS, JSON, PARQUET, is_parquet, table_writer
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.ground.output import folder_written_whole, writing, written_whole
 from coupledgp.random import FloatArray
@@ -28,7 +28,7 @@ KINDS = ("observed", "gap", "forecast", "hidden", "rejected")
 NUMBERS = ("mean", "std", "lower", "upper")
 # Standard deviations from the mean to the ends of a 95 % interval.
 WIDTH = 1.959963984540054
-ENDINGS = (".csv", ".tsv", *PARQUET, *NETCDF, *ZARR)
+ENDINGS = (*DELIMITERS, JSON, *PARQUET, *NETCDF, *ZARR)
 # Characters for which a text of CSV needs quotes.
 SPECIAL = set(',"\t\r\n')
 # Files of which a Zarr store has one.
@@ -159,11 +159,9 @@ class _TableWriter(LawWriter):
         super().__init__(path, layout)
         self._labels = label_column(layout.labels)
         self._kinds = pa.array(KINDS)
-        self._tab = like.suffix.lower() == ".tsv"
-        self._is_parquet = is_parquet(like)
-        self._sink: Any = None
-        self._rows: Any = None
-        if not self._is_parquet:
+        self._like, self._stack = like, ExitStack()
+        self._add: Callable[[pa.Table], None] | None = None
+        if like.suffix.lower() in DELIMITERS:
             self._labels = self._labels.cast(pa.string())
 
     def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
@@ -177,54 +175,45 @@ class _TableWriter(LawWriter):
                 columns[self.layout.column(name, quantity)] = pa.array(values.T.ravel())
             kinds = self._kinds.take(pa.array(law.kinds.T.ravel()))
             columns[self.layout.column(name, "kind")] = kinds
-        self._append(pa.table(columns))
+        table = pa.table(columns)
+        if self._add is None:
+            self._add = self._opened(table.column_names)
+        self._add(table)
 
     def _times(self, times: FloatArray) -> pa.Array:
         """Times as a column: of their own type in Parquet, by ISO 8601 in text."""
         axis = self.layout.axis
         if axis.origin is None:
             return pa.array(axis.labels(times))
-        if not self._is_parquet:
+        if not is_parquet(self._like):
             return pa.array(axis.texts(times))
         ticks = pa.array(axis.instants(times))
         unit = "ns" if axis.tick == 1 else "us"
         return ticks.cast(pa.timestamp("ns", tz=axis.zone)).cast(pa.timestamp(unit, tz=axis.zone))
 
-    def _append(self, table: pa.Table) -> None:
-        if self._rows is None:
-            self._open(table.schema)
-        self._rows.write_table(table)
-
-    def _open(self, schema: pa.Schema) -> None:
-        self._sink = self.path.open("wb")
-        if self._is_parquet:
-            self._rows = pa.parquet.ParquetWriter(self._sink, schema)
-            return
-        delimiter = "\t" if self._tab else ","
-        text = _Text(self._sink)
-        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+    def _opened(self, names: list[str]) -> Callable[[pa.Table], None]:
+        """A function that adds rows; text is written by pyarrow, which is quick."""
+        delimiter = DELIMITERS.get(self._like.suffix.lower())
+        if delimiter is None:
+            return self._stack.enter_context(table_writer(self.path, self._like))
+        sink = self._stack.enter_context(self.path.open("wb"))
+        header = io.StringIO()
+        csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(names)
+        sink.write(header.getvalue().encode())
         # The other style puts quotes around every text.
         plain = not any(SPECIAL & set(str(label)) for label in self.layout.labels)
         options = pa.csv.WriteOptions(
             include_header=False, delimiter=delimiter, quoting_style="none" if plain else "needed"
         )
-        self._rows = pa.csv.CSVWriter(self._sink, schema, write_options=options)
+
+        def add(table: pa.Table) -> None:
+            with pa.csv.CSVWriter(sink, table.schema, write_options=options) as rows:
+                rows.write_table(table)
+
+        return add
 
     def close(self) -> None:
-        if self._rows is not None:
-            self._rows.close()
-        if self._sink is not None:
-            self._sink.close()
-
-
-class _Text:
-    """A file of bytes that takes text."""
-
-    def __init__(self, sink: Any) -> None:
-        self._sink = sink
-
-    def write(self, text: str) -> None:
-        self._sink.write(text.encode())
+        self._stack.close()
 
 
 class _GridWriter(LawWriter):

@@ -20,7 +20,6 @@ from coupledgp.cli.commands.series_files import (
     law_writer,
     law_written,
 )
-from coupledgp.cli.commands.series_options import domain_options
 from coupledgp.cli.commands.series_tasks import (
     describe_model,
     describe_panel,
@@ -30,7 +29,7 @@ from coupledgp.cli.commands.series_tasks import (
     times_of,
 )
 from coupledgp.cli.readers.covariates import read_covariates
-from coupledgp.cli.readers.domains import is_mesh, read_domain
+from coupledgp.cli.readers.domains import DomainOptions, is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, guessed_times, read_series
@@ -60,8 +59,6 @@ from coupledgp.series.zones import zone_name
 MODELS = ("auto", "field", "graph")
 # Keys of the JSON that differ from the names of options.
 JSON_NAMES = {"left_out": "leave_one_sensor_out"}
-# Words of options that are yes, no or auto, and what they mean.
-WORDS: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +89,10 @@ class SeriesPlace:
 class SeriesDomain(Domain):
     """Values over time at the nodes of a graph, of roads or of a mesh."""
 
+    options: InterpolateOptions
+
     def __init__(self, options: InterpolateOptions) -> None:
-        super().__init__()
-        self.options = options
+        super().__init__(options)
         self.models: dict[str, Any] = {}
         self.tables: dict[str, Any] = {}
         check_law_path(options.output, "--output")
@@ -115,34 +113,16 @@ class SeriesDomain(Domain):
         if options.zone is not None:
             zone_name(options.zone, "--zone")
         periods = options.periods
-        day, moving = (
-            WORDS[check_choice(getattr(options, name), WORDS, options.name_of(name))]
-            for name in ("usual_day", "dynamics")
-        )
         with as_options(options):
             self.model = GraphTimeGPRegressor(
                 None,
                 "matern" if options.kernel == "auto" else options.kernel,
-                options.time_kernel,
-                None if periods is None else tuple(p.strip() for p in periods.split(",")),
-                sensor_noise=options.sensor_noise,
+                periods=None if periods is None else tuple(p.strip() for p in periods.split(",")),
                 outliers=options.outliers,
-                usual_day=day,
-                dynamics=moving,
                 random_state=options.seed,
                 **parameters_of(GraphTimeGPRegressor, options),
             )
             self.model.check_parameters()
-
-    @property
-    def sources(self) -> tuple[Path | None, ...]:
-        options = self.options
-        return options.graph, options.values, options.update, *(options.covariates or ())
-
-    @property
-    def outputs(self) -> Paths:
-        names = ("output", "left_out", "report", "save_model")
-        return {name: getattr(self.options, name) for name in names}
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
         return law_written(path) if name == "output" else super().opened(name, path)
@@ -152,9 +132,8 @@ class SeriesDomain(Domain):
         assert options.values is not None
         with reporter("read"):
             self.place = read_place(options)
-            values = tuple(options.value_column or ())
             time = options.time_column or guessed_times(options.values)
-            how = SeriesOptions(time, options.node_column, values, options.zone, options.resolution)
+            how = options.part(SeriesOptions, time_column=time)
             self.panels = read_series(options.values, self.place.nodes, how)
             given = options.covariates
             self.covariates = None if not given else read_covariates(given, self.place.nodes, how)
@@ -186,7 +165,8 @@ class SeriesDomain(Domain):
             },
             "values": described,
             "output": {
-                **{JSON_NAMES.get(key, key): text for key, text in texts(self.outputs).items()},
+                **{JSON_NAMES.get(key, key): text
+                   for key, text in texts(self.options.outputs).items()},
                 "n_rows": n_rows, "latent": self.options.latent,
             },
             "seconds": self.clock.seconds,
@@ -317,7 +297,7 @@ def _field_place(options: InterpolateOptions) -> SeriesPlace:
     path = options.graph
     if options.weight is not None:
         raise InvalidInputError("--weight: expected --model graph beside it")
-    domain = read_domain(path, domain_options(options))
+    domain = read_domain(path, options.part(DomainOptions))
     if domain is None:
         raise InvalidInputError(
             f"{path}: expected lengths of the edges for --model field, got none (--length names "

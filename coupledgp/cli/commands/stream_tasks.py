@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from coupledgp.batches import TableBatch
 from coupledgp.batches.datasets import open_dataset, tables_of
-from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.latent_tasks import is_gaussian
-from coupledgp.cli.commands.predict_tasks import exposures_of, law_columns, table_inputs
-from coupledgp.cli.commands.table_models import Model
+from coupledgp.cli.commands.predict_tasks import (
+    exposures_of,
+    law_columns,
+    table_inputs,
+    with_columns,
+)
+from coupledgp.cli.commands.table_options import FitOptions, PredictOptions
 from coupledgp.cli.commands.table_run import TableDomain
 from coupledgp.cli.commands.table_tasks import describe_fit, spread_of
 from coupledgp.cli.readers.batches import (
@@ -27,6 +30,7 @@ from coupledgp.cli.readers.batches import (
 from coupledgp.cli.readers.kinds import kinds_of_model
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import is_parquet, table_writer
+from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.evaluate import scores
 from coupledgp.columns.arrow import kind_of
 from coupledgp.errors import InvalidInputError
@@ -92,12 +96,8 @@ def refuse_options(options: FitOptions) -> None:
             f"--model: expected sparse-spectrum for a file read in batches, got {options.model};"
             " --in-memory reads the whole file"
         )
-    for name, value in (("--report", options.report), ("--include-data", options.include_data)):
-        if value:
-            raise InvalidInputError(
-                f"{name}: expected none for a file read in batches; --in-memory reads the whole "
-                "file"
-            )
+    why = "expected none for a file read in batches; --in-memory reads the whole file"
+    refuse(options, ("report", "include_data"), why)
     if options.how not in ("auto", "none") or options.exact_rows:
         raise InvalidInputError(
             "--compare, --exact-rows: expected none for a file read in batches; compare models of "
@@ -114,7 +114,7 @@ def _test_rows(path: Path, train: TypedBatches, target: str) -> TableBatch | Non
     return joined(iter(source), MOST_HELD_OUT)
 
 
-def table_model(path: Path, node_column: str | None) -> Any:
+def table_model(options: PredictOptions) -> Any:
     """The model of a file, which is one of a table.
 
     Raises
@@ -122,8 +122,9 @@ def table_model(path: Path, node_column: str | None) -> Any:
     InvalidInputError
         It is one of a graph or a field, or a column of nodes is given.
     """
-    model = read_model(path)
-    if hasattr(model, "graph") or hasattr(model, "operator") or node_column is not None:
+    model = read_model(options.model)
+    graphic = hasattr(model, "graph") or hasattr(model, "operator")
+    if graphic or options.node_column is not None:
         raise InvalidInputError(
             "--stream: expected a model of a table, whose rows are read in batches; --in-memory "
             "reads the whole file"
@@ -131,10 +132,7 @@ def table_model(path: Path, node_column: str | None) -> Any:
     return model
 
 
-def predict_batches(
-    model: Model, data: Path, prefix: str, latent: bool, interval: float | None,
-    path: Path, output: Path, report: Progress, exposure: str | None = None,
-) -> tuple[int, list[str]]:  # fmt: skip
+def predict_batches(options: PredictOptions, path: Path, report: Progress) -> tuple[int, list[str]]:
     """Write a file with the law of each of its rows; memory does not grow with the rows.
 
     Columns of a CSV file keep their text where the output is such a file too.
@@ -144,6 +142,7 @@ def predict_batches(
     (int, list of str)
         Number of rows, and names of the added columns.
     """
+    model, data, output = table_model(options), options.data, options.output
     source = readable(data)
     kinds = kinds_of_model(model)
     dataset = open_dataset(source, text_columns(kinds))
@@ -156,16 +155,10 @@ def predict_batches(
     with table_writer(path, output) as write:
         for table, shown in zip(tables_of(dataset, names), tables_of(as_text, names), strict=True):
             inputs = table_inputs(model, table, str(data))
-            exposures = exposures_of(model, table, exposure, str(data))
-            law, more = law_columns(model, inputs, prefix, latent, interval, exposures)
+            exposures = exposures_of(model, table, options)
+            law, more = law_columns(model, inputs, options, options.prefix, exposures)
             far = far.followed_by(more) if far is not None and more is not None else None
-            for name, values in law.items():
-                if name in names:
-                    raise InvalidInputError(
-                        f"{data}: has a column {name!r} already; --prefix gives the new ones others"
-                    )
-                shown = shown.append_column(name, pa.array(values))
-            write(shown)
+            write(with_columns(shown, law, data))
             n_rows, added = n_rows + table.num_rows, list(law)
             report(f"{n_rows} rows")
     if not n_rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.latent_tasks import is_gaussian
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.options import number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import parameters_of

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Self
 
-from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.latent_tasks import (
     check_options,
     describe_latent,
@@ -15,11 +13,11 @@ from coupledgp.cli.commands.latent_tasks import (
     make_classifier,
 )
 from coupledgp.cli.commands.table_models import chosen_name, make_model
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.commands.table_tasks import describe_fit, load, spread_of
 from coupledgp.cli.readers.kinds import forced_kinds
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
-from coupledgp.cli.shared.options import COMPARISONS, check_distinct
 from coupledgp.cli.shared.parameters import as_options
 from coupledgp.cli.show.latent import latent_report
 from coupledgp.cli.show.table import fit_report
@@ -29,37 +27,28 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.models import save_model
 
 
 class TableDomain(Domain):
     """A table in memory."""
 
+    options: FitOptions
+
     def __init__(self, options: FitOptions) -> None:
-        super().__init__()
-        self.options, self.share = options, options.share
-        self.name, self.how = chosen_name(options), options.how
+        super().__init__(options)
+        self.share, self.name, self.how = options.share, chosen_name(options), options.how
         if self.how == "auto" and self.name != "sparse-spectrum" and options.report is None:
             self.how = "none"  # predictions decide, and they were measured already
         self.comparison: ExactComparison | None = None
         self.under_law = False
         self.overlap: Overlap | None = None
-        check_choice(self.how, COMPARISONS, "--compare")
-        if options.exact_rows is not None:
-            check_positive_int(options.exact_rows, "--exact-rows", minimum=0)
-        check_positive_int(options.seed, "--seed", minimum=0)
-        check_positive(options.kl_target, "--kl-target")
-        _ = options.seconds  # refuses what is no time
         parse_device(options.device, "--device")
         if options.report is not None and (self.how == "none" or options.exact_rows == 0):
             raise InvalidInputError(
                 "--report: expected --exact-rows > 0 and a --compare other than "
                 "none, the page compares models"
             )
-        check_distinct(
-            {"--output": options.output, "--report": options.report}, [options.data, options.test]
-        )
 
     def in_memory(self) -> Self:
         """The table itself, with its estimator; options of batches are refused."""
@@ -81,14 +70,6 @@ class TableDomain(Domain):
         )
 
     @property
-    def sources(self) -> tuple[Path | None, ...]:
-        return self.options.data, self.options.test
-
-    @property
-    def outputs(self) -> Paths:
-        return {"output": self.options.output, "report": self.options.report}
-
-    @property
     def weights(self) -> dict[str, str | None]:
         """Columns of the arguments of a fit beside inputs and targets."""
         return {
@@ -99,8 +80,8 @@ class TableDomain(Domain):
     def read(self) -> None:
         options = self.options
         self.train, self.held_out = load(
-            options.data, options.target, options.test, self.share, options.drop or [],
-            options.seed, self.kinds, self.weights, "likelihood" not in options.given,
+            options, options.data, self.share, options.drop or [], self.kinds, self.weights,
+            "likelihood" not in options.given,
         )  # fmt: skip
         self.under_law = self.train.is_labelled or not is_gaussian(options.likelihood)
         if self.under_law:
@@ -124,7 +105,7 @@ class TableDomain(Domain):
             "n_test": n_test,
         }  # fmt: skip
         result["overlap"] = None if self.overlap is None else asdict(self.overlap)
-        result["output"] = texts(self.outputs)["output"]
+        result["output"] = texts(self.options.outputs)["output"]
         return result
 
     def _described(self) -> tuple[dict[str, Any], int]:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.commands.page_options import AuditOptions
 from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
+from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.readers.beside import columns_beside
 from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
 from coupledgp.cli.readers.tables import check_columns, is_number, numeric
@@ -29,16 +31,10 @@ from coupledgp.random import FloatArray
 
 
 def load(
-    data: Path,
-    target: str,
-    test: Path | None,
-    share: float,
-    drop: list[str],
-    seed: int,
-    forced: Mapping[str, str],
-    weights: Mapping[str, str | None],
+    options: FitOptions | AuditOptions, data: Path, share: float, drop: list[str],
+    forced: Mapping[str, str] | None = None, weights: Mapping[str, str | None] | None = None,
     labels: bool = False,
-) -> tuple[Rows, Rows]:
+) -> tuple[Rows, Rows]:  # fmt: skip
     """Read training and test rows, the latter from a file of their own or as a random share.
 
     Columns have the kinds of `forced` by name, or those of their values in the training file.
@@ -46,7 +42,8 @@ def load(
     `exposure`. The target may be labels of classes, see `labels_or_numbers`. Columns of `drop`,
     and those that the training file lacks, are beside the rows.
     """
-    given = {argument: name for argument, name in weights.items() if name is not None}
+    forced, target, test = forced or {}, options.target, options.test
+    given = {key: name for key, name in (weights or {}).items() if name is not None}
     if target in given.values():
         raise InvalidInputError(
             "--weight-column, --noise-column, --exposure: expected columns besides the target, got "
@@ -78,7 +75,7 @@ def load(
             beside=columns_beside(table, drop),
         )  # fmt: skip
         if test is None:
-            return split(rows, share, seed)
+            return split(rows, share, options.seed)
         kinds = {name: kind_of(rows.X.column(name), name) for name in names}
         other = read_inputs(test, kinds)
         exposed = [name for argument, name in given.items() if argument == "exposure"]

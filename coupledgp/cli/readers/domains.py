@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -117,7 +117,7 @@ class DomainOptions:
         Column of nodes in it.
     layer, crs : str or None
         Layer of a file of lines, and the coordinate system of one that has none.
-    covariates : tuple of Path
+    covariates : sequence of Path or None
         Tables of what a field depends on, a row of each vertex or face, node or edge.
     """
 
@@ -127,7 +127,7 @@ class DomainOptions:
     node_column: str | None = None
     layer: str | None = None
     crs: str | None = None
-    covariates: tuple[Path, ...] = ()
+    covariates: Sequence[Path] | None = None
 
     @property
     def longest(self) -> MaxEdge:

@@ -46,13 +46,19 @@ class PlaceOptions:
     nodes : str or None
         Elements of a mesh that this column, or one called `node`, names: `"faces"` or `"vertices"`,
         if given.
-    place_columns : tuple of str
-        Columns of positions, if they were given.
+    place_columns : str or None
+        Columns of positions with commas between, if they were given.
     """
 
     node_column: str | None = None
     nodes: str | None = None
-    place_columns: tuple[str, ...] = ()
+    place_columns: str | None = None
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """The columns of positions; none if none were given."""
+        columns = self.place_columns
+        return () if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +111,7 @@ def read_sensors(
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
-    if options.place_columns:
+    if options.positions:
         check_columns(table, columns, f"--places: {path}")
     name = value_column(path, table, [*columns, *NAMES], target)
     values, observed = observed_values(table.column(name), path, name, as_values)
@@ -131,13 +137,13 @@ def place_columns(
     path: Path, names: Sequence[str], domain: SpatialDomain, options: PlaceOptions
 ) -> tuple[str, tuple[str, ...]]:
     """How a table with columns of these names gives places, and by which columns."""
-    if options.place_columns:
+    if options.positions:
         wanted = 3 if domain.is_surface else 2
-        if len(options.place_columns) != wanted:
+        if len(options.positions) != wanted:
             raise InvalidInputError(
-                f"--places: expected {wanted} names, got {','.join(options.place_columns)!r}"
+                f"--places: expected {wanted} names, got {options.place_columns!r}"
             )
-        return "positions", options.place_columns
+        return "positions", options.positions
     return (_on_surface if domain.is_surface else _on_network)(path, names, options)
 
 

@@ -45,7 +45,7 @@ class SeriesOptions:
         Column, or dimension, of times.
     node_column : str or None
         Column, or dimension, of nodes; None: `node` if there is one, else the table is wide.
-    value_columns : tuple of str
+    value_column : sequence of str or None
         Columns, or variables, of values.
     zone : str or None
         Time zone of times without one, and of the written times.
@@ -55,7 +55,7 @@ class SeriesOptions:
 
     time_column: str
     node_column: str | None = None
-    value_columns: tuple[str, ...] = ()
+    value_column: Sequence[str] | None = None
     zone: str | None = None
     resolution: str | None = None
 
@@ -123,7 +123,7 @@ def read_series(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, P
 
 def _is_long(table: pa.Table, nodes: Nodes, options: SeriesOptions) -> bool:
     """Whether a table has a column of nodes, or else one for each node."""
-    if options.value_columns or options.node_column or NODE in table.column_names:
+    if options.value_column or options.node_column or NODE in table.column_names:
         return True
     others = [name for name in table.column_names if name != options.time_column]
     wide = all(name.strip() in nodes.numbers for name in others)
@@ -181,7 +181,7 @@ def _of_long(
     """Panels of a table with a row for each node and time."""
     name = options.node_column or NODE
     taken = [name, options.time_column]
-    given = options.value_columns or (None,)
+    given = options.value_column or (None,)
     wanted = [value_column(path, table, taken, one) for one in given]
     coded = _coded(table.column(name), f"{path}: column {name!r}", nodes)
     return {
@@ -247,7 +247,7 @@ def _of_xarray(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, Pa
             str(name) for name, found in data.data_vars.items()
             if options.time_column in found.dims and found.ndim == 2
         ]  # fmt: skip
-        wanted = options.value_columns or tuple(
+        wanted = options.value_column or tuple(
             over_time if len(over_time) == 1 else [n for n in over_time if n == "value"]
         )
         unknown = [name for name in wanted if name not in over_time]

@@ -7,8 +7,10 @@ then a function of one such value, and a group of options that commands share is
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
@@ -16,13 +18,20 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from coupledgp.cli.shared.options import Check, at_least, check_level, check_share
 from coupledgp.cli.shared.streams import DASH, STDIN, notice, spoken, standard_output
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.output import find_clash
 
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 GRAPH_PANEL, FIELD_PANEL = "Kernel on nodes", "Field: meshes, roads with lengths"
 TIME_PANEL = "Values over time"
 PANEL = "rich_help_panel"
+# Headings under which a command shows what only one of its models has, if not under that model's.
+SHOWN = {
+    ("graph", GRAPH_PANEL): MODEL_PANEL, ("forecast", GRAPH_PANEL): MODEL_PANEL,
+    ("forecast", FIELD_PANEL): None,
+}  # fmt: skip
 # Text that is for some commands alone.
 ONLY = re.compile(r"\{([a-z ]+): ([^}]*)\}")
 ON_PLACES = "field graph forecast"
@@ -39,6 +48,8 @@ def option(
     of: str = "",
     old: str = "",
     ending: str | None = None,
+    check: Check | None = None,
+    needed: str = "",
 ) -> Any:
     """Return the field of an option.
 
@@ -60,7 +71,12 @@ def option(
         Spellings of earlier releases, which work with a notice. `--observed=--no-latent` names the
         spelling of today, if it is not the first of `names`.
     ending
-        Of an output: ending of what it writes to standard output, if it is `-`.
+        Of an output: ending of what it writes to standard output, if it is `-`. Every other path is
+        a file that is read, or a folder with `""`.
+    check
+        Function of a value and the option's name that refuses wrong ones, for `Options.check`.
+    needed
+        Commands that refuse to go without it.
     """
     said = default
     if isinstance(default, bool):
@@ -70,7 +86,8 @@ def option(
         help = f"{help} \\[default: {said}]"
     named = {"help": help, PANEL: panel, "metavar": metavar, "show_default": False}
     metadata = {"kind": typer.Option, "names": names, "named": named}
-    more = {"of": frozenset(of.split()), "old": old.split(), "ending": ending}
+    more = {"of": frozenset(of.split()), "old": old.split(), "ending": ending, "check": check,
+            "needed": needed.split()}  # fmt: skip
     return field(default=default, metadata=metadata | more)
 
 
@@ -82,8 +99,11 @@ def required(help: str, *names: str, **more: Any) -> Any:
 def argument(metavar: str, help: str, default: Any = MISSING) -> Any:
     """Return the field of a positional argument; see `option`."""
     named = {"help": help, "metavar": metavar, "show_default": False}
-    metadata = {"kind": typer.Argument, "names": (), "named": named}
-    return field(default=default, metadata=metadata | {"of": (), "old": (), "ending": None})
+    metadata = option("").metadata | {"kind": typer.Argument, "named": named}
+    return field(default=default, metadata=metadata)
+
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,11 +120,35 @@ class Options:
 
     given: frozenset[str] = frozenset()
     command: str = ""
-    seed: int = option("Of draws, the split and subsamples.", default=0, of=SEEDED)
+    target: str = option(
+        "Column {fit audit: to predict.}{krige: of values. \\[default: the only other of numbers]}"
+        "{report: to predict. \\[default: the only one that is no input]}",
+        "--target", "-t", default="", of="fit krige report audit", needed="fit audit",
+    )  # fmt: skip
+    drop: list[str] | None = option("Column that is no input; may be repeated.", of="fit audit")
+    node_column: str | None = option(
+        "Column of nodes{predict: , for a model of a graph or a field}. \\[default: node]",
+        of=f"predict report {ON_PLACES}",
+    )
+    holdout: float | None = option(
+        "Share of the {fit: rows held out for scoring, where no --test is given. \\[default: 0.2]}"
+        "{field graph: values hidden for scoring. \\[default: 0]}",
+        of="fit field graph", check=check_share, old="--hide",
+    )  # fmt: skip
+    stream: bool | None = option(
+        "Read the file in batches, in memory that does not grow with its rows, "
+        "{fit: and fit sparse-spectrum; }{predict: for a model of a table; }or read it whole. "
+        "\\[default: in batches where it is a folder, or a quarter of the free memory does not "
+        "hold it]",
+        "--stream/--in-memory", of="fit predict",
+    )  # fmt: skip
+    seed: int = option(
+        "Of draws, the split and subsamples.", default=0, of=SEEDED, check=at_least(0)
+    )
     likelihood: str = option(
-        "gaussian, student-t, poisson or negative-binomial (counts), gamma, beta, ordinal (0, "
-        "1, ...). Texts are classes.",
-        default="gaussian", panel=MODEL_PANEL, of="fit krige field graph",
+        "student-t, poisson, negative-binomial, gamma, beta, ordinal. \\[default: gaussian; "
+        "classes of texts]",
+        default="gaussian", shown=False, panel=MODEL_PANEL, of="fit krige field graph",
     )  # fmt: skip
     exposure: str | None = option(
         "Column of exposures of counts, such as hours. No input.",
@@ -118,10 +162,18 @@ class Options:
         "Other parameters of the model, as solver=dense.", "--set",
         panel=MODEL_PANEL, metavar="NAME=VALUE", of=f"fit krige {ON_PLACES}",
     )  # fmt: skip
+    report: Path | None = option(
+        "Write an HTML page.", panel=OUTPUT_PANEL, of=f"fit {ON_PLACES}", ending=".html"
+    )
     latent: bool = option(
         "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
         default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
         old="--observed=--no-latent",
+    )  # fmt: skip
+    level: float | None = option(
+        "Also the ends of the interval that holds an observation with this probability{predict: , "
+        "such as 0.95. A classifier adds chances of its classes}.",
+        panel=OUTPUT_PANEL, of="predict krige", check=check_level, old="--interval",
     )  # fmt: skip
     format: str | None = option(
         "Of --output -: csv, tsv, parquet, json, ...", panel=OUTPUT_PANEL,
@@ -137,10 +189,67 @@ class Options:
     def declared(cls, commands: str = "") -> list[Field[Any]]:
         """The fields that are options or arguments, of some commands or of all."""
         found, wanted = [own for own in fields(cls) if own.metadata], set(commands.split())
-        shared = Options.__dataclass_fields__
-        found.sort(key=lambda own: own.name in shared)  # the last on every page
+        depth = {name: k for k, kind in reversed([*enumerate(cls.__mro__)])
+                 for name in inspect.get_annotations(kind)}  # fmt: skip
+        # Those of the command precede what others have too.
+        found.sort(key=lambda own: (own.name not in ("target", "drop"), depth[own.name]))
         return [own for own in found if not wanted or not own.metadata["of"]
                 or wanted & own.metadata["of"]]  # fmt: skip
+
+    @property
+    def outputs(self) -> dict[str, Path | None]:
+        """Files to write by the names of their fields, None where they are not asked for."""
+        named = [own.name for own in self.declared() if own.metadata["ending"]]
+        named.sort(key=lambda name: name != "output")
+        return {name: getattr(self, name) for name in named}
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Files to read, as far as they are given."""
+        read = [getattr(self, own.name) for own in self.declared()
+                if own.metadata["ending"] is None]  # fmt: skip
+        lists = [value if isinstance(value, list) else [value] for value in read]
+        return [path for paths in lists for path in paths if isinstance(path, Path)]
+
+    def part(self, kind: Callable[..., Part], **more: Any) -> Part:
+        """The options that a reader takes, by the names of the fields of its own class."""
+        named = [one.name for one in fields(cast(Any, kind)) if one.name not in more]
+        return kind(**{name: getattr(self, name) for name in named}, **more)
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Name the option or argument of a path in errors of the system about it."""
+        try:
+            yield
+        except OSError as error:
+            name = None if error.filename is None else os.fsdecode(error.filename)
+            for own in self.declared(self.command):
+                value, metavar = getattr(self, own.name), own.metadata["named"]["metavar"]
+                if name in [str(one) for one in (value if isinstance(value, list) else [value])]:
+                    is_argument = own.metadata["kind"] is typer.Argument
+                    said = (metavar or "").strip("[]") if is_argument else self.name_of(own.name)
+                    raise type(error)(error.errno, error.strerror, f"{said}: {name}") from error
+            raise
+
+    def check(self) -> None:
+        """Refuse numbers and words that no option takes, and an output that is another file.
+
+        Raises
+        ------
+        InvalidInputError
+            The message names the option.
+        """
+        for own in self.declared(self.command):
+            if own.metadata["check"] and getattr(self, own.name) is not None:
+                own.metadata["check"](getattr(self, own.name), self.name_of(own.name))
+        if "target" in self.given and not self.target:
+            raise InvalidInputError("--target: expected the name of a column, got an empty text")
+        wanted = {self.name_of(name): path for name, path in self.outputs.items() if path}
+        clash = find_clash(wanted, self.inputs)
+        if clash is not None:
+            raise InvalidInputError(
+                f"{clash}: expected a path of its own, got {str(wanted[clash])!r}"
+            )
 
     @property
     def set_names(self) -> set[str]:
@@ -161,11 +270,15 @@ class Options:
         names = found.get(name, ())
         return str(names[0]).split("/")[0] if names else f"--{name.replace('_', '-')}"
 
+    def spelled(self, name: str) -> str:
+        """The option of a field or a parameter, as it was given or would be."""
+        return f"--set {name}" if name in self.set_names else self.name_of(name)
+
     @classmethod
-    def renamed(cls) -> dict[str, str]:
-        """Spellings of earlier releases, with those of today."""
+    def renamed(cls, commands: str = "") -> dict[str, str]:
+        """Spellings of earlier releases of some commands or of all, with those of today."""
         found = {}
-        for own in cls.declared():
+        for own in cls.declared(commands):
             for text in own.metadata["old"]:
                 old, _, new = text.partition("=")
                 found[old] = new or cls.name_of(own.name)
@@ -183,28 +296,37 @@ def add(
 
     See `command` for the other parameters.
     """
-    renamed = kind.renamed()
+    renamed = kind.renamed(commands or name)
 
     class Command(TyperCommand):
         """A command that knows the spellings of earlier releases."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, list(_spelled(args, renamed)))
+            return super().parse_args(ctx, list(_spelled(args, renamed, bool(commands))))
 
     made = command(run, kind, commands or name)
     app.command(name, help=help, cls=Command, hidden=bool(commands))(made)
 
 
-def _spelled(args: list[str], renamed: dict[str, str]) -> Iterator[str]:
-    """Words of a command line with the spellings of today, and a notice of each other one."""
-    quiet = {"--quiet", "-q"} & set(args)
-    for word in args:
+def _spelled(args: list[str], renamed: dict[str, str], quiet: bool) -> Iterator[str]:
+    """Words of a command line with the spellings of today, and a notice of each other one.
+
+    `--n-walks 8` that is called `--set n_walks` today becomes `--set n_walks=8`.
+    """
+    words = iter(args)
+    for word in words:
         name, mark, value = word.partition("=")
-        if name in renamed:
-            if not quiet:
-                notice(f"{name} is called {renamed[name]} now; the old name will go")
-            word = f"{renamed[name]}{mark}{value}"
-        yield word
+        if name not in renamed:
+            yield word
+            continue
+        if not (quiet or {"--quiet", "-q"} & set(args)):
+            notice(f"{name} is called {renamed[name]} now; the old name will go")
+        new, folded, parameter = renamed[name].partition(" ")
+        if folded:
+            yield new
+            yield f"{parameter}={value if mark else next(words, '')}"
+        else:
+            yield f"{new}{mark}{value}"
 
 
 def command(
@@ -227,13 +349,15 @@ def command(
         sources = {key: context.get_parameter_source(key) for key in values}
         given = {key for key, at in sources.items() if at is not None and at.name != "DEFAULT"}
         options = kind(**values, given=frozenset(given), command=commands)
-        with standard_output(options) as found, spoken(options):
+        with standard_output(options) as found, spoken(options), options.named_in_errors():
+            found.check()
             run(found)
 
     parameters = [_parameter("context", typer.Context)]
     for own in kind.declared(commands):
         annotation = annotated[types[own.name], _declared(own, types[own.name], commands)]
-        parameters.append(_parameter(own.name, annotation, own.default))
+        needed = {*commands.split()} & {*own.metadata["needed"]}
+        parameters.append(_parameter(own.name, annotation, MISSING if needed else own.default))
     call.__annotations__ = {own.name: own.annotation for own in parameters}
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__doc__ = run.__doc__
@@ -253,6 +377,8 @@ def _declared(own: Field[Any], kind: Any, commands: str) -> Any:
     named["help"] = ONLY.sub(
         lambda part: part[2] if {*part[1].split()} & {*commands.split()} else "", named["help"]
     )
+    if (commands, named.get(PANEL)) in SHOWN:
+        named[PANEL] = SHOWN[commands, named[PANEL]]
     if list[str] in get_args(kind) or list[Path] in get_args(kind):
         named["metavar"] = named["metavar"] or "<str>, ..."
     if Path in (kind, *get_args(kind)) or list[Path] in get_args(kind):
@@ -275,7 +401,7 @@ def path(text: str | Path) -> Path:
 
 
 def refuse(options: Options, names: tuple[str, ...], why: str) -> None:
-    """Refuse the first of some options that was given, with the reason after its name."""
+    """Refuse the first of some options or parameters that was given, with the reason after it."""
     for name in names:
-        if name in options.given:
-            raise InvalidInputError(f"{options.name_of(name)}: {why}")
+        if name in options.given | options.set_names:
+            raise InvalidInputError(f"{options.spelled(name)}: {why}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from coupledgp.cli.readers.files import about
+from coupledgp.cli.shared.declare import Options
 from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.diagnostics.pages.terminal import print_report
 from coupledgp.diagnostics.sections.report import Report
@@ -27,29 +28,22 @@ class Domain(ABC):
     """A kind of data that the command line fits models to.
 
     Options are checked in the constructor, before anything is read. `run` then calls `read`, `fit`,
-    `law` and `write` in this order; a new domain states these, its files, and how it is shown.
+    `law` and `write` in this order; a new domain states these, and how it is shown.
 
     Attributes
     ----------
+    options : Options
+        Those of the command, with the files that are read and written.
     clock : Stopwatch
         Seconds of the parts of the work.
     remarks : list of str
         Warnings that were given, for the page and the JSON.
     """
 
-    def __init__(self, remarks: list[str] | None = None) -> None:
+    def __init__(self, options: Options, remarks: list[str] | None = None) -> None:
+        self.options = options
         self.clock = Stopwatch()
         self.remarks = [] if remarks is None else remarks
-
-    @property
-    @abstractmethod
-    def sources(self) -> tuple[Path | None, ...]:
-        """Files that are read, which errors name."""
-
-    @property
-    @abstractmethod
-    def outputs(self) -> Paths:
-        """Files that are written."""
 
     @abstractmethod
     def read(self) -> None:
@@ -84,11 +78,11 @@ def run(domain: Domain) -> dict[str, Any]:
     CoupledGPError
         The data or an option is invalid; no file is written then.
     """
-    with ExitStack() as stack, about(*domain.sources):
+    with ExitStack() as stack, about(*domain.options.inputs):
         # Outputs that cannot be written are refused before the work, not after it.
         paths = {
             name: None if path is None else stack.enter_context(domain.opened(name, path))
-            for name, path in domain.outputs.items()
+            for name, path in domain.options.outputs.items()
         }
         with noted(domain.remarks):
             domain.read()
@@ -99,13 +93,26 @@ def run(domain: Domain) -> dict[str, Any]:
     return result
 
 
-def answer(domain: Domain, as_json: bool) -> None:
+def answer(domain: Domain) -> None:
     """Run a domain and print the result."""
     result = run(domain)
-    if as_json:
+    shown(domain.options, result, lambda: print_report(domain.report(result)))
+
+
+def shown(options: Options, result: Any, printed: Callable[[], None]) -> None:
+    """Print a result as JSON where that is asked for, else for a person."""
+    if options.as_json:
         print(json.dumps(json_values(result), indent=2))
     else:
-        print_report(domain.report(result))
+        printed()
+
+
+def write_page(options: Options, page: Path, report: Any) -> None:
+    """Write the page that is the output to a temporary file, and print the figures."""
+    report.to_html(page)
+    output = options.outputs["output"]
+    result = report.to_dict() | {"output": str(output)}
+    shown(options, result, lambda: print_report(report.layout(), written=output))
 
 
 def heading() -> dict[str, Any]:

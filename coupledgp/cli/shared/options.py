@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.output import find_clash
 
 AUTO = "auto"
+# Refuses a value of an option of a name.
+Check = Callable[[Any, str], object]
 # Digits of the largest whole numbers of options.
 MOST_DIGITS = 15
 COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
@@ -55,17 +55,52 @@ def naming(name: str) -> Iterator[None]:
         raise type(error)(text if text.startswith("--") else f"{name}: {text}") from error
 
 
-def check_level(level: float | None) -> None:
+def check_level(level: float, name: str) -> None:
     """Refuse a number that is no probability of an interval, as a double tells it from 0 and 1."""
-    if level is not None and not 0 < level < 0.5 + 0.5 * level < 1:
-        raise InvalidInputError(f"--level: expected a probability in (0, 1), got {level}")
+    if not 0 < level < 0.5 + 0.5 * level < 1:
+        raise InvalidInputError(f"{name}: expected a probability in (0, 1), got {level}")
 
 
-def budget_seconds(text: str) -> float:
+def check_share(share: float, name: str) -> None:
+    """Refuse a number that is no share of rows or places of which some are left."""
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"{name}: expected a share from 0 to below 1, got {share:g}")
+
+
+def at_least(least: int) -> Check:
+    """The check of a whole number that is not smaller."""
+
+    def check(value: int, name: str) -> None:
+        from coupledgp.ground.validation import check_positive_int  # slow, as all below
+
+        check_positive_int(value, name, minimum=least)
+
+    return check
+
+
+def one_of(*words: str) -> Check:
+    """The check of a text that is one of some words."""
+
+    def check(value: str, name: str) -> None:
+        from coupledgp.ground.validation import check_choice
+
+        check_choice(value, words, name)
+
+    return check
+
+
+def check_above_zero(value: float, name: str) -> None:
+    """Refuse a number that is not finite and above zero."""
+    from coupledgp.ground.validation import check_positive
+
+    check_positive(value, name)
+
+
+def budget_seconds(text: str, name: str = "--budget") -> float:
     """Seconds of a time such as 90s or 5min, or of a number of seconds."""
-    from coupledgp.models.other_models.judge import seconds_of  # slow
+    from coupledgp.models.other_models.judge import seconds_of
 
-    with naming("--budget"):
+    with naming(name):
         return seconds_of(float(text) if is_number(text) else text)
 
 
@@ -82,11 +117,3 @@ def selection_line(selection: dict[str, Any] | None) -> list[str]:
         return []
     measured = f"{selection['measured_kl_per_point']:.3g}"
     return [f"{selection['explanation']} KL measured after the fit: {measured} nats per point."]
-
-
-def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
-    """Refuse outputs that would overwrite an input or each other."""
-    wanted = {name: path for name, path in outputs.items() if path is not None}
-    name = find_clash(wanted, [path for path in inputs if path is not None])
-    if name is not None:
-        raise InvalidInputError(f"{name}: expected a path of its own, got {str(wanted[name])!r}")

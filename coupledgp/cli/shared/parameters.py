@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 from coupledgp.cli.shared.declare import Options
+from coupledgp.cli.shared.options import AUTO
 from coupledgp.errors import InvalidInputError
 
+WORDS = {"yes": True, "no": False}
 # Parameters that the command gives itself.
 TRANSFORM = "target_transform"
 OWN = ("graph", "operator", "random_state", "progress", "missing")
@@ -19,14 +21,14 @@ OWN = ("graph", "operator", "random_state", "progress", "missing")
 @contextmanager
 def as_options(options: Options) -> Iterator[None]:
     """Name the option, such as `--max-iter`, in errors about a parameter of an estimator."""
-    names = {own.name for own in options.declared(options.command)}
+    names = {own.name for own in options.declared(options.command)} | options.set_names
     try:
         yield
     except InvalidInputError as error:
         name, mark, text = str(error).partition(": ")
         if not mark or name not in names:
             raise
-        raise type(error)(f"{options.name_of(name)}: {text}") from error
+        raise type(error)(f"{options.spelled(name)}: {text}") from error
 
 
 def parameters_of(kind: type[Any], options: Options) -> dict[str, Any]:
@@ -72,9 +74,11 @@ def parameters_of(kind: type[Any], options: Options) -> dict[str, Any]:
 
 
 def _value(text: str, default: Any) -> Any:
-    """The value that a text is; a text that is no literal of Python is itself."""
-    if isinstance(default, str) and default is not MISSING:
+    """The value that a text is: yes, no, a literal of Python or itself."""
+    if isinstance(default, str) and default != AUTO:
         return text
+    if text in WORDS:
+        return WORDS[text]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -104,8 +104,12 @@ def standard_output(options: Any) -> Iterator[Any]:
     if given is not None and name == "output":
         ending = f".{given.lstrip('.')}"
     path = own_folder() / f"output{ending}"
-    with _unprinted():
-        yield replace(options, **{name: path})
+    try:
+        with _unprinted():
+            yield replace(options, **{name: path})
+    except InvalidInputError as error:  # the file has a name that nobody gave
+        text = str(error).replace("--output: expected a path ending in", "--format: expected")
+        raise type(error)(text.replace(repr(str(path)), repr(given or DASH))) from error
     with path.open("rb") as file:
         sys.stdout.flush()
         shutil.copyfileobj(file, sys.stdout.buffer)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.pages.maps import draw_faces, panels, view
-from coupledgp.diagnostics.pages.mesh import RINGS
+from coupledgp.diagnostics.pages.maps import RINGS, draw_faces, panels, view
 from coupledgp.diagnostics.pages.picture import Picture
-from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scale import Quantity, error_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.random import FloatArray, IntArray
@@ -33,6 +32,22 @@ class FieldMap(LawMap):
     values: FloatArray
     names: Sequence[str]
     left_out: FloatArray | None
+
+    @abstractmethod
+    def scene(self) -> Scene:
+        """The law for a viewer, with the sensors."""
+
+    def to_pyvista(self) -> Any:
+        """Return the surface or the roads as a `pyvista.PolyData`, with `mean` and `std` as data.
+
+        Raises
+        ------
+        MissingLibraryError
+            PyVista is not installed.
+        """
+        from coupledgp.diagnostics.pages.turned import mesh_of
+
+        return mesh_of(self.scene())
 
     @property
     @abstractmethod
@@ -68,6 +83,8 @@ class SurfaceMap(FieldMap):
         Names of the sensors, or none at all.
     left_out : FloatArray (n,) or None
         Each observation minus its prediction from the others.
+    unit : str
+        Unit of y on colour bars; may be empty.
 
     Examples
     --------
@@ -89,6 +106,7 @@ class SurfaceMap(FieldMap):
     values: FloatArray
     names: Sequence[str] = ()
     left_out: FloatArray | None = None
+    unit: str = ""
 
     caption = (
         "Mean and standard deviation, lightly shaded; sensors on this side as dots, in the colour "
@@ -103,13 +121,14 @@ class SurfaceMap(FieldMap):
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
         scene = self.scene()
-        known = [one for one in scene.quantities if np.isfinite(one.values).any()]
-        return Picture("map", self.caption, panels(known, partial(self._draw, scene)), scene)
+        few = thinned(scene)
+        known = [one for one in few.quantities if np.isfinite(one.values).any()]
+        return Picture("map", self.caption, panels(known, partial(self._draw, few)), scene)
 
     def scene(self) -> Scene:
-        """Return the law for a viewer, with the sensors; a large mesh is thinned out."""
+        """Return the law for a viewer, with the sensors."""
         quantities, sensors = _with_sensors(self, self.sensors)
-        return thinned(Scene("faces", self.vertices, self.faces, False, quantities, sensors))
+        return Scene("faces", self.vertices, self.faces, False, quantities, sensors)
 
     def _draw(self, scene: Scene, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         right, up, _ = view()
@@ -137,6 +156,8 @@ class RoadMap(FieldMap):
         Names of the sensors, or none at all.
     left_out : FloatArray (n,) or None
         Each observation minus its prediction from the others.
+    unit : str
+        Unit of y on colour bars; may be empty.
 
     Examples
     --------
@@ -157,6 +178,7 @@ class RoadMap(FieldMap):
     values: FloatArray
     names: Sequence[str] = ()
     left_out: FloatArray | None = None
+    unit: str = ""
 
     caption = (
         "Mean and standard deviation along the roads; sensors as dots, in the colour of their value"
@@ -169,7 +191,7 @@ class RoadMap(FieldMap):
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
-        figure = panels(_quantities(self), self._draw)
+        figure = panels(self.quantities(), self._draw)
         return Picture("map", self.caption, figure, self.scene())
 
     def scene(self) -> Scene:
@@ -198,25 +220,18 @@ class RoadMap(FieldMap):
         _dots(axes, x, y, self.values, mappable if quantity.name == "mean" else None)
 
 
-def _quantities(law: FieldMap) -> list[Quantity]:
-    """Mean and standard deviation with their colours."""
-    return [
-        Quantity("mean", "mean", law.mean, mean_scale(law.mean, law.std)),
-        Quantity("std", "standard deviation", law.std, spread_scale(law.std)),
-    ]
-
-
 def _with_sensors(law: FieldMap, positions: FloatArray) -> tuple[list[Quantity], Sensors]:
     """The quantities of a viewer, and the sensors at positions (n, 3) in their colours.
 
     Where sensors were left out, their errors are one of the quantities, known at sensors alone.
     """
-    quantities = _quantities(law)
+    quantities = law.quantities()
     values, labels = {"mean": law.values}, {"mean": "observed"}
     if law.left_out is not None:
         nowhere = np.full(law.mean.size, np.nan)
         scale = error_scale(law.left_out)
-        quantities.append(Quantity("error", "error at sensors", nowhere, scale))
+        unit = f", {law.unit}" if law.unit else ""
+        quantities.append(Quantity("error", f"error at sensors{unit}", nowhere, scale))
         values["error"] = law.left_out
         labels["error"] = "observed minus its prediction from the others"
     return quantities, Sensors(positions, law.names, values, labels)

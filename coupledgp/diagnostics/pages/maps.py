@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Colour of faces without a value.
 GREY = "#c9ced3"
+# Colours of edges, and of the rings around observed nodes and sensors.
+EDGES, RINGS = "#9aa3ab", "#57606a"
 # Share of its brightness that a face in the shade loses: enough to see the shape, too little to
 # mistake a colour for another.
 SHADE = 0.22

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import draw_faces, panels
-from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.maps import EDGES, RINGS, draw_faces, panels
+from coupledgp.diagnostics.pages.scale import Quantity, error_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.diagnostics.space_time.layout import laid_out
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from coupledgp.diagnostics.pages.picture import Picture
-
-# Colours of edges, and of the rings around observed nodes.
-EDGES, RINGS = "#9aa3ab", "#57606a"
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +141,8 @@ class NodeMap(LawMap):
             return Picture(
                 "map", self.caption(), panels(self.quantities(), self._draw_nodes), scene
             )
-        figure = panels(scene.quantities, lambda axes, *rest: draw_faces(axes, scene, *rest))
+        few = thinned(scene)
+        figure = panels(few.quantities, lambda axes, *rest: draw_faces(axes, few, *rest))
         return Picture("map", self.caption(), figure, scene)
 
     def scene(self) -> Scene:
@@ -164,15 +162,11 @@ class NodeMap(LawMap):
             labels = graph.label_all(self.observed)
             sensors = Sensors(places[self.observed], [f"observed node {one}" for one in labels])
         at_cells = mesh is not None and self.layout.nodes == "faces"
-        scene = Scene(kind, positions, cells, at_cells, self.quantities(), sensors, names)
-        return thinned(scene)
+        return Scene(kind, positions, cells, at_cells, self.quantities(), sensors, names)
 
     def quantities(self) -> list[Quantity]:
         """Mean, standard deviation and, if any is known, the error, with their colours."""
-        found = [
-            Quantity("mean", "mean", self.mean, mean_scale(self.mean, self.std)),
-            Quantity("std", "standard deviation", self.std, spread_scale(self.std)),
-        ]
+        found = super().quantities()
         if self._has_error() and self.error is not None:
             found.append(Quantity("error", "target - mean", self.error, error_scale(self.error)))
         return found

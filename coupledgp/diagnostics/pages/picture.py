@@ -49,7 +49,7 @@ def drawn_into(axes: Any) -> Iterator[None]:
     ----------
     axes
         Axes of matplotlib, which pictures of several panels divide; or an empty figure, which takes
-        their size.
+        their size; or None, for figures of their own.
     """
     token = _INTO.set(axes)
     try:

@@ -10,7 +10,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.maps import panels
 from coupledgp.diagnostics.pages.palette import INK
 from coupledgp.diagnostics.pages.picture import Picture
-from coupledgp.diagnostics.pages.scale import Quantity, Scale, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scale import Quantity, Scale, error_scale
 from coupledgp.diagnostics.plotted import LawMap
 from coupledgp.random import FloatArray
 
@@ -59,7 +59,7 @@ class PlaceMap(LawMap):
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of residuals where they are known."""
-        quantities = self._quantities()
+        quantities = self.quantities()
         spans = [
             f"{name} from {own[0]:.4g} to {own[-1]:.4g}"
             for name, own in zip(self.names, self.axes, strict=True)
@@ -69,12 +69,9 @@ class PlaceMap(LawMap):
         drawn = panels(quantities, self._draw)
         return Picture("place-map", caption, drawn, wide=len(quantities) > 2)
 
-    def _quantities(self) -> list[Quantity]:
-        means, spreads = self.mean.ravel(), self.std.ravel()
-        found = [
-            Quantity("mean", "mean", self.mean, mean_scale(means, spreads)),
-            Quantity("std", "standard deviation", self.std, spread_scale(spreads)),
-        ]
+    def quantities(self) -> list[Quantity]:
+        """Mean, standard deviation and, where they are known, residuals, with their colours."""
+        found = super().quantities()
         if self.left_out is None:
             return found
         own = error_scale(np.clip(self.left_out, -MOST_RESIDUAL, MOST_RESIDUAL))

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.table import ReportTable, safe_cell
 from coupledgp.diagnostics.studies.tables import csv_of, frame_of
@@ -24,11 +25,13 @@ from coupledgp.ground.validation import check_choice, json_values
 if TYPE_CHECKING:
     import pandas as pd
 
+    from coupledgp.diagnostics.pages.picture import Picture
+
 # Formats of pictures that are saved.
 FORMATS = ("svg", "png")
 
 
-class Rendered(Shown):
+class Rendered(Shown, Plotted):
     """What has a layout of sections, in its five renderings, with its pictures and tables."""
 
     # Kinds of sections that the report has; see `register_section`.
@@ -98,35 +101,29 @@ class Rendered(Shown):
         with named_extras():
             return {name: picture.svg() for name, picture in self.layout().drawn().items()}
 
-    def plot(self, name: str | None = None, *, ax: Any = None) -> Any:
-        """Draw a picture of the page with matplotlib.
+    def picture(self, name: str | None = None) -> Picture:
+        """Return a picture of the page.
 
         Parameters
         ----------
         name
             Its name, one of `pictures()`; None: the first one.
-        ax
-            Axes of matplotlib; None: those of a new figure of pyplot, which notebooks show.
-
-        Returns
-        -------
-        matplotlib.axes.Axes, or an array of them
-            The axes of its panels.
 
         Raises
         ------
         InvalidInputError
-            There is no such picture, or `ax` is no axes.
+            There is no such picture.
         """
-        from coupledgp.diagnostics.pages.picture import plotted
+        from coupledgp.diagnostics.pages.picture import drawn_into
 
         draws = [draw for one in self.layout().sections for draw in one.pictures]
         if name is not None:
-            known = {draw().name: draw for draw in draws[::-1]}
+            with drawn_into(None):  # none of them but the chosen one
+                known = {draw().name: draw for draw in draws[::-1]}
             draws = [known[check_choice(name, tuple(known)[::-1], "name")]]
         if not draws:
             raise InvalidInputError("name: expected a picture, this report has none")
-        return plotted(draws[0], ax)
+        return draws[0]()
 
     def save_pictures(self, folder: str | PathLike[str], format: str = "svg") -> list[Path]:
         """Write each picture of the page as `<name>.<format>` into a folder.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import draw_faces, panels
-from coupledgp.diagnostics.pages.mesh import EDGES
+from coupledgp.diagnostics.pages.maps import EDGES, draw_faces, panels
 from coupledgp.diagnostics.pages.picture import Picture, panels_of, plain_axis, styled
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned

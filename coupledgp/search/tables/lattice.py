@@ -8,6 +8,7 @@ anew, with one further pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -105,8 +106,12 @@ class LatticeFitter:
     report: Progress = silent
     most_waves: int | None = None
 
-    def search(self, rows: LatticeRows, first: LatticeSearch) -> LatticeSearch:
+    def search(
+        self, rows: LatticeRows, first: LatticeSearch, grown: Callable[[LatticePrior], None]
+    ) -> LatticeSearch:
         """Search on all rows, from where one on few of them ended.
+
+        `grown` is called with each prior whose lattice takes the place of one that was outgrown.
 
         Raises
         ------
@@ -115,7 +120,7 @@ class LatticeFitter:
         NumericalError
             The equations are not solved to working precision.
         """
-        return self._search(rows, first.prior.hyperparameters, CONVERGED)
+        return self._search(rows, first.prior.hyperparameters, CONVERGED, grown)
 
     def first(self, rows: RowsInMemory) -> LatticeSearch:
         """Search on few rows, from a variogram's start."""
@@ -141,7 +146,10 @@ class LatticeFitter:
         )
         return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
 
-    def _search(self, rows: LatticeRows, start: Hyperparameters, tolerance: float) -> LatticeSearch:
+    def _search(
+        self, rows: LatticeRows, start: Hyperparameters, tolerance: float,
+        grown: Callable[[LatticePrior], None] | None = None,
+    ) -> LatticeSearch:  # fmt: skip
         prior = self.prior(rows, start)
         sums = rows.sums(prior.lattice)
         multiplier = prior.lattice.multiplier(sums.waves)
@@ -167,6 +175,8 @@ class LatticeFitter:
             prior = replace(prior, hyperparameters=hyper)
             wanted = self.prior(rows, hyper)
             if _outgrown(prior.lattice, wanted.lattice):
+                if grown is not None:
+                    grown(wanted)
                 prior, sums = wanted, rows.sums(wanted.lattice)
                 multiplier = prior.lattice.multiplier(sums.waves)
                 probes = self._probes(prior)

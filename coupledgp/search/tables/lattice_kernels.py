@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.lattice.evidence import LatticePrior
 from coupledgp.inference.lattice.lattice import TooManyWavesError
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import FIRST_ROWS, LatticeFitter, LatticeSearch
@@ -25,6 +26,8 @@ FAR_SIDES = 20.0
 NEAR_ERRORS = 2.5
 # Draws of the process of few rows, whose laws come from the exact one where it has a factor.
 FEW_DRAWS = 8
+# Waves of a lattice, in those of the last forecast, from which another forecast is made.
+GROWN = 1.5
 # Variance beyond a lattice, in units of the noise, above which a kernel is too rough for its rows.
 MOST_LEFT_OUT = 0.5
 
@@ -159,7 +162,7 @@ class LatticeProblem:
         for each in closest:
             assert each.first is not None
             try:
-                each.search = each.fitter.search(self.rows, each.first)
+                each.search = each.fitter.search(self.rows, each.first, self._regrown(each))
             except TooManyWavesError as error:
                 self.report(str(error))
                 continue
@@ -209,6 +212,27 @@ class LatticeProblem:
         for forecast in whole[:1]:
             total = sum(own.seconds for own in whole)
             replace(forecast, seconds=total).check(self.budget)
+
+    def _regrown(self, tried: Tried) -> Callable[[LatticePrior], None]:
+        """Tell again what a search takes whose lattice has grown, and refuse it above the budget.
+
+        Where noise is hardly any, all rows show finer parts of the function than few rows did, and
+        the forecast from these is too low.
+        """
+
+        def told(prior: LatticePrior) -> None:
+            forecast = tried.forecast
+            if forecast is None or prior.lattice.n_waves < GROWN * forecast.n_waves:
+                return
+            found = forecast_of(prior, self.rows, self.n_draws)
+            self.report(
+                f"forecast, {tried.fitter.spectrum}: {found}, which noise below that of few rows "
+                "takes; LocalGPRegressor takes less"
+            )
+            found.check(self.budget)
+            tried.forecast = found
+
+        return told
 
     def _check_box(self) -> None:
         """Refuse a box that few rows make many times as long as all others need."""

@@ -1,4 +1,4 @@
-"""Options of `coupledgp fit`."""
+"""Options of the commands on tables: `coupledgp fit`, `krige` and `predict`."""
 
 from __future__ import annotations
 
@@ -13,25 +13,44 @@ from coupledgp.cli.shared.declare import (
     option,
     required,
 )
-from coupledgp.cli.shared.options import SUBSET_ROWS, WHOLE_ROWS, budget_seconds
+from coupledgp.cli.shared.options import (
+    COMPARISONS,
+    SUBSET_ROWS,
+    WHOLE_ROWS,
+    at_least,
+    budget_seconds,
+    check_above_zero,
+    number_or_auto,
+    one_of,
+)
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 
 DEFAULT_HOLDOUT = 0.2
+# Number of places of a grid along each column.
+N_PLACES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(Options):
+class TableOptions(Options):
+    """What commands have that fit the rows of a table."""
+
+    data: Path = argument(
+        "DATA",
+        "CSV{fit:  or Parquet file, or a folder of them}{krige: , JSON or Parquet file, or - for "
+        "one on standard input}.",
+    )
+    ard: bool = option(
+        "One lengthscale a {fit: column}{krige: place}, or one for all.", "--ard/--isotropic",
+        default=True, panel=MODEL_PANEL, old="--anisotropic=--ard",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(TableOptions):
     """Options of `coupledgp fit`."""
 
-    data: Path = argument("DATA", "CSV or Parquet file, or a folder of them.")
-    target: str = required("Column to predict.", "--target", "-t")
     test: Path | None = option("File with test rows.")
-    holdout: float | None = option(
-        f"Share of the rows held out for scoring, if no --test is given. "
-        f"\\[default: {DEFAULT_HOLDOUT}]"
-    )
-    drop: list[str] | None = option("Column to leave out; may be repeated.")
     categorical: list[str] | None = option(
         "Column to read as categories, whatever it holds; may be repeated."
     )
@@ -57,6 +76,7 @@ class FitOptions(Options):
         "forecast: 90s, 10min.",
         default="600s",
         panel=MODEL_PANEL,
+        check=budget_seconds,
     )
     kernel: str = option(
         "gaussian, matern-1/2, -3/2, -5/2 or -NU; or an expression such as "
@@ -69,6 +89,7 @@ class FitOptions(Options):
         "Number of frequencies, or auto: as many as --kl-target takes.",
         default="256",
         panel=MODEL_PANEL,
+        check=number_or_auto,
     )
     coupling: str = option(
         "iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with directions iid, "
@@ -77,7 +98,10 @@ class FitOptions(Options):
         panel=MODEL_PANEL,
     )
     kl_target: float = option(
-        "For auto: KL to the exact GP, nats per row.", default=0.01, panel=MODEL_PANEL
+        "For auto: KL to the exact GP, nats per row.",
+        default=0.01,
+        panel=MODEL_PANEL,
+        check=check_above_zero,
     )
     frequencies: str = option(
         "sampled from the kernel's spectrum, or fitted to the objective.",
@@ -88,12 +112,6 @@ class FitOptions(Options):
         "Of fitted frequencies: evidence, for prediction, or posterior-kl, for closeness "
         "to the exact GP.",
         default="evidence",
-        panel=MODEL_PANEL,
-    )
-    ard: bool = option(
-        "One lengthscale a column, or one for all.",
-        "--ard/--isotropic",
-        default=True,
         panel=MODEL_PANEL,
     )
     dtype: str = option("float64 or float32 features.", default="float64", panel=MODEL_PANEL)
@@ -112,19 +130,16 @@ class FitOptions(Options):
         "another model than sparse-spectrum none, unless there is a --report.",
         "--compare",
         default="auto",
+        check=one_of(*COMPARISONS),
     )
     exact_rows: int | None = option(
         "Most training rows the exact GP is given, a random subset; 0 leaves it out. "
-        "\\[default: as --compare says]"
-    )
-    stream: bool | None = option(
-        "Read the file in batches, in memory that does not grow with its rows, and fit "
-        "sparse-spectrum; or read it whole. \\[default: in batches where it is a folder, or a "
-        "quarter of the free memory does not hold it]",
-        "--stream/--in-memory",
+        "\\[default: as --compare says]",
+        check=at_least(0),
     )
     checkpoint: Path | None = option(
-        "Folder from which a fit in batches that was killed goes on; delete it after use."
+        "Folder from which a fit in batches that was killed goes on; delete it after use.",
+        ending="",
     )
     output: Path | None = option(
         "Save the model.", "--output", "-o", panel=OUTPUT_PANEL, ending=".model"
@@ -134,7 +149,6 @@ class FitOptions(Options):
         default=False,
         panel=OUTPUT_PANEL,
     )
-    report: Path | None = option("Write an HTML page.", panel=OUTPUT_PANEL, ending=".html")
 
     @property
     def seconds(self) -> float:
@@ -147,7 +161,41 @@ class FitOptions(Options):
         test, holdout = self.test, self.holdout
         if test is not None and holdout is not None:
             raise InvalidInputError("--test, --holdout: expected at most one of them")
-        share = DEFAULT_HOLDOUT if holdout is None else holdout
-        if not 0 <= share < 1:
-            raise InvalidInputError(f"--holdout: expected a share from 0 to below 1, got {share:g}")
-        return 0.0 if test is not None else share
+        return 0.0 if test is not None else DEFAULT_HOLDOUT if holdout is None else holdout
+
+
+@dataclass(frozen=True, kw_only=True)
+class KrigeOptions(TableOptions):
+    """Options of `coupledgp krige`."""
+
+    places: str | None = option(
+        "One to three columns that are places, as east,north. \\[default: by their names]"
+    )
+    grid: str | None = option(
+        f"Number of places along each column, as 500x300. \\[default: {N_PLACES} each]"
+    )
+    geographic: str = option(
+        "latitude,longitude in degrees; auto by their names, or none.", default="auto"
+    )
+    kernel: str = option("auto, gaussian or matern-NU.", default="auto", panel=MODEL_PANEL)
+    trend: str = option("constant, or linear in places.", default="constant", panel=MODEL_PANEL)
+    output: Path = required(
+        ".nc, .csv, .parquet or .json to write, or -.", "--output", "-o",
+        panel=OUTPUT_PANEL, ending=".csv",
+    )  # fmt: skip
+    save_model: Path | None = option(
+        "Also write the model, for predict and report.",
+        panel=OUTPUT_PANEL, ending=".model", old="--model",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(Options):
+    """Options of `coupledgp predict`."""
+
+    model: Path = argument("MODEL", "File that fit wrote.")
+    data: Path = argument("DATA", "CSV or Parquet file, or a folder of them.")
+    output: Path = required(
+        ".csv, .tsv, .parquet or .json to write, or -.", "--output", "-o", ending=".csv"
+    )
+    prefix: str = option("Before the names of the added columns.", default="", shown=False)

@@ -227,3 +227,30 @@ def test_all_and_every_library_of_an_extra_are_in_the_metadata():
         (everything,) = described["optional-dependencies"]["all"]
         # VTK is as large as all the rest without torch.
         assert extra in everything or extra in ("pages", "tables", "pyvista")
+
+
+DEMO = """
+import json
+from pathlib import Path
+from coupledgp.cli.app import run
+from coupledgp.cli.commands import demo_pages
+
+demo_pages.WALKERS, demo_pages.MESH_DRAWS = ("iid", "stratified+systematic"), 2
+demo_pages.WALKS, demo_pages.OBSERVED, demo_pages.COMPARED = (16, 32), 60, 40
+assert run(["demo", "-o", "demo", "--json"]) == 0
+for name in ("posterior-mesh", "field"):
+    assert json.loads(Path("demo", f"{name}.json").read_text())
+    assert "<svg" in Path("demo", f"{name}.html").read_text()
+assert not Path("demo", "report.html").exists()
+"""
+
+
+@pytest.mark.long
+def test_the_demo_without_torch_says_in_one_line_what_is_left_out(tmp_path):
+    only_torch = LACKING.replace(str(sorted(EXTRAS)), str(["gpytorch", "linear_operator", "torch"]))
+    result = run(only_torch + DEMO, tmp_path)
+    assert result.returncode == 0, result.stderr
+    (told,) = [line for line in result.stderr.splitlines() if "left out" in line]
+    assert told.startswith("coupledgp: report.html and posterior-table.html are left out")
+    assert 'pip install "coupledgp[torch]"' in told
+    assert result.stdout == (tmp_path / "demo" / "posterior-mesh.json").read_text("utf-8")

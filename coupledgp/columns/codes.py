@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -243,6 +244,12 @@ class CategoryCode(ColumnCode):
         """Whether the levels are text, as they are where no level is known."""
         known = [level for level in self.levels if level is not None]
         return not known or isinstance(known[0], str)
+
+    @cached_property
+    def of_dates(self) -> bool:
+        """Whether the levels are text, each an ISO date, and more than one."""
+        known = [level for level in self.levels if level is not None]
+        return self.of_text and len(known) > 1 and all(map(_is_date, known))
 
     @cached_property
     def points(self) -> FloatArray:
@@ -504,3 +511,11 @@ def missing_rows(column: Column) -> IntArray:
     if not column.null_count:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(column.is_null().to_numpy())
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is an ISO date with hyphens, with or without a time of day."""
+    try:
+        return text[4:5] == "-" and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False

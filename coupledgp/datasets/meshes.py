@@ -201,7 +201,7 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
             if path.suffix.lower() in vtk_files.ENDINGS:
                 mesh = trimesh.Trimesh(*vtk_files.read_vtk(path), process=False)
             else:
-                mesh = trimesh.load(path, force="mesh", process=False, maintain_order=True)
+                mesh = _loaded(path, process=False, maintain_order=True)
             n_faces = len(getattr(mesh, "faces", ()))
             if n_faces and not as_numbered:
                 mesh = _merged(path, mesh)
@@ -213,19 +213,25 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     return mesh
 
 
+def _loaded(path: Path, **settings: Any) -> Any:
+    """The mesh of a file that trimesh reads, without the pictures that a PLY names."""
+    import trimesh
+
+    plain = {"skip_materials": True} if path.suffix.lower() == ".ply" else {}
+    return trimesh.load(path, force="mesh", **plain, **settings)
+
+
 def _merged(path: Path, mesh: Any) -> Any:
     """The mesh of a file with vertices at one position merged, in a unit of about its size.
 
     trimesh takes distances below 1e-8 for none, whatever the unit.
     """
-    import trimesh
-
     scale = float(np.ptp(mesh.vertices, axis=0).max())
     if path.suffix.lower() in vtk_files.ENDINGS:
         mesh.merge_vertices()
         return mesh
     if not 0 < scale < LEAST_SCALE:
-        return trimesh.load(path, force="mesh")
+        return _loaded(path)
     exponent = int(np.frexp(scale)[1])
     mesh.vertices = np.ldexp(mesh.vertices, -exponent)  # exact, of a size near one
     mesh.merge_vertices()

@@ -37,6 +37,8 @@ from coupledgp.spectra import Spectrum
 
 # Most test points that are judged where there is no exact process, whose joint law is dense.
 MAX_ALONE = 5000
+# Errors of so many standard deviations of the training targets are of other units.
+FAR_OFF = 2.0
 
 
 def audit(
@@ -170,6 +172,12 @@ def audit(
             way = Way(method, chosen, report)
             found = beside_exact(law, stated, train, points, way, columns, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
+    if found.rmse > FAR_OFF * np.std(train.y):
+        remarks.append(
+            f"Predictions are off by {found.rmse:.3g}, where training targets have a standard "
+            f"deviation of {np.std(train.y):.3g}: inputs and targets have to be in the units in "
+            "which the model was fitted."
+        )
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
     assert found.evidence is not None

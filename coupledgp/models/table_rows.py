@@ -298,6 +298,8 @@ def _check_targets_finite(y: Any) -> None:
         hint = ""
         if output and bad.shape[1] > 1 and np.isnan(values[bad][0]):
             hint = "; CorrelatedOutputsGPRegressor takes rows that miss some outputs"
+        elif np.isnan(values[bad][0]):
+            hint = "; leave rows without a target out of X and y"
         raise InvalidInputError(
             f"{where}, row {row + 1}: expected a finite number, got {_in_words(values[bad][0])}"
             f"{hint}"

@@ -67,7 +67,12 @@ def identifier_sentences(columns: Columns, n_rows: int) -> Iterator[str]:
     """Say which columns look like identifiers, which tell nothing of rows with new ones."""
     for place, code in enumerate(() if columns.encoding is None else columns.encoding.codes):
         n_levels = code.n_levels if isinstance(code, CategoryCode) else 0
-        if n_levels >= LEAST_LEVELS and n_rows <= MOST_ROWS * n_levels:
+        if isinstance(code, CategoryCode) and code.of_dates:
+            yield (
+                f"{columns.name(place)} holds dates as text, taken as a category: "
+                "pandas.to_datetime makes dates of it."
+            )
+        elif n_levels >= LEAST_LEVELS and n_rows <= MOST_ROWS * n_levels:
             yield (
                 f"{columns.name(place)} has {n_levels} levels on {n_rows} rows, as identifiers "
                 "have: drop it, or group by it, cross_validate(gp, groups=...)."

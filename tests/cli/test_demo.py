@@ -61,7 +61,8 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
 def test_demo_json(tmp_path, call, monkeypatch):
     monkeypatch.setattr(demo_study, "COUPLINGS", ("iid",))
     monkeypatch.setattr(demo_study, "SIZES", (4,))
-    monkeypatch.setattr(demo_study, "write_further", lambda *paths, seed: None)
+    for one in ("write", "table_report", "mesh_report"):
+        monkeypatch.setattr(demo_pages, one, lambda *given: None)
     monkeypatch.setattr(demo_field, "write_field", lambda *paths: None)
     out = call("demo", "-o", tmp_path, "--n-seeds", 1, "--json")
     assert out == (tmp_path / "report.json").read_text()

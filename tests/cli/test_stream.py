@@ -196,5 +196,9 @@ def test_the_length_of_compressed_text_decides(tmp_path, monkeypatch):
     assert not wants_batches(path, None)
     monkeypatch.setattr(batches, "available_bytes", lambda: batches.COPIES * len(text) * 0.9)
     assert wants_batches(path, None)
+    monkeypatch.setattr(batches, "available_bytes", lambda: 1e15)
+    assert not wants_batches(path, None)
+    monkeypatch.setattr(batches, "MOST_WHOLE", len(text) * 0.9)  # whatever the memory is
+    assert wants_batches(path, None)
     path.write_bytes(b"no gzip")
     assert not wants_batches(path, None)

@@ -266,6 +266,12 @@ def test_an_identifier_is_remarked_on():
         learn(pd.DataFrame({"id": [f"row {j}" for j in range(12)]}))
 
 
+def test_text_of_dates_is_remarked_on():
+    with pytest.warns(UserWarning, match="'day': text of dates such as '2024-0"):
+        learn(pd.DataFrame({"day": [f"2024-05-{1 + j % 9:02d}" for j in range(12)]}))
+    learn(pd.DataFrame({"part": [f"2024-{90 + j % 9}" for j in range(12)]}))  # not a date
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -50,3 +50,11 @@ def test_files_of_other_endings_are_refused(name, tmp_path):
         meshes.load(path)
     with pytest.raises(InvalidInputError, match=r"expected a file ending in \.stl"):
         meshes.read_mesh(path)
+
+
+def test_pictures_that_a_ply_names_are_not_looked_for(tmp_path, caplog):
+    part = tmp_path / "part.ply"
+    box = trimesh.creation.box().export(file_type="ply", encoding="ascii").decode()
+    part.write_text(box.replace("element vertex", "comment TextureFile none.jpg\nelement vertex"))
+    assert len(meshes.load(str(part)).mesh.faces) == 12
+    assert not caplog.records

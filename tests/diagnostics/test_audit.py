@@ -139,6 +139,11 @@ def svgp(n_inducing: int) -> tuple[Any, Any]:
 
 
 class TestGpytorch:
+    def test_a_variational_model_needs_its_likelihood(self) -> None:
+        model = Variational(tensor(TABLES[0][:4])).double()
+        with pytest.raises(InvalidInputError, match=r"expected the pair \(model, likelihood\)"):
+            cgp.audit(model, *TABLES)
+
     @pytest.mark.parametrize(
         "kernel",
         [
@@ -686,3 +691,11 @@ class TestErrors:
         tables[place] = value
         with pytest.raises(InvalidInputError, match=message):
             cgp.audit(EXACT, *tables, kernel="gaussian", **HYPER)
+
+
+def test_predictions_in_other_units_are_remarked_on() -> None:
+    std = np.ones(len(TABLES[3]))
+    far = cgp.audit((np.asarray(TABLES[3]) + 2.5 * np.std(TABLES[1]), std), *TABLES)
+    near = cgp.audit((np.asarray(TABLES[3]) + 1.5 * np.std(TABLES[1]), std), *TABLES)
+    told = [[one for one in report.remarks if "units" in one] for report in (far, near)]
+    assert [len(one) for one in told] == [1, 0]

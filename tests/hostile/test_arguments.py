@@ -76,7 +76,7 @@ def test_what_is_masked_is_missing():
     assert np.array_equal(
         table(masked, Y, missing="indicator"), table(filled, Y, missing="indicator")
     )
-    with pytest.raises(ValueError, match="y, row 4: expected a finite number, got NaN"):
+    with pytest.raises(ValueError, match="y, row 4: expected a finite number, got NaN; leave rows"):
         table(X, np.ma.masked_array(Y, mask=np.arange(12) == 3))
 
 

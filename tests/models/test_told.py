@@ -47,6 +47,15 @@ def test_columns_that_look_like_identifiers_are_named():
     assert "identifiers" not in few.explain()
 
 
+@pytest.mark.filterwarnings("ignore:X. column 'day'. text of dates")
+def test_text_of_dates_is_no_identifier():
+    fitted = model(X.assign(day=[f"2024-05-{1 + k % 28:02d}" for k in range(80)]))
+    (line,) = [one for one in fitted.explain().splitlines() if one.startswith("day ")]
+    assert line == (
+        "day holds dates as text, taken as a category: pandas.to_datetime makes dates of it."
+    )
+
+
 def test_a_model_without_its_rows_tells_nothing_of_them(tmp_path):
     fitted = cgp.SparseSpectrumGPRegressor(n_frequencies=16, random_state=0).fit(X, Y)
     fitted.save(tmp_path / "model.safetensors")

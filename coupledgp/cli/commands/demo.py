@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,27 +31,31 @@ def demo(options: DemoOptions) -> None:
     from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.diagnostics.pages.terminal import print_report
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.extras import missing
+    from coupledgp.ground.output import written_whole
+    from coupledgp.ground.tensors import has_torch
 
     options.output.mkdir(parents=True, exist_ok=True)
+    of_tables = ["report", demo_pages.TABLE]
+    names = [*of_tables * has_torch(), demo_pages.MESH, demo_field.NAME]
     with ExitStack() as stack:
-        names = ["report", demo_pages.TABLE, demo_pages.MESH, demo_field.NAME]
-        page, figures, *further, field_page, field_figures = [
-            stack.enter_context(written_whole(options.output / f"{name}.{ending}"))
+        pages = {
+            name: [
+                stack.enter_context(written_whole(options.output / f"{name}.{ending}"))
+                for ending in ("html", "json")
+            ]
             for name in names
-            for ending in ("html", "json")
-        ]
+        }
         # Matrices this small gain nothing from threads, and lose much where cores are shared.
         with threadpool_limits(1):
-            found = study.run_study(options.n_seeds, options.seed)
-            study.write_further(*further, seed=options.seed)
-            demo_field.write_field(options.output, field_page, field_figures, options.seed)
-        text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
-        write_text(figures, text + "\n")
-        report = study.study_report(found)
-        report.to_html(page)
+            shown, text = study.write_studies(pages, options.n_seeds, options.seed)
+            demo_field.write_field(options.output, *pages[demo_field.NAME], options.seed)
+    if not has_torch():
+        left_out = " and ".join(f"{name}.html" for name in of_tables)
+        told = f"{left_out} are left out, random features of a table: {missing('torch')}"
+        print(f"coupledgp: {told}", file=sys.stderr)
     if options.as_json:
-        print(text)
+        print(text, end="")
         return
-    pages = ", ".join(str(options.output / f"{name}.html") for name in names)
-    print_report(report, written=f"{pages}, and a .json beside each")
+    written = ", ".join(str(options.output / f"{name}.html") for name in names)
+    print_report(shown, written=f"{written}, and a .json beside each")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
 from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray, IntArray
@@ -92,13 +94,31 @@ class Study:
         }
 
 
-def write_further(table: Path, table_json: Path, mesh: Path, mesh_json: Path, *, seed: int) -> None:
-    """Write the pages and figures of two single models, one of the table and one of the mesh."""
+def write_studies(
+    pages: dict[str, list[Path]], n_seeds: int, seed: int
+) -> tuple[Report | PosteriorReport, str]:
+    """Write pages and figures of the comparison and of single models; the first, and its JSON.
+
+    Parameters
+    ----------
+    pages
+        Page and file of figures of each report, by name. Without `"report"`, the comparison, and
+        the model of the table are left out.
+    """
+    mesh = demo_pages.mesh_report(meshes.load(demo_mesh.SHAPE), seed)
+    demo_pages.write(mesh, *pages[demo_pages.MESH])
+    if "report" not in pages:
+        return mesh, pages[demo_pages.MESH][1].read_text("utf-8")
     data = uci.load()
     test, train = _split(len(data.y), seed)
-    demo_pages.write(demo_pages.table_report(data, train, test, seed), table, table_json)
-    shape = meshes.load(demo_mesh.SHAPE)
-    demo_pages.write(demo_pages.mesh_report(shape, seed), mesh, mesh_json)
+    demo_pages.write(demo_pages.table_report(data, train, test, seed), *pages[demo_pages.TABLE])
+    page, figures = pages["report"]
+    found = run_study(n_seeds, seed)
+    text = json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n"
+    write_text(figures, text)
+    shown = study_report(found)
+    shown.to_html(page)
+    return shown, text
 
 
 def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:

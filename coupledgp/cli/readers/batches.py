@@ -27,6 +27,9 @@ from coupledgp.ground.memory import available_bytes
 
 # Copies of a table that a command in memory makes.
 COPIES = 4
+# Most bytes of a table that is read whole where memory holds it: passes over 10^7 rows of eight
+# columns take a minute of CPU and half a gigabyte, the fit in memory several times both.
+MOST_WHOLE = 2**29
 # Bytes of a compressed text from which its length is estimated.
 SAMPLE_BYTES = 2**22
 # Most rows that are held out for scoring.
@@ -34,7 +37,7 @@ MOST_HELD_OUT = 20_000
 
 
 def wants_batches(path: Path, asked: bool | None) -> bool:
-    """Whether a file is read in batches: by the option, or if its table may not fit into memory.
+    """Whether a file is read in batches: by the option, or if its table is too large for memory.
 
     Folders are read in batches only.
 
@@ -56,7 +59,7 @@ def wants_batches(path: Path, asked: bool | None) -> bool:
         return bool(asked)
     if path.stat().st_size <= SMALL and path.suffix.lower() not in COMPRESSIONS:
         return False
-    return bool(COPIES * _table_bytes(path) > available_bytes())
+    return bool(_table_bytes(path) > min(MOST_WHOLE, available_bytes() / COPIES))
 
 
 def _table_bytes(path: Path) -> float:

@@ -138,8 +138,8 @@ class Options:
     stream: bool | None = option(
         "Read the file in batches, in memory that does not grow with its rows, "
         "{fit: and fit sparse-spectrum; }{predict: for a model of a table; }or read it whole. "
-        "\\[default: in batches where it is a folder, or a quarter of the free memory does not "
-        "hold it]",
+        "\\[default: in batches where it is a folder, or half a gigabyte or a quarter of the free "
+        "memory does not hold it]",
         "--stream/--in-memory", of="fit predict",
     )  # fmt: skip
     seed: int = option(

@@ -131,7 +131,7 @@ def _is_gpytorch(model: Any) -> bool:
     """Whether a model is gpytorch's with a likelihood of two classes."""
     if not gpytorch.is_one(model):
         return False
-    likelihood = model[1] if isinstance(model, tuple) else model.likelihood
+    likelihood = model[1] if isinstance(model, tuple) else getattr(model, "likelihood", None)
     return type(likelihood).__name__ == "BernoulliLikelihood"
 
 

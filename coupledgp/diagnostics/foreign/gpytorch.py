@@ -19,7 +19,27 @@ def is_one(model: Any) -> bool:
     """Whether a model is one of gpytorch with its likelihood, or a pair of both."""
     if isinstance(model, tuple) and len(model) == 2:
         return all(_is_module(part) for part in model)
-    return _is_module(model) and hasattr(model, "likelihood")
+    return _is_module(model) and (
+        hasattr(model, "likelihood") or hasattr(model, "variational_strategy")
+    )
+
+
+def _parts(model: Any) -> tuple[Any, Any]:
+    """A model and its likelihood.
+
+    Raises
+    ------
+    InvalidInputError
+        The likelihood is not known, as of a sparse variational model alone.
+    """
+    if isinstance(model, tuple):
+        return model
+    if not hasattr(model, "likelihood"):
+        raise InvalidInputError(
+            f"predict: expected the pair (model, likelihood) of a variational model, got "
+            f"{type(model).__name__} alone"
+        )
+    return model, model.likelihood
 
 
 def is_botorch(model: Any) -> bool:
@@ -29,7 +49,7 @@ def is_botorch(model: Any) -> bool:
 
 def law(model: Any, X: FloatArray) -> ForeignLaw:
     """Joint law of observations at rows (p, d), by the model's likelihood."""
-    network, likelihood = model if isinstance(model, tuple) else (model, model.likelihood)
+    network, likelihood = _parts(model)
     with evaluating(network), evaluating(likelihood), torch.no_grad():
         found = likelihood(network(as_tensor(network, X)))
         return ForeignLaw.of(*moments(found.mean, found.covariance_matrix), len(X))
@@ -56,7 +76,7 @@ def kernel(model: Any, n_columns: int) -> StatedKernel:
         The mean is no constant, the noise not one number, or targets are transformed by more than
         their mean and standard deviation.
     """
-    network, likelihood = model if isinstance(model, tuple) else (model, model.likelihood)
+    network, likelihood = _parts(model)
     _, scale = _outcome(network)
     noise = _one_number(getattr(likelihood, "noise", None), "noise") * scale**2
     return latent_kernel(network, n_columns, noise)

@@ -144,7 +144,7 @@ class ComparisonResult:
             return one
         sentence = (
             f"Not judged: {self.overlap.n_rows} of {self.overlap.n_test} test rows are training "
-            "rows, which leave_out_overlap=True leaves out."
+            "rows, which leave_out_overlap=True or --leave-out-overlap leaves out."
         )
         reason = "More than one in twenty test rows are training rows."
         return Verdict(one.question, "grey", sentence, reason)

@@ -344,11 +344,9 @@ def _remark(code: ColumnCode, n_rows: int, where: str) -> None:
     """Warn of a training column that says nothing, or nothing about other rows."""
     if getattr(code, "empty", False):
         warnings.warn(f"{where}: every value is missing, it is left out", stacklevel=3)
-    if (
-        isinstance(code, CategoryCode)
-        and code.n_levels == n_rows >= LEAST_ROWS
-        and not code.of_dates
-    ):
+    if not isinstance(code, CategoryCode):
+        return
+    if code.n_levels == n_rows >= LEAST_ROWS and not code.of_dates:
         warnings.warn(
             f"{where}: no value occurs twice, so that as a category it says nothing about other "
             "rows; leave it out if it is an identifier",

@@ -217,7 +217,7 @@ def _loaded(path: Path, **settings: Any) -> Any:
     """The mesh of a file that trimesh reads, without the pictures that a PLY names."""
     import trimesh
 
-    plain = {"skip_materials": True} if path.suffix.lower() == ".ply" else {}
+    plain: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".ply" else {}
     return trimesh.load(path, force="mesh", **plain, **settings)
 
 

@@ -22,7 +22,7 @@ from coupledgp.ground.temporary import ENDING, discard_all
 STDOUT = "standard output"
 # Seconds that compiled code has to return to Python before the process ends without waiting for it.
 GRACE = 1.0
-_ended = threading.Lock()
+_ending = threading.RLock()
 
 
 def open_streams() -> None:
@@ -72,9 +72,11 @@ def _watch(receiving: int) -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End the process, once, from the first thread that calls."""
-    if not _ended.acquire(blocking=False):
-        return
+    """End the process from the first thread that calls.
+
+    Others wait: work that went on without its temporary files would end with an error of its own.
+    """
+    _ending.acquire()
     discard_all()
     reason = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     # Over the line of progress, whose cursor was hidden.

@@ -14,12 +14,8 @@ from coupledgp.errors import CoupledGPError
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters, LocalPrior
 from coupledgp.gp.local_table import Table
-from coupledgp.gp.protocol import (
-    Data,
-    NormalizedProcess,
-    Points,
-    Want,
-)
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums

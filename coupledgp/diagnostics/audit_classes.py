@@ -23,7 +23,8 @@ from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.likelihoods.bernoulli import Bernoulli

@@ -10,8 +10,9 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm
+from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.prior_draws import Loadings
-from coupledgp.gp.protocol import Data, NormalizedProcess, Points, Problem
+from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.row_factor import IteratedRows
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory

@@ -24,15 +24,8 @@ from coupledgp.gp.graph_time_state import (
     terms_state,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.protocol import (
-    Arrays,
-    Data,
-    Header,
-    NormalizedProcess,
-    Points,
-    Problem,
-    Want,
-)
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Arrays, Data, Header, Points, Problem, Want
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.space_time_rows import SpaceTimeRows, StoredRows, units_of

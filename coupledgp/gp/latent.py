@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
 from coupledgp.gp.mixture import ALONE, restored_process
+from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
     GaussianProcess,
     Header,
     Marginals,
-    NormalizedProcess,
     Points,
     PredictiveLaw,
     Problem,

@@ -23,7 +23,8 @@ from coupledgp.gp.node_state import (
     recipe_from,
     recipe_state,
 )
-from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
 from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units

@@ -24,15 +24,9 @@ from coupledgp.gp.fields import (
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_state import labels_state
+from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
-from coupledgp.gp.protocol import (
-    Arrays,
-    Data,
-    Header,
-    NormalizedProcess,
-    Points,
-    Want,
-)
+from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -23,32 +22,25 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
 from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
-from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
     Groups,
     LeftOut,
-    correlation_of,
     own_noise,
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
-from coupledgp.random import FloatArray, IntArray, symmetric_root
+from coupledgp.random import FloatArray, IntArray
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]
 Header: TypeAlias = dict[str, Any]  # of values that JSON can hold
 Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
-
-
-# Names of the hyperparameters that are variances, which a summary states in units of y squared.
-VARIANCES = ("outputscale", "noise", "mean_variance")
 
 
 class PredictiveLaw(NamedTuple):
@@ -609,176 +601,6 @@ class GaussianProcess(ABC):
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
         """Objects, made of the arrays of a file, that all members of a mixture share."""
         return {}
-
-
-class NormalizedProcess(GaussianProcess):
-    """A process whose outputs share one law of f in normalised units, which subclasses compute."""
-
-    def summary(self) -> dict[str, Any]:
-        return {
-            name: self.units.spread(value) if name in VARIANCES else value
-            for name, value in vars(self.hyperparameters).items()
-        }
-
-    def likelihood_at(self, points: Points) -> Likelihood:
-        """Law of observations at points (p, ...) given f, normalised units."""
-        return self.noise
-
-    @abstractmethod
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
-
-    def for_sites(self) -> NormalizedProcess:
-        """The process as it takes pseudo-observations of any noise.
-
-        Here itself. Where rows may not have less noise than the process's own, that is made small:
-        it is but the unit of the noise of pseudo-observations.
-        """
-        return self
-
-    def site_prior(self, points: Points) -> SitePrior:
-        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites.
-
-        Here by the process itself, given pseudo-observations there. Processes with a covariance or
-        features at hand override it.
-        """
-        noise, offset = self.noise.variance, self.units.offset
-
-        def given(targets: FloatArray, precision: FloatArray) -> GivenMoments:
-            relative = 1.0 / (noise * precision)
-            found = self.conditioned(Data.of(points, targets[:, None] + offset, relative))
-            mean, variance = found.law(points, "variance", latent=True)
-            assert variance is not None
-            return mean[:, 0] - offset, variance[:, 0], found.log_evidence
-
-        return GivenSites(given)
-
-    def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
-    ) -> FloatArray:
-        """Draws (p, k, n_samples) of f in normalised units, here by the joint law in O(p^3)."""
-        mean, covariance = self.latent_law(points, "covariance")
-        assert covariance is not None
-        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        root = symmetric_root(covariance)
-        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
-        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
-
-    @abstractmethod
-    def latent_prior(self, points: Points) -> FloatArray:
-        """Prior covariance (p, p) of f in normalised units."""
-
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
-        likelihood = self.likelihood_at(points)
-        # The mean of observations that are no sums of f and noise depends on the variance of f.
-        needed: Want = want if latent or want != "mean" or likelihood.is_gaussian else "variance"
-        with named_breakdown(f"predictive {want}"):
-            mean, shared = self.latent_law(points, needed, report)
-        spread = None if shared is None else self._of_outputs(shared)
-        if spread is not None and not latent:
-            mean, spread = likelihood.marginal_moments(mean, spread)
-        mean = finite_answer(self.units.mean(mean), "predictive mean")
-        if spread is None or want == "mean":
-            return PredictiveLaw(mean, None)
-        spread = spread * self.units.scale**2
-        return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
-
-    def _of_outputs(self, shared: FloatArray) -> FloatArray:
-        """Variances (p, k) or covariances (p, p, k) of outputs from the shared (p,) or (p, p)."""
-        return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
-
-    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        """Laws of observations at points, each alone, by the likelihood from normal laws of f."""
-        with named_breakdown("predictive variance"):
-            mean, variance = self.latent_law(points, "variance", report)
-        assert variance is not None
-        return Marginals(
-            self.likelihood_at(points),
-            finite_answer(mean, "predictive mean"),
-            finite_answer(self._of_outputs(variance), "predictive variance"),
-            self.units,
-        )
-
-    def sample(
-        self,
-        points: Points,
-        n_samples: int,
-        rng: np.random.Generator,
-        *,
-        latent: bool = False,
-        report: Progress = silent,
-    ) -> FloatArray:
-        with named_breakdown("sample"):
-            samples = self.latent_samples(points, n_samples, rng, report)
-        if not latent:
-            samples = self.likelihood_at(points).draw(samples, rng)
-        return finite_answer(self.units.samples(samples), "sample")
-
-    def prior(self, points: Points) -> FloatArray:
-        return finite_answer(self.units.spread(self.latent_prior(points)), "prior covariance")
-
-    def inverse_covariance(self) -> InverseCovariance | None:
-        """Inverse covariance of the observations in normalised units; None where it is not kept."""
-        return None
-
-    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """Laws of observations given other groups, by the inverse covariance if there is one."""
-        wanted = Groups.of(groups, len(self.data), rows)
-        inverse = self.inverse_covariance()
-        few = len(wanted.members) <= MOST_CONDITIONED
-        if inverse is None or (few and not inverse.serves(wanted.members)):
-            return self._left_out_anew(wanted, wanted.members)
-        large = [group for group in wanted.members if group.size > inverse.most_rows]
-        small = [group for group in wanted.members if group.size <= inverse.most_rows]
-        residual, variance = inverse.moments(small)
-        noise, entered = own_noise(self.noise.variance, self.data.weights)
-        # The noise bounds the variance from below, which rounding of the difference might not.
-        variance = np.maximum(variance - entered, 0.0) + noise
-        mean = self.units.normalized(self.data.targets) - residual
-        found = np.array([self.units.mean(mean), self.units.spread(variance)])[:, wanted.rows]
-        if large:
-            anew = self._left_out_anew(wanted, large)
-            known = np.array([anew.means[0], anew.variances[0]])
-            found = np.where(np.isnan(known), found, known)
-        return LeftOut.single(*(finite_answer(part, "law of what is left out") for part in found))
-
-    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """Correlations (m, m) of the residuals of observations (m,), which all outputs share."""
-        wanted, inverse = Groups.of(groups, len(self.data), rows), self.inverse_covariance()
-        covariance = None if inverse is None else inverse.covariance(wanted)
-        if covariance is None:
-            return None
-        noise, entered = own_noise(self.noise.variance, self.data.weights)
-        further = np.broadcast_to(np.maximum(noise - entered, 0.0), len(self.data))
-        covariance[np.diag_indices_from(covariance)] += further[wanted.rows]
-        return correlation_of(covariance)
-
-
-@contextmanager
-def named_breakdown(name: str) -> Iterator[None]:
-    """Let errors by which arithmetic ends before there is an answer be a `NumericalError`.
-
-    Raises
-    ------
-    NumericalError
-        A number overflowed or was divided by zero, or a library met NaN or a singular matrix.
-    """
-    try:
-        yield
-    except CoupledGPError:
-        raise
-    except (ArithmeticError, ValueError) as error:
-        broken = isinstance(error, (ArithmeticError, np.linalg.LinAlgError))
-        if not broken and "infs or NaNs" not in str(error):  # as SciPy says it
-            raise
-        raise NumericalError(
-            f"{name}: no number is left ({error}): hyperparameters, inputs or targets differ too "
-            "much in magnitude; check their units"
-        ) from error
 
 
 def finite_answer(values: FloatArray, name: str) -> FloatArray:

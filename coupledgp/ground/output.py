@@ -137,6 +137,13 @@ def write_text(path: str | os.PathLike[str], text: str, newline: str | None = No
         temporary.write_text(text, "utf-8", errors="backslashreplace", newline=newline)
 
 
+def text_written(text: str, path: str | os.PathLike[str] | None, **options: str) -> str:
+    """Write a text to a path if one is given, and return it; options as of `write_text`."""
+    if path is not None:
+        write_text(path, text, **options)
+    return text
+
+
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write bytes, whole or not at all."""
     with written_whole(path) as temporary, writing(temporary):

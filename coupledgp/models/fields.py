@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.diagnostics import pages
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_positions, place_numbers
-from coupledgp.gp.fields import FieldGP, kernel_from
+from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -27,10 +27,11 @@ from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,
     KernelOfField,
-    as_field_kernel,
     parse_field_kernels,
 )
+from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
+from coupledgp.models.field_estimator import FieldEstimator, members_of
 from coupledgp.models.field_places import (
     as_operator,
     located,
@@ -43,10 +44,7 @@ from coupledgp.models.field_places import (
 )
 from coupledgp.models.frames import place_index
 from coupledgp.models.latent_places import (
-    explained_choice,
     fit_latent_places,
-    restored_choice,
-    stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood
 from coupledgp.models.options import estimator, points_named
@@ -54,7 +52,7 @@ from coupledgp.models.placement import (
     SensorPlacement,
 )
 from coupledgp.models.record import FittedModel
-from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
+from coupledgp.models.stored import restored_ndim, restored_results
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.search.fields.creases import CREASES, fit_whole_or_cut, placed_on
 from coupledgp.search.fields.latent import KernelsOfFields
@@ -84,7 +82,7 @@ class LeaveOneOut(NamedTuple):
 
 @points_named("places", "partial_fit", *ANSWERS)
 @estimator
-class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
+class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
@@ -262,27 +260,9 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     ) -> tuple[Data, int, None]:
         return *self._observations_at(located(operator, places, "places"), y), None
 
-    def points(self, places: Any = None) -> Points:
-        """Locations of places; of all given vertices if left out."""
-        points = located(self.operator_, places, "places")
-        warn_of_insides(self.operator_, points, self.kernels_)
-        return points
-
     def _further_data(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
         data = self._check_outputs(self._checked(self.operator_, places, y)[0])
         return self._exposed(data, exposure, y)
-
-    def _explained(self) -> list[str]:
-        return [*super()._explained(), *explained_choice(self)]
-
-    @property
-    def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
-        return members_of(self.process_)
-
-    @property
-    def operator_(self) -> LaplaceOperator:
-        """The Laplace operator that the field is defined on."""
-        return self._members[0].field_prior.operator
 
     @property
     def kernels_(self) -> tuple[FieldKernel, ...]:
@@ -416,38 +396,16 @@ class FieldGPRegressor(PlaceLikelihood, SensorPlacement):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         results = self.fitted_.results
-        header |= stored_choice(self)
         if "selection_" in results:
             header["selection"] = selection_state(results["selection_"])
         return header, arrays
 
-    def _plain(self, name: str, value: Any) -> Any:
-        if name == "kernel":
-            return value if isinstance(value, str) else asdict(as_field_kernel(value))
-        return super()._plain(name, value)
-
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
-        process = restored_process(header, arrays)
-        if not members_of(process):
-            raise ModelFileError("process: expected a field, got another process")
-        parameters = {**restored_parameters(cls, header)}
-        if isinstance(parameters.get("kernel"), dict):
-            parameters["kernel"] = kernel_from(parameters["kernel"])
-        model = cls(members_of(process)[0].field_prior.operator, **parameters)
+        model, process = cls._unfitted(header, arrays)
         results = restored_results(header, cls._section, cls._stored)
         results |= restored_choice(header)
         if "selection" in header:
             results["selection_"] = selection_from(header["selection"])
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
-
-
-def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:
-    """The fields that a process mixes, or the one that it is."""
-    members: tuple[GaussianProcess, ...] = (process,)
-    if isinstance(process, MixtureGP):
-        members = tuple(process.members)
-    elif isinstance(process, LatentGP):
-        members = process.functions
-    return tuple(m for m in members if isinstance(m, (FieldGP, PreciseFieldGP)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data, Header
-from coupledgp.gp.schema import check_number
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.inference.sites.rules import rule_of
@@ -82,30 +80,4 @@ def search_places(
         "forecast_": seconds,
         "n_evaluations_": found.n_evaluations,
         "converged_": found.converged,
-    }
-
-
-def explained_choice(model: Any) -> list[str]:
-    """Lines of `explain` of the kernels that were compared under a likelihood."""
-    choice = model.fitted_.results.get("choice_")
-    if choice is None:
-        return []
-    return [*choice.explain().splitlines(), *model.process_.remarks]
-
-
-def stored_choice(model: Any) -> Header:
-    """Entries of a file of a fit under a likelihood."""
-    results = model.fitted_.results
-    if "choice_" not in results:
-        return {}
-    return {"choice": asdict(results["choice_"]), "forecast": results["forecast_"]}
-
-
-def restored_choice(header: Header) -> dict[str, Any]:
-    """Results of the entries of `stored_choice`."""
-    if "choice" not in header:
-        return {}
-    return {
-        "choice_": KernelChoice.from_state(header["choice"]),
-        "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
     }

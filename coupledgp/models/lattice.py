@@ -177,18 +177,6 @@ class LatticeGPRegressor(FitInBatches):
         """Standard error of the log evidence, nats."""
         return self._lattice.log_evidence_error
 
-    def exact_twin(self, solver: str = "dense") -> LatticeGPRegressor:
-        """Return the exact Gaussian process of the same kernel and trend, given the same data.
-
-        Parameters
-        ----------
-        solver
-            `"dense"`: by a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: by
-            conjugate gradients, O(n^2) time and O(n) memory, for at most 50 000 rows
-            (docs/kriging.md).
-        """
-        return self._around(self.solved_exactly(solver))
-
     def fit_data(
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:

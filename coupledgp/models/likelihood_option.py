@@ -18,10 +18,10 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.ordinal import Ordinal
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.node_targets import OMIT, check_node_targets, reporting_rows
 from coupledgp.models.options import estimator
-from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import RowArguments
 from coupledgp.selection.latent_kernels import KernelChoice
 
@@ -121,11 +121,8 @@ def warn_of_rounded(choice: KernelChoice) -> None:
 
 
 @estimator
-class PlaceLikelihood(LikelihoodOption, ProcessRegressor):
+class PlaceLikelihood(LikelihoodOption, ComparesKernels, ProcessRegressor):
     """A regressor of values at places whose observations may follow a likelihood."""
-
-    choice_ = fitted_result("choice_", "The kernels that were compared under a likelihood.")
-    forecast_ = fitted_result("forecast_", "Forecast of the cost of such a fit, seconds.")
 
     def partial_fit(self, X: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
         """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.

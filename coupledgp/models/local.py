@@ -120,21 +120,6 @@ class LocalGPRegressor(TableRegressor):
         spectrum = process.local_prior.structure.spectrum
         return None if spectrum is None else str(spectrum)
 
-    def exact_twin(self, solver: str = "dense") -> LocalGPRegressor:
-        """Return the exact Gaussian process of all parts in one kernel, given the same data.
-
-        Sampled frequencies give way to the Gaussian kernel that they estimate; fitted ones, which
-        define a kernel of their own, are kept.
-
-        Parameters
-        ----------
-        solver
-            `"dense"`: by a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: by
-            conjugate gradients, O(n^2) time and O(n) memory, for at most 50 000 rows
-            (docs/kriging.md).
-        """
-        return self._around(self.solved_exactly(solver))
-
     def fit_data(
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:

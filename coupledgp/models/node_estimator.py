@@ -41,12 +41,10 @@ from coupledgp.kernels import (
 )
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.latent_places import (
-    explained_choice,
     fit_latent_places,
-    restored_choice,
-    stored_choice,
 )
 from coupledgp.models.likelihood_option import PlaceLikelihood, refuse_beside
 from coupledgp.models.options import estimator, points_named
@@ -423,8 +421,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         return self.first_process_.hyperparameters.kernel
 
     def _explained(self) -> list[str]:
-        lines = [f"method: {self.method_}: {self.method_reason_}", *super()._explained()]
-        return [*lines, *explained_choice(self)]
+        return [f"method: {self.method_}: {self.method_reason_}", *super()._explained()]
 
     @property
     def method_(self) -> str:
@@ -491,10 +488,6 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         results = restored_results(header, cls._section, cls._stored)
         results |= restored_choice(header)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        return {**header, **stored_choice(self)}, arrays
 
     def _plain(self, name: str, value: Any) -> Any:
         shared = name in ("random_state", "likelihood") or isinstance(value, HyperparameterPrior)

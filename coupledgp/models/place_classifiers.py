@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import ModelFileError
-from coupledgp.geometry import LaplaceOperator
 from coupledgp.gp.components import restored_on_graph
-from coupledgp.gp.fields import kernel_from
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -26,7 +23,7 @@ from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
-from coupledgp.kernels.fields import KernelOfField, as_field_kernel, parse_field_kernels
+from coupledgp.kernels.fields import KernelOfField, parse_field_kernels
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
@@ -35,17 +32,15 @@ from coupledgp.models.classes import (
     restored_class_weight,
     restored_classes,
 )
-from coupledgp.models.field_places import as_operator, located, warn_of_insides, warn_of_parts
-from coupledgp.models.fields import members_of
+from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
+from coupledgp.models.field_estimator import FieldEstimator
+from coupledgp.models.field_places import as_operator, located, warn_of_parts
 from coupledgp.models.latent_places import (
-    explained_choice,
-    restored_choice,
     search_places,
-    stored_choice,
 )
 from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_parameters, restored_results
 from coupledgp.random import draw_seed
 from coupledgp.search.fields.latent import KernelsOfFields
@@ -59,7 +54,7 @@ CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function",
 
 
 @estimator
-class PlaceClassifier(ProcessClassifier):
+class PlaceClassifier(ComparesKernels, ProcessClassifier):
     """Base of the classifiers of places, which share hyperparameters among their classes.
 
     Parameters
@@ -81,9 +76,6 @@ class PlaceClassifier(ProcessClassifier):
     _: KW_ONLY
     budget: float = 600.0
     inference: str = "variational"
-
-    choice_ = fitted_result("choice_", "The kernels that were compared, with their evidence.")
-    forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
 
     @abstractmethod
     def _kernels(self, points: Points, seed: int) -> KernelsOfPlaces:
@@ -125,13 +117,6 @@ class PlaceClassifier(ProcessClassifier):
     def kernel_(self) -> Any:
         """Fitted kernel, which all classes share."""
         return self.first_process_.hyperparameters.kernel
-
-    def _explained(self) -> list[str]:
-        return [*super()._explained(), *explained_choice(self)]
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        return {**header, **stored_choice(self)}, arrays
 
     @classmethod
     def _held(cls, model: Self, process: GaussianProcess, header: Header) -> Self:
@@ -247,7 +232,7 @@ class GraphGPClassifier(PlaceClassifier):
 
 @points_named("places", *CHANCES)
 @estimator
-class FieldGPClassifier(PlaceClassifier):
+class FieldGPClassifier(FieldEstimator, PlaceClassifier):
     """Gaussian process classification of places on a surface or a network.
 
     `P(y = 1) = sigmoid(b + m + f(place))` with a constant m and a field f, as in
@@ -334,30 +319,7 @@ class FieldGPClassifier(PlaceClassifier):
         route = check_choice(self.route, ROUTES, "route")
         return KernelsOfFields.of(FieldCovariance(operator), families, route, len(points))
 
-    @property
-    def operator_(self) -> LaplaceOperator:
-        """The Laplace operator that the functions are defined on."""
-        return members_of(self.process_)[0].field_prior.operator
-
-    def points(self, places: Any = None) -> Points:
-        """Locations of places; of all given vertices if left out."""
-        points = located(self.operator_, places, "places")
-        warn_of_insides(self.operator_, points, [self.kernel_])
-        return points
-
-    def _plain(self, name: str, value: Any) -> Any:
-        if name == "kernel":
-            return value if isinstance(value, str) else asdict(as_field_kernel(value))
-        return super()._plain(name, value)
-
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
-        process = restored_process(header, arrays)
-        if not members_of(process):
-            raise ModelFileError("process: expected a field, got another process")
-        parameters = {**restored_parameters(cls, header)}
-        if isinstance(parameters.get("kernel"), dict):
-            parameters["kernel"] = kernel_from(parameters["kernel"])
-        operator = members_of(process)[0].field_prior.operator
-        return cls._held(cls(operator, **parameters), process, header)
+        return cls._held(*cls._unfitted(header, arrays), header)

@@ -273,13 +273,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         results = {**record.results, "noise_choice_": choice, "forecast_": seconds}
         return replace(record, process=process, results=results)
 
-    def exact_twin(self, solver: str = "dense") -> GPRegressor:
-        """Return the exact GP with the parts and hyperparameters of the member of greatest weight.
-
-        See `LocalGPRegressor.exact_twin`.
-        """
-        return self._around(self.solved_exactly(solver))
-
     def fit_data(
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:

@@ -251,14 +251,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
 
         Its hyperparameters are the teacher's if frequencies were fitted to a posterior, and those
         of the sampled spectrum if they were fitted to the evidence, since fitted spectra define
-        kernels of their own.
-
-        Parameters
-        ----------
-        solver
-            `"dense"`: by a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: by
-            conjugate gradients, O(n^2) time and O(n) memory, for at most 50 000 rows
-            (docs/kriging.md).
+        kernels of their own. `solver` as in `TableRegressor.exact_twin`.
         """
         exact, record, groups = self.solved_exactly(solver), self.fitted_, self._columns.groups
         if isinstance(untransformed(record.process), KernelFeatureGP):

@@ -184,6 +184,21 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
             dots = (process.data.points[chosen, 0], process.data.targets[chosen])
         return pages.band(grid[:, 0], mean, bounds, dots, self._columns.name(0))
 
+    def exact_twin(self, solver: str = "dense") -> Any:
+        """Return the exact Gaussian process of all parts in one kernel, given the same data.
+
+        Of a mixture it is that of the member of greatest weight. Sampled frequencies give way to
+        the kernel that they estimate; fitted ones, which define a kernel of their own, are kept.
+
+        Parameters
+        ----------
+        solver
+            `"dense"`: by a Cholesky factor, O(n^3) time and O(n^2) memory. `"iterative"`: by
+            conjugate gradients, O(n^2) time and O(n) memory, for at most 50 000 rows
+            (docs/kriging.md).
+        """
+        return self._around(self.solved_exactly(solver))
+
     def solved_exactly(self, solver: str) -> GaussianProcess:
         """The exact counterpart of the fitted process, by the solver of `exact_twin`."""
         if check_choice(solver, SOLVERS, "solver") == "dense":

@@ -9,7 +9,8 @@ import numpy as np
 
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.tensors import Tensor, torch

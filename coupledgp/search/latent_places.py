@@ -16,7 +16,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data, NormalizedProcess, Points
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch

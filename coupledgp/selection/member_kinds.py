@@ -11,7 +11,8 @@ import numpy as np
 
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.gp.protocol import Data, GaussianProcess, NormalizedProcess
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density

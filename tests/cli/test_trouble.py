@@ -176,3 +176,19 @@ def test_a_warning_that_was_made_an_error_is_told_as_such(data, fails):
     assert "max_iter: the search for hyperparameters stopped" in text
     assert "PYTHONWARNINGS" in text
     assert "report it" not in text
+
+
+def test_a_thread_that_ends_the_process_is_waited_for():
+    """Its temporary files are gone by then, so that other work would end with another code."""
+    code = """
+import signal, sys, threading, time
+from coupledgp.cli import process
+
+process.discard_all = lambda: time.sleep(0.3)
+threading.Thread(target=process._end, args=(signal.SIGINT, None), daemon=True).start()
+time.sleep(0.1)
+process._end(signal.SIGINT, None)
+sys.exit(2)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "coupledgp: interrupted\n")

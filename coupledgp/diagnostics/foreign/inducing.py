@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
@@ -25,6 +24,7 @@ from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.gp.exact import StationaryPrior
+from coupledgp.linalg.matrices import solve_lower
 from coupledgp.random import FloatArray
 
 # Training rows of a refit, of more a random part, and most inducing points that are tried.
@@ -66,9 +66,9 @@ class InducingLaw(NamedTuple):
         """
         s, v = prior.noise, prior.hyperparameters.outputscale
         below = _root(prior.covariance(Z, Z) + JITTER * v * np.eye(len(Z)))
-        A = _below(below, prior.covariance(Z, X))
+        A = solve_lower(below, prior.covariance(Z, X))
         inner = _root(np.eye(len(Z)) + A @ A.T / s)
-        weights = _below(inner, A @ y) / s
+        weights = solve_lower(inner, A @ y) / s
         n = len(y)
         bound = -0.5 * (n * np.log(2 * np.pi * s) + float(y @ y) / s)
         bound += 0.5 * float(weights @ weights)
@@ -80,8 +80,8 @@ class InducingLaw(NamedTuple):
         self, prior: StationaryPrior, Z: FloatArray, points: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Means, less that of y, and variances of observations (p,) at rows (p, d)."""
-        cross = _below(self.below, prior.covariance(Z, points))
-        known = _below(self.inner, cross)
+        cross = solve_lower(self.below, prior.covariance(Z, points))
+        known = solve_lower(self.inner, cross)
         variance = prior.variance(points) - np.square(cross).sum(axis=0)
         return known.T @ self.weights, variance + np.square(known).sum(axis=0) + prior.noise
 
@@ -150,8 +150,3 @@ def fitted(prior: StationaryPrior, Z: FloatArray, X: FloatArray, y: FloatArray) 
 
 def _root(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
-
-
-def _below(factor: FloatArray, values: FloatArray) -> FloatArray:
-    found: FloatArray = solve_triangular(factor, values, lower=True, check_finite=False)
-    return found

@@ -24,7 +24,8 @@ from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import GaussianProcess, NormalizedProcess, Points
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice

@@ -28,7 +28,8 @@ from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.errors import CoupledGPError
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data, NormalizedProcess, Points
+from coupledgp.gp.normalized_process import NormalizedProcess
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.random import FloatArray, IntArray
 
 # Rows that rivals of tables are fitted to at most, and fewest of one class.

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from coupledgp.diagnostics.rivals.baselines import Baseline
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, positive
 from coupledgp.errors import NumericalError
+from coupledgp.linalg.matrices import solve_lower
 from coupledgp.random import FloatArray, IntArray
 
 # Folds of rows.
@@ -204,8 +204,8 @@ class KernelRival(FlexibleRival):
         def predict(rows: FloatArray) -> tuple[FloatArray, FloatArray | None]:
             means, variances = [], []
             for k, (length, share, noise) in enumerate(settings):
-                cross = _below(factors[k], _kernel(X, rows, length, share))
-                own = _below(factors[k], y[:, k] - center[k])
+                cross = solve_lower(factors[k], _kernel(X, rows, length, share))
+                own = solve_lower(factors[k], y[:, k] - center[k])
                 means.append(center[k] + cross.T @ own)
                 left = np.maximum(1 - np.square(cross).sum(axis=0), 0)
                 variances.append(signal[k] * (left + noise))
@@ -252,11 +252,6 @@ def _matern(distances: FloatArray, length: float) -> FloatArray:
     """Matern-5/2 kernel of distances."""
     r = distances * (np.sqrt(5) / length)
     found: FloatArray = (1 + r + np.square(r) / 3) * np.exp(-r)
-    return found
-
-
-def _below(factor: FloatArray, values: FloatArray) -> FloatArray:
-    found: FloatArray = solve_triangular(factor, values, lower=True, check_finite=False)
     return found
 
 

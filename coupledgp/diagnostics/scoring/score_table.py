@@ -108,7 +108,7 @@ RESERVED = frozenset(
         "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
         "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
         "scores_in_words", "scores_title", "beside_title", "lead", "layout", "sections", "tables",
-        "pictures", "changed", "alone_title",
+        "pictures", "changed", "alone_title", "node_map",
         "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
         "influence",
         "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",

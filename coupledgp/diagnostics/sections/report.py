@@ -19,7 +19,7 @@ from coupledgp.diagnostics.studies.tables import csv_of, frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import named_extras
 from coupledgp.ground.notebook import Notebook, Shown
-from coupledgp.ground.output import write_text
+from coupledgp.ground.output import text_written, write_text
 from coupledgp.ground.validation import check_choice, json_values
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Rendered(Shown, Plotted):
             from coupledgp.diagnostics.pages.html import html_of
 
             page = html_of(self.layout().parts())
-        return _written(page, path)
+        return text_written(page, path)
 
     def notebook(self) -> Notebook:
         """Its verdicts, sentences and tables for a notebook; `_repr_html_` shows them."""
@@ -94,7 +94,7 @@ class Rendered(Shown, Plotted):
         columns, rows = self.layout().figure_table()
         cells = [[safe_cell(f"{one}") if isinstance(one, str) else one for one in row]
                  for row in rows]  # fmt: skip
-        return _written(csv_of((columns, cells)), path, newline="")
+        return text_written(csv_of((columns, cells)), path, newline="")
 
     def pictures(self) -> dict[str, str]:
         """Return the pictures of the page as SVG documents in light colours, by name."""
@@ -194,10 +194,3 @@ def _inside(folder: str | PathLike[str], name: str) -> Path:
     """Path of a file in a folder that is made if it is missing."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder) / name
-
-
-def _written(text: str, path: str | PathLike[str] | None, **options: str) -> str:
-    """Write a text to a path if one is given, and return it."""
-    if path is not None:
-        write_text(path, text, **options)
-    return text

@@ -25,7 +25,7 @@ from coupledgp.diagnostics.studies.tables import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
-from coupledgp.ground.output import write_text
+from coupledgp.ground.output import text_written
 from coupledgp.ground.validation import check_choice
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class CouplingStudy(ExplainedChoice, Plotted):
     def to_csv(self, path: str | Path | None = None, *, summary: bool = False) -> str:
         """Return the draws, or their means, as CSV, and write it to a path if one is given."""
         table = summary_table if summary else draw_table
-        return _written(csv_of(table(self.rows, self.figures)), path)
+        return text_written(csv_of(table(self.rows, self.figures)), path)
 
     def to_latex(
         self,
@@ -247,7 +247,7 @@ class CouplingStudy(ExplainedChoice, Plotted):
         bold = {(name, rows[0].size): self._best(name, rows) for name in chosen for rows in by_size}
         reference = {name: value for name, value in self._reference().items() if name in chosen}
         text = latex_of(by_size, chosen, bold, reference, self.size_name, caption, escaped(label))
-        return _written(text, path)
+        return text_written(text, path)
 
     def figure(self, figures: Sequence[str] | None = None) -> Figure:
         """Draw figures against the size: means with two standard errors, single draws behind.
@@ -298,13 +298,6 @@ def _row_of(values: Mapping[str, Any]) -> StudyRow:
     }
     draws = tuple(Draw(**draw) for draw in values.get("draws", ()))
     return StudyRow(**dict(values) | means | {"draws": draws})
-
-
-def _written(text: str, path: str | Path | None) -> str:
-    """Write a text to a path if one is given, and return it."""
-    if path is not None:
-        write_text(path, text)
-    return text
 
 
 def _clear(a: StudyRow, b: StudyRow, figure: str) -> bool:

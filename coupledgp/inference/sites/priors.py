@@ -50,12 +50,13 @@ class SitePrior(ABC):
 class DifferentiableSites(SitePrior):
     """A prior by arrays at hand, so that evidence is differentiable in what they were made of."""
 
-    @abstractmethod
     def conditioned(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior means `(K^-1 + W)^-1 b` (k, n) and `log |I + W^1/2 K W^1/2|` (k,).
 
         Both are differentiable in what K was made of, and in the arguments, those of `posterior`.
         """
+        mean, _, log_determinant = self.posterior(precision, shift, False)
+        return mean, log_determinant
 
     @abstractmethod
     def moved(self, curvature: Tensor, shift: Tensor) -> Tensor:
@@ -73,10 +74,6 @@ class DenseSites(DifferentiableSites):
 
     def __init__(self, covariance: Tensor) -> None:
         self.covariance = covariance
-
-    def conditioned(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        mean, _, log_determinant = self.posterior(precision, shift, False)
-        return mean, log_determinant
 
     def posterior(
         self, precision: Tensor, shift: Tensor, want_variance: bool
@@ -116,10 +113,6 @@ class FeatureSites(DifferentiableSites):
 
     def __init__(self, chunks: Callable[[], Iterable[Tensor]], scale: float = 1.0) -> None:
         self.chunks, self.root = chunks, math.sqrt(scale)
-
-    def conditioned(self, precision: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        mean, _, log_determinant = self.posterior(precision, shift, False)
-        return mean, log_determinant
 
     def posterior(
         self, precision: Tensor, shift: Tensor, want_variance: bool

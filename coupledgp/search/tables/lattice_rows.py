@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.batches.passes import PartwisePass
 from coupledgp.gp.lattice_state import sums_from, sums_state
-from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.table_passes import BlockedPass, TablePasses
 from coupledgp.gp.trend_columns import TrendColumns
@@ -154,7 +155,7 @@ class RowsInPasses(LatticeRows):
         return found
 
 
-class LatticePass(BlockedPass[LatticeSums | None]):
+class LatticePass(PartwisePass[LatticeSums], BlockedPass[LatticeSums | None]):
     """Sums on a lattice of targets less the offset of their units.
 
     Parameters
@@ -180,21 +181,10 @@ class LatticePass(BlockedPass[LatticeSums | None]):
     def block_rows(self) -> int:
         return SUM_ROWS
 
-    def start(self) -> None:
-        """Return None, the result of no rows."""
+    def of(self, part: Data) -> LatticeSums:
+        return self.trend.sums(self.lattice, part, self.offset)
 
-    def add(self, found: LatticeSums | None, part: Data) -> LatticeSums:
-        own = self.trend.sums(self.lattice, part, self.offset)
-        return own if found is None else found.merge(own)
-
-    @staticmethod
-    def merge(one: LatticeSums | None, other: LatticeSums | None) -> LatticeSums | None:
-        if one is None or other is None:
-            return one if other is None else other
-        return one.merge(other)
-
-    def state(self, found: Any) -> tuple[Header, Arrays]:
-        return sums_state(found)
+    state = staticmethod(sums_state)
 
     def restored(self, entries: Entries) -> LatticeSums:
         return sums_from(entries, self.lattice, len(self.offset), len(self.trend.columns))

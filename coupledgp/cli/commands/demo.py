@@ -49,7 +49,8 @@ def demo(options: DemoOptions) -> None:
         # Matrices this small gain nothing from threads, and lose much where cores are shared.
         with threadpool_limits(1):
             shown, text = study.write_studies(pages, options.n_seeds, options.seed)
-            demo_field.write_field(options.output, *pages[demo_field.NAME], options.seed)
+            page, figures = pages[demo_field.NAME]
+            demo_field.write_field(options.output, page, figures, options.seed)
     if not has_torch():
         left_out = " and ".join(f"{name}.html" for name in of_tables)
         told = f"{left_out} are left out, random features of a table: {missing('torch')}"

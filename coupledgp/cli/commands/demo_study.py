@@ -15,6 +15,7 @@ from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.show.graph import node_map
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
+from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
 from coupledgp.diagnostics.sections.table import ReportTable
@@ -94,9 +95,7 @@ class Study:
         }
 
 
-def write_studies(
-    pages: dict[str, list[Path]], n_seeds: int, seed: int
-) -> tuple[Report | PosteriorReport, str]:
+def write_studies(pages: dict[str, list[Path]], n_seeds: int, seed: int) -> tuple[Layout, str]:
     """Write pages and figures of the comparison and of single models; the first, and its JSON.
 
     Parameters
@@ -108,7 +107,7 @@ def write_studies(
     mesh = demo_pages.mesh_report(meshes.load(demo_mesh.SHAPE), seed)
     demo_pages.write(mesh, *pages[demo_pages.MESH])
     if "report" not in pages:
-        return mesh, pages[demo_pages.MESH][1].read_text("utf-8")
+        return mesh.layout(), pages[demo_pages.MESH][1].read_text("utf-8")
     data = uci.load()
     test, train = _split(len(data.y), seed)
     demo_pages.write(demo_pages.table_report(data, train, test, seed), *pages[demo_pages.TABLE])

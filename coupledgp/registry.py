@@ -9,7 +9,6 @@ yet and when all names are listed.
 from __future__ import annotations
 
 import reprlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -19,6 +18,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import unknown_choice
+from coupledgp.ground.warned import warn
 
 Kind = TypeVar("Kind")
 # Estimators take "auto" where they take a name.
@@ -233,10 +233,9 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
             if not self._same(self.known.get(point.name), loaded):
                 self.register(point.name, loaded)
         except Exception as error:  # whatever another package's code raises
-            warnings.warn(
+            warn(
                 f"entry point {point.name!r} of {point.dist.name if point.dist else 'a package'} "
-                f"({self.group}: {point.value}) is left out: {type(error).__name__}: {error}",
-                stacklevel=2,
+                f"({self.group}: {point.value}) is left out: {type(error).__name__}: {error}"
             )
 
     def __getitem__(self, name: str) -> Kind:

@@ -8,9 +8,8 @@ sign are `factor exp(level)` with a bounded factor; their denominators can be ne
 
 from __future__ import annotations
 
-import warnings
-
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.warned import warn
 
 # Queries in a chunk. A longer chunk saves steps of the loop, N / CHUNK, and costs exponentials,
 # CHUNK M for each query.
@@ -75,12 +74,11 @@ def attend(
     lost = denominator < 0
     if not bool(lost.any()):
         return quotient(numerator, denominator)
-    warnings.warn(
+    warn(
         f"features: the estimated scores of {int(lost.sum())} of {lost.numel()} queries have a "
         "negative sum, and these attend evenly to all keys they see; more frequencies or shorter "
         "queries and keys make this rarer, positive features rule it out",
         RuntimeWarning,
-        stacklevel=2,
     )
     of_q, of_k = (rows.new_zeros((*rows.shape[:-1], 1)) for rows in (log_q, log_k))
     even = attend(of_q, of_k, values, bias, causal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from coupledgp.columns.globe import Ends, GeographicLike, Globe, geographic_colu
 from coupledgp.columns.summaries import ColumnSummary, summary_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Values of the parameter `missing` of estimators.
@@ -233,23 +233,20 @@ class TableEncoding:
             if part.n_missing:
                 (apart if code.kind == CATEGORY else filled).append(_where(self.names, j))
             if part.unknown:
-                warnings.warn(
+                warn(
                     f"{_where(self.names, j)}: {_listed([repr(x) for x in part.unknown])} did not "
                     "occur in the fit; a level that is not known is as far from every other as "
-                    "they are from each other",
-                    stacklevel=2,
+                    "they are from each other"
                 )
         if apart:
-            warnings.warn(
+            warn(
                 f"{_listed(apart)}: missing values, of which the fit had none, are taken as a "
-                "level that is not known",
-                stacklevel=2,
+                "level that is not known"
             )
         if filled:
-            warnings.warn(
+            warn(
                 f"{_listed(filled)}: missing values, of which the fit had none, are taken as the "
-                "mean of the training column; standard deviations do not hold that doubt",
-                stacklevel=2,
+                "mean of the training column; standard deviations do not hold that doubt"
             )
 
     def describe(self) -> dict[str, str]:
@@ -343,20 +340,18 @@ def _refuse_missing(columns: Sequence[Column], names: Sequence[str] | None) -> N
 def _remark(code: ColumnCode, n_rows: int, where: str) -> None:
     """Warn of a training column that says nothing, or nothing about other rows."""
     if getattr(code, "empty", False):
-        warnings.warn(f"{where}: every value is missing, it is left out", stacklevel=3)
+        warn(f"{where}: every value is missing, it is left out")
     if not isinstance(code, CategoryCode):
         return
     if code.n_levels == n_rows >= LEAST_ROWS and not code.of_dates:
-        warnings.warn(
+        warn(
             f"{where}: no value occurs twice, so that as a category it says nothing about other "
-            "rows; leave it out if it is an identifier",
-            stacklevel=3,
+            "rows; leave it out if it is an identifier"
         )
     elif code.of_dates:
-        warnings.warn(
+        warn(
             f"{where}: text of dates such as {code.levels[0]!r} is taken as a category, by which "
-            "near days are as far apart as any; pandas.to_datetime makes dates of it",
-            stacklevel=3,
+            "near days are as far apart as any; pandas.to_datetime makes dates of it"
         )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
+from coupledgp.ground.warned import warn
 
 
 def check_directions(made: object, name: str = "coupling") -> None:
@@ -46,11 +45,9 @@ def check_directions(made: object, name: str = "coupling") -> None:
             f"features unless more than {made.dim} frequencies are drawn in {made.dim} dimensions, "
             f"got {n_drawn}; use 'orthogonal' or more frequencies"
         )
-    warnings.warn(
+    warn(
         f"{name}: {str(coupling)!r} serves Laplace features; the errors of Fourier features are "
-        "larger with it than with 'orthogonal'",
-        UserWarning,
-        stacklevel=3,
+        "larger with it than with 'orthogonal'"
     )
 
 

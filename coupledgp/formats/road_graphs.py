@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from coupledgp.formats.noding import RoadPieces
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
 from coupledgp.geometry.degrees import are_degrees
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 PLACES = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
@@ -70,7 +70,7 @@ def from_graph(
     if metres is None:
         _check_drawn(edges, drawn)
     else:
-        warn_of_unit(metres, drawn, f"attribute {length or LENGTH!r}", 4)
+        warn_of_unit(metres, drawn, f"attribute {length or LENGTH!r}")
     lengths = drawn if given is None else given
     kept = np.flatnonzero(lengths > 0)
     used, ends = np.unique(ends[kept], return_inverse=True)
@@ -109,10 +109,9 @@ def _plane(
         named = names != PLACES[0]  # x and y may be anything, longitude and latitude are degrees
         degrees = are_degrees(coordinates, ends, None if named else lengths)
         if degrees and lengths is None and not named:
-            warnings.warn(
+            warn(
                 "crs: coordinates x and y of a graph without a coordinate system and lengths are "
-                "taken for degrees; give it, such as crs='EPSG:4326' or crs='metres'",
-                stacklevel=4,
+                "taken for degrees; give it, such as crs='EPSG:4326' or crs='metres'"
             )
         crs = LONLAT if degrees else METRES
     return Plane.fitting(crs, coordinates)
@@ -161,10 +160,9 @@ def _lengths(edges: list[Any], name: str | None) -> FloatArray | None:
     has = np.array([(LENGTH if name is None else name) in edge[2] for edge in edges])
     if name is None and not has.all():
         if has.any():
-            warnings.warn(
+            warn(
                 f"length: {int((~has).sum())} of {has.size} edges have no attribute {LENGTH!r}; "
-                "lengths are those of the lines",
-                stacklevel=4,
+                "lengths are those of the lines"
             )
         return None
     return np.array([_length(edge, LENGTH if name is None else name) for edge in edges])

@@ -141,7 +141,7 @@ def _measured(
         raise InvalidInputError(
             f"length: row {bad[0] + 1}: expected a length > 0 in metres, got {lengths[bad[0]]}"
         )
-    warn_of_unit(lengths[used], drawn[used].astype(np.float64), f"column {name!r}", 5)
+    warn_of_unit(lengths[used], drawn[used].astype(np.float64), f"column {name!r}")
     of_row = rows[pieces.line]
     shares = pieces.lengths / drawn[of_row]
     return replace(pieces, lengths=shares * lengths[of_row])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from coupledgp.formats.noding import RoadPieces, distinct
 from coupledgp.formats.projection import LONLAT, Plane
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Ratio of given lengths to the lines' lengths beyond which they are taken for another unit.
@@ -201,17 +201,16 @@ def shares_along(line: FloatArray) -> FloatArray:
     return shares
 
 
-def warn_of_unit(given: FloatArray, drawn: FloatArray, name: str, stacklevel: int) -> None:
+def warn_of_unit(given: FloatArray, drawn: FloatArray, name: str) -> None:
     """Warn where lengths (m,) that a source names and those drawn (m,) are of different units."""
     usable = (given > 0) & (drawn > 0)
     if not usable.any():
         return
     ratio = float(np.median(given[usable] / drawn[usable]))
     if not 1 / UNIT_RATIO <= ratio <= UNIT_RATIO:
-        warnings.warn(
+        warn(
             f"length: lengths of the {name} are {ratio:.3g} times those of the lines in metres; "
-            "expected metres",
-            stacklevel=stacklevel,
+            "expected metres"
         )
 
 

@@ -6,7 +6,6 @@ A triangle (i, j, k) with the angle t at k and the area A adds `S_ij -= cot(t) /
 
 from __future__ import annotations
 
-import warnings
 from types import ModuleType
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Length, relative to the mean length of an edge, by which degenerate triangles are opened.
@@ -140,11 +140,10 @@ def plain_cotangents(positions: FloatArray, faces: IntArray) -> tuple[sparse.csr
     upper = sparse.csr_array(sum(part.tocsr() for part in parts))
     share = float((upper.data > 0).mean())
     if share > NEGATIVE_SHARE:
-        warnings.warn(
+        warn(
             f"robust_laplacian is not installed, and {share:.0%} of the edges of this mesh have "
             "negative cotangent weights, which are left out; pip install 'coupledgp[geometry]' "
-            "makes a better operator",
-            stacklevel=5,
+            "makes a better operator"
         )
     mass = np.zeros(n)
     np.add.at(mass, faces, double_area[:, None] / 6)

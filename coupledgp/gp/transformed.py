@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -33,8 +32,8 @@ from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import MOST_NAMED
+from coupledgp.ground.warned import warn
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 
 # Share of parts without sane moments in a mixture from which a warning is given.
@@ -178,13 +177,12 @@ class TransformedGP(WrappedGP):
         if rows.size:
             named = ", ".join(str(row + 1) for row in rows[:MOST_NAMED])
             more = ", ..." if rows.size > MOST_NAMED else ""
-            warnings.warn(
+            warn(
                 f"target_transform: {rows.size} of {len(shares)} rows ({named}{more}) have laws so "
                 "wide that mean or standard deviation leave the training targets by more than "
                 f"{CLIP_RANGES:g} of their ranges; both are those of y clipped there. Quantiles "
                 "are not: predict_quantiles(X, [0.5]) is the median",
                 HeavyTailWarning,
-                stacklevel=levels_to_caller(),
             )
 
     def sample(

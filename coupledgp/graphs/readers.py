@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -20,7 +19,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
     real_array,
 )
-from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
@@ -91,11 +90,9 @@ def networkx_edges(
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
         raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
     if graph.is_directed():
-        warnings.warn(
+        warn(
             "graph: expected an undirected graph, got a directed one; a kernel has no directions, "
-            "the edges of graph.to_undirected() are taken",
-            UserWarning,
-            stacklevel=levels_to_caller(),
+            "the edges of graph.to_undirected() are taken"
         )
         graph = graph.to_undirected()
     edges = list(graph.edges(data=True))

@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 import unicodedata
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from coupledgp.ground.temporary import (
     removed_by_signals,
     sweep,
 )
+from coupledgp.ground.warned import warn
 
 ACCESS_LIST = "system.posix_acl_access"
 GROUP, SET_IDS = 0o070, 0o6000
@@ -239,7 +239,7 @@ def _lost_owner(descriptor: int, old: os.stat_result, target: Path) -> int:
         os.fchown(descriptor, -1, old.st_gid)
     except OSError:  # the new group may do what everybody may
         lost, kept = lost | GROUP & ~(stat.S_IMODE(old.st_mode) << 3), "owner or group"
-    warnings.warn(f"{target}: this user cannot keep the {kept} of the file", stacklevel=2)
+    warn(f"{target}: this user cannot keep the {kept} of the file")
     return lost
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 
 import numpy as np
 
 from coupledgp.errors import PrecisionWarning
+from coupledgp.ground.warned import warn
 from coupledgp.linalg.matrices import Matrix, beside, precision_of, rounding_unit, solve_lower
 
 # Rounding may move a predictive mean by this many predictive standard deviations, or change the
@@ -138,11 +137,10 @@ def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
     if error <= LIMIT:
         return
     size = f"about {error:.1g}" if error < MOST else "any number of"
-    warnings.warn(
+    warn(
         f"{subject}: rounding may move the predictive mean by {size} predictive standard "
         f"deviations, or change these as much; {advice}",
         PrecisionWarning,
-        stacklevel=levels_to_caller(),
     )
 
 
@@ -161,17 +159,8 @@ def warn_of_evidence(error: float, n_targets: float) -> None:
     """
     limit = math.sqrt(0.5 * n_targets)
     if error > limit:
-        warnings.warn(
+        warn(
             "hyperparameters: the search ended where rounding may change the log evidence by "
             f"about {error:.1g} nats, and the noise by more than it is uncertain; give a noise",
             PrecisionWarning,
-            stacklevel=levels_to_caller(),
         )
-
-
-def levels_to_caller() -> int:
-    """Number of frames from the function that calls to the first outside this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "coupledgp":
-        level, frame = level + 1, frame.f_back
-    return level

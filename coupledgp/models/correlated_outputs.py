@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from coupledgp.ground.validation import (
     plain_array,
     real_array,
 )
+from coupledgp.ground.warned import warn
 from coupledgp.inference.weights.coregional import (
     Coregionalisation,
     OutputSums,
@@ -35,7 +35,6 @@ from coupledgp.inference.weights.coregional import (
     fitted_outputs,
     patterns_of,
 )
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import interval_ends
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray, draw_seed
@@ -170,10 +169,9 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
                 _started(models, units, z, sizes), sums, steps, report
             )
         if not converged:
-            warnings.warn(
+            warn(
                 f"the evidence of the outputs still rose at iteration {n_iter}; its law is used",
                 ConvergenceWarning,
-                stacklevel=levels_to_caller(),
             )
         self.models_, self._units, self._weights = models, units, found
         self.n_iter_, self.converged_ = n_iter, converged

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,6 +19,7 @@ from coupledgp.gp.protocol import GaussianProcess, Points, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector
+from coupledgp.ground.warned import warn
 from coupledgp.models.frames import law_frame
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
@@ -418,11 +418,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         with named_exhaustion("predict"):
             ends = conformal_interval(record.process, points, level, groups, weights)
         if np.isinf(ends).any():
-            warnings.warn(
+            warn(
                 f"level: {level:g} is beyond what so few rows or groups tell: conformal intervals "
-                "without end",
-                UserWarning,
-                stacklevel=3,
+                "without end"
             )
         self._judge(points)
         low, high = (record.shaped(end, 1) for end in ends)

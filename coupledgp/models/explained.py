@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.varying_noise import constant_noise
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
-from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.ground.warned import warn
 from coupledgp.models.estimator import interval_ends
 from coupledgp.models.record import FittedModel
 from coupledgp.random import FloatArray, IntArray, draw_seed
@@ -274,12 +273,11 @@ class Explained(FittedToTable[FittedModel]):
             draw = GaussianProcess.draw_functions if exact else type(process).draw_functions
             functions = draw(process, number, rng)
         if functions.deviation_error > LARGEST_ERROR:
-            warnings.warn(
+            warn(
                 f"sample_functions: deviations of the functions are off by "
                 f"{functions.deviation_error:.0%} between the rows, since the prior's variance is "
                 "much larger than the posterior's; exact=True, or sample_y at given points, have "
                 "no such error",
                 PrecisionWarning,
-                stacklevel=levels_to_caller(),
             )
         return ModelFunctions(self, functions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from coupledgp.errors import ExtrapolationWarning
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.seen import DISTANT, FAR_RANGES, MOST_DISTANT, Seen
 from coupledgp.ground.validation import MOST_NAMED
-from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray
 
 
@@ -70,13 +69,12 @@ class Extrapolations:
             return
         rows = "; ".join(f"row {row + 1}: {text}" for row, text in self.named)
         more = "" if self.n_far == len(self.named) else "; ..."
-        warnings.warn(
+        warn(
             f"X: {self.n_far} of {len(self.distance)} rows are extrapolations, more than "
             f"{DISTANT:g} lengthscales from the training rows in a column, or with a mean more "
             f"than {FAR_RANGES:g} ranges of y from the training targets ({rows}{more}); their laws "
             "rest on assumptions of the model, not on data",
             ExtrapolationWarning,
-            stacklevel=levels_to_caller(),
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +13,8 @@ from coupledgp.geometry.locations import at_corners
 from coupledgp.gp.protocol import Points
 from coupledgp.graphs.forms import MESHES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
+from coupledgp.ground.warned import warn
 from coupledgp.kernels.fields import FieldKernel
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.mixture import FieldSelection
 
@@ -120,7 +119,7 @@ def are_labels(operator: LaplaceOperator, places: Any) -> bool:
 def projected(operator: LaplaceOperator, positions: FloatArray, name: str) -> Points:
     """The nearest places of positions (p, d); see `check_distances`."""
     found = operator.project(positions)
-    check_distances(operator, found.distances, name, "row {}".format, stacklevel=7)
+    check_distances(operator, found.distances, name, "row {}".format)
     return found.points
 
 
@@ -129,7 +128,6 @@ def check_distances(
     distances: FloatArray,
     name: str,
     row_name: Callable[[int], str],
-    stacklevel: int,
 ) -> None:
     """Warn of positions at distances (p,) that are far for the operator's size.
 
@@ -148,12 +146,11 @@ def check_distances(
     far = np.flatnonzero(distances > FAR_SHARE * extent)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
-        warnings.warn(
+        warn(
             f"{name}: {far.size} of {distances.size} positions are farther from the "
             f"{kind_of(operator)} than {FAR_SHARE:.0%} of its size; {row_name(worst)} lies "
             f"{distances[worst]:.4g} away, which is the farthest, and was moved to the nearest "
-            "place on it: check the unit and the origin of the positions",
-            stacklevel=stacklevel,
+            "place on it: check the unit and the origin of the positions"
         )
 
 
@@ -165,11 +162,10 @@ def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:
     seen = np.unique(member[points[:, : operator.dimension + 1].astype(np.int64)])
     alone = ~np.isin(member, seen)
     if alone.any():
-        warnings.warn(
+        warn(
             f"places: {count - seen.size} of {count} components, with {int(alone.sum())} of "
             f"{operator.n_vertices} vertices, have no observation: along the {kind_of(operator)} "
-            "nothing is known there, and their intervals are wide",
-            stacklevel=levels_to_caller(),
+            "nothing is known there, and their intervals are wide"
         )
 
 
@@ -181,10 +177,7 @@ def kind_of(operator: LaplaceOperator) -> str:
 def warn_of_defaults(selection: FieldSelection) -> None:
     """Warn where no kernel was fitted."""
     if selection.is_default:
-        warnings.warn(
-            f"y: {selection.reason}: no evidence stands behind the intervals",
-            stacklevel=levels_to_caller(),
-        )
+        warn(f"y: {selection.reason}: no evidence stands behind the intervals")
 
 
 def warn_of_insides(
@@ -206,11 +199,10 @@ def warn_of_insides(
     element = order[np.searchsorted(keys[order], ends @ [operator.n_vertices, 1])]
     longest = float(operator.element_lengths[element].max())
     if longest > shortest / EDGES_INSIDE:
-        warnings.warn(
+        warn(
             f"places: some lie inside edges of length {longest:.4g}, longer than a quarter of the "
             f"range ({shortest:.4g}); between vertices the field is interpolated, and its "
-            f"intervals are too narrow: use max_edge={shortest / EDGES_A_RANGE:.3g}",
-            stacklevel=levels_to_caller(),
+            f"intervals are too narrow: use max_edge={shortest / EDGES_A_RANGE:.3g}"
         )
 
 
@@ -228,11 +220,10 @@ def warn_of_edges(operator: LaplaceOperator, selection: FieldSelection) -> None:
     ]
     if sum(weight for weight, _ in short) > 0.5:
         shortest = min(length for _, length in short)
-        warnings.warn(
+        warn(
             f"operator: the fitted range ({shortest:.4g}) is shorter than {FEWEST_EDGES:.0f} "
             f"edges (median length {edge:.4g}), where finite elements are inaccurate; refine with "
-            f"max_edge={shortest / EDGES_A_RANGE:.3g}",
-            stacklevel=levels_to_caller(),
+            f"max_edge={shortest / EDGES_A_RANGE:.3g}"
         )
 
 

@@ -25,6 +25,7 @@ from coupledgp.graphs.directions import read_directions
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.dynamics import SensorDynamics
 from coupledgp.inference.space_time.learned_sites import under_kernel
@@ -32,7 +33,6 @@ from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import Sites, as_domain, domain_of, sites_of
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.graph_time_covariates import read_covariates
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
@@ -442,11 +442,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     def _model(self, seed: int) -> SpaceTimeModel:
         if self.periods is not None or self.n_harmonics != 2:
-            warnings.warn(
+            warn(
                 "periods, n_harmonics: they have no effect any more and will be removed; daily "
                 "cycles are the usual day of `usual_day`",
                 FutureWarning,
-                stacklevel=levels_to_caller(),
             )
         return SpaceTimeModel(
             self._time_kernels(), bool(self.node_effects), self.noise, self.sensor_noise == "own",
@@ -455,17 +454,15 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     def _warn_of(self, found: FittedSpaceTime, dynamics: SensorDynamics | None) -> None:
         if dynamics is not None and not dynamics.is_stable:
-            warnings.warn(
+            warn(
                 "dynamics: disturbances grow from step to step; forecasts far ahead mean nothing",
                 ConvergenceWarning,
-                stacklevel=levels_to_caller(),
             )
         if not found.fit.converged:
-            warnings.warn(
+            warn(
                 f"round {found.fit.n_rounds} of the search still found better hyperparameters; its "
                 "are used",
                 ConvergenceWarning,
-                stacklevel=levels_to_caller(),
             )
 
     def partial_fit(

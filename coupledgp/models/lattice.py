@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any
@@ -29,9 +28,9 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.ground.warned import warn
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
@@ -369,13 +368,12 @@ class LatticeGPRegressor(FitInBatches):
     def _warn_if_rough(self, process: LatticeGP) -> None:
         own = process.lattice_prior
         if own.left_out_variance > MOST_LEFT_OUT * own.hyperparameters.noise:
-            warnings.warn(
+            warn(
                 f"kernel: waves beyond the lattice of {process.n_waves} hold "
                 f"{process.left_out_share:.1%} of the variance, and count as noise; the function "
                 f"is rough or noise is small for {int(process.sums.n_counted)} rows: use "
                 "LocalGPRegressor",
                 ConvergenceWarning,
-                stacklevel=levels_to_caller(),
             )
 
     def _grid_places(self) -> IntArray:

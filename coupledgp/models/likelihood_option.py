@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Any, Self, TypeAlias
 
@@ -14,10 +13,10 @@ from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_choice
+from coupledgp.ground.warned import warn
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.ordinal import Ordinal
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.node_targets import OMIT, check_node_targets, reporting_rows
@@ -113,11 +112,7 @@ def warn_of_rounded(choice: KernelChoice) -> None:
     """Warn where a rounded Gaussian law is better than a law of counts."""
     rounded = choice.rounded
     if rounded is not None and rounded.is_better:
-        warnings.warn(
-            f"likelihood: {rounded.explain()}",
-            DiscreteTargetsWarning,
-            stacklevel=levels_to_caller(),
-        )
+        warn(f"likelihood: {rounded.explain()}", DiscreteTargetsWarning)
 
 
 @estimator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
@@ -32,6 +31,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.kernels import (
     GraphKernel,
@@ -40,7 +40,6 @@ from coupledgp.kernels import (
     parse_graph_kernel,
 )
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.latent_places import (
@@ -307,7 +306,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
             process, found = self._placed(process)
         beyond = search.beyond(Budget.of(self.budget).seconds)
         if beyond is not None:
-            warnings.warn(beyond, ConvergenceWarning, stacklevel=levels_to_caller())
+            warn(beyond, ConvergenceWarning)
         results = {**dict(zip(SEARCHED, search, strict=False)), "steps_": search.steps}
         if n_effective is not None:
             results["n_effective_draws_"] = n_effective

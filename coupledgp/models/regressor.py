@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any, Self
@@ -23,12 +22,12 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.warned import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.likelihood_option import (
     LikelihoodOption,
@@ -310,11 +309,10 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     def _warn_if_fewer(self, plans: tuple[MemberPlan, ...]) -> None:
         if self.kernel is None and self._kinds() == ("auto",) and not has_torch():
             names = ", ".join(plan.kind.name for plan in plans)
-            warnings.warn(
+            warn(
                 f"model: 'auto' tries {names} alone, since torch is not installed; pip install "
                 '"coupledgp[torch]" for local models, random features, trees and transforms',
                 MissingModelsWarning,
-                stacklevel=levels_to_caller(),
             )
 
     def _fit_under(
@@ -337,7 +335,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     def _warn_if_discrete(data: Data) -> None:
         """Warn of targets between whose values a Gaussian law puts chance."""
         for name, one in discrete_outputs(data.targets).items():
-            warnings.warn(one.explain(name), DiscreteTargetsWarning, stacklevel=levels_to_caller())
+            warn(one.explain(name), DiscreteTargetsWarning)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
@@ -21,8 +20,8 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.ground.warned import warn
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
@@ -128,21 +127,19 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         if results.get("converged_", True) or "n_iter_" not in results:
             return
         if results["n_iter_"] < self.max_iter:
-            warnings.warn(
+            warn(
                 f"optimizer: the search for hyperparameters ended after {results['n_iter_']} "
                 "iterations before it converged: no step uphill had a greater evidence, though its "
                 "gradient is not zero, which rounding may cause; give a lengthscale to start from, "
                 "raise n_restarts, or raise a noise that is far below the targets' variance",
                 ConvergenceWarning,
-                stacklevel=levels_to_caller(),
             )
             return
-        warnings.warn(
+        warn(
             f"max_iter: the search for hyperparameters stopped after {self.max_iter} iterations "
             "before it converged; raise max_iter, give a lengthscale to start from, or, if columns "
             "are many, set ard=False",
             ConvergenceWarning,
-            stacklevel=levels_to_caller(),
         )
 
     def _search_space(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
@@ -24,7 +23,7 @@ from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
-from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.ground.warned import warn
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.estimator import ProcessRegressor, interval_ends
 from coupledgp.models.explained import Explained
@@ -226,11 +225,9 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
     def _warn_if_constant(self, data: Data) -> None:
         """Warn of targets that say nothing of their spread."""
         if len(data) >= LEAST_CONSTANT and are_constant(data.targets):
-            warnings.warn(
+            warn(
                 f"y: expected targets that differ, got {len(data)} equal ones: predictions are "
-                "these, and standard deviations say nothing of how others would differ",
-                UserWarning,
-                stacklevel=levels_to_caller(),
+                "these, and standard deviations say nothing of how others would differ"
             )
 
     def checked(

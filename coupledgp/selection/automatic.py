@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive
+from coupledgp.ground.warned import warn
 from coupledgp.random import IntArray
 from coupledgp.selection.expected import expected_selection
 from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
@@ -245,9 +245,8 @@ def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | N
     if largest is not None and size >= largest:
         advice += "; with more features than rows ExactGPRegressor costs less"
     met = "is not met" if measured.kl_per_point > model.kl_target else "may not be met"
-    warnings.warn(
+    warn(
         f"kl_target: {model.kl_target:g} nats per point {met}: with {name}={size} the KL is "
         f"{measured}; {advice}",
         ConvergenceWarning,
-        stacklevel=4,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the stamps that lie on a grid, and how far from it in steps that may be.
@@ -114,8 +113,7 @@ def _remark(away: FloatArray, name: str) -> None:
     """Say how many times are moved to a grid by more than the tolerance."""
     moved = away > TOLERANCE
     if moved.any():
-        warnings.warn(
+        warn(
             f"{name}: {int(moved.sum())} of {away.size} times lie off the regular grid of the "
-            f"others and are moved to its nearest point, by at most {away.max():.0%} of a step",
-            stacklevel=4,
+            f"others and are moved to its nearest point, by at most {away.max():.0%} of a step"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_magnitude
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 from coupledgp.series.forms import (
@@ -316,9 +316,7 @@ def _checked(
         raise InvalidInputError("values: expected a number somewhere, got none")
     if not known.all():
         gone = [node for node, kept in zip(nodes, known, strict=True) if not kept]
-        warnings.warn(
-            f"nodes: {len(gone)} without any value are left out: {shown(gone)}", stacklevel=4
-        )
+        warn(f"nodes: {len(gone)} without any value are left out: {shown(gone)}")
         nodes = [node for node, kept in zip(nodes, known, strict=True) if kept]
         values = values[known]
     return Panel(nodes, axis, values, name, form)

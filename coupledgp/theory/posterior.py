@@ -19,7 +19,6 @@ mixes different differences, and gains only where inputs lie near a line.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,6 +36,7 @@ from coupledgp.couplings.frequencies.norms import IndependentNorms
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
+from coupledgp.ground.warned import warn
 from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
 from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
 from coupledgp.inference.spectra.posterior_kl import check_hyperparameters, check_matrix
@@ -234,11 +234,10 @@ def posterior_errors(
     draws = [law.sample(m, dim, spectrum, rng) for _ in range(n_draws)] if coupled else []
     found = {name: _expected(form, pools, draws, m) for name, form in forms.items()}
     if found["kl"].value > MOST_KL:
-        warnings.warn(
+        warn(
             f"n_frequencies: the expected KL of {found['kl'].value:.2g} nats per query is above "
             f"{MOST_KL:g}, beyond which the second order does not hold and the KL may be far more",
             PrecisionWarning,
-            stacklevel=2,
         )
     return PosteriorErrors(m, str(law), found["kl"], found["prior"], found["squared error"])
 

@@ -13,7 +13,6 @@ Cauchy and Schwarz.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +29,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.priors import SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.inference.nodes.walker_form import (
@@ -275,11 +275,10 @@ def walk_posterior_errors(
     budget = int(counts.sum())
     spread, by_itself = (crossed_cost(d[0], budget) for d in (draws, alone))
     if kl.value > MOST_KL:
-        warnings.warn(
+        warn(
             f"n_walks: the expected KL of {kl.value:.2g} nats per query is above "
             f"{MOST_KL:g}, beyond which the second order does not hold and the KL may be far more",
             PrecisionWarning,
-            stacklevel=2,
         )
     return WalkPosteriorErrors(
         nodes=closed.label_all(nodes),

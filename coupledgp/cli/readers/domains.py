@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -34,6 +33,7 @@ from coupledgp.formats.roads import RoadNetwork, one_of_each
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.locations import Locations
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 UNITS = {"length_m": "m", "length_km": "km"}
@@ -293,7 +293,7 @@ def _read_markup(path: Path, options: DomainOptions) -> SpatialDomain | None:
     try:
         roads = from_graph(found, length, options.crs, TOLERANCE, METRES_OF.get(unit, 1.0))
     except MissingLibraryError as error:
-        warnings.warn(f"{path}: positions are left out: {error}", stacklevel=2)
+        warn(f"{path}: positions are left out: {error}")
     except InvalidInputError as error:
         if not str(error).startswith("nodes: expected every node to have"):
             raise

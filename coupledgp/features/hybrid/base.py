@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -12,6 +11,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import as_rows
 from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.ground.warned import warn
 from coupledgp.random import Seed, as_rng
 
 Side: TypeAlias = Literal["query", "key"]
@@ -95,11 +95,10 @@ class SoftmaxFeatures(Module, ABC):
 
     def _warned(self, features: Tensor, name: str) -> Tensor:
         if not bool(features.isfinite().all()):
-            warnings.warn(
+            warn(
                 f"{name}: features beyond the range of numbers; they grow with the exponential of "
                 "the squared norm of a row, so that rows need smaller norms",
                 RuntimeWarning,
-                stacklevel=3,
             )
         return features
 

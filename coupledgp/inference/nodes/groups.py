@@ -7,7 +7,6 @@ eigenvalues. One output scale for both would fit neither.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.graphs import Graph
+from coupledgp.ground.warned import warn
 from coupledgp.random import IntArray
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -108,9 +108,8 @@ def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
 def warn_of_small(usable: BoolArray, member: IntArray, name: str) -> None:
     """Warn of components whose observations (n,) do not enter the hyperparameters."""
     if not usable.all():
-        warnings.warn(
+        warn(
             f"{name}: {np.unique(member[~usable]).size} components have fewer than {LEAST_OWN} "
             f"observed places each, {np.count_nonzero(~usable)} of {usable.size} in all; kernel, "
-            "mean and scale there are those of the others, with which they share nothing",
-            stacklevel=3,
+            "mean and scale there are those of the others, with which they share nothing"
         )

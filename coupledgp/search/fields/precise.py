@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +24,7 @@ from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.warned import warn
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
@@ -115,11 +115,10 @@ def fit_precise(
     ]
     found = fit.best(maps, max_iterations)
     if not found.converged:
-        warnings.warn(
+        warn(
             f"max_iter: the search for hyperparameters of the field stopped after {max_iterations} "
             "iterations before it converged; raise it, or give the kernel's range",
             ConvergenceWarning,
-            stacklevel=2,
         )
     process = PreciseFieldGP.given(fit.prior(found), data, units, normalize)
     return process, found

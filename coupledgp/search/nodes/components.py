@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
+from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.forecast import Step
 from coupledgp.inference.nodes.groups import ComponentGroups, component_groups
@@ -51,10 +51,9 @@ def fit_components(
     if groups is None:
         return None
     if type(fitter.recipe.graph) is not Graph:  # it computes elsewhere, as a whole
-        warnings.warn(
+        warn(
             "graph: observations lie in several components, which are fitted as one on a cluster: "
-            "nodes of small ones may harm the laws of others; fit on one machine, or without them",
-            stacklevel=5,
+            "nodes of small ones may harm the laws of others; fit on one machine, or without them"
         )
         return None
     begin, found = time.perf_counter(), []
@@ -74,7 +73,7 @@ def fit_components(
     process = ComponentsGP(graph, scale, tuple(parts), groups.group_of, borrows, fitter.data)
     words = describe(groups, fitter.graph, fitter.data.points)
     if len(groups.fitted) < groups.n_groups or groups.others:
-        warnings.warn(f"graph: {words}", stacklevel=5)
+        warn(f"graph: {words}")
     searches = [search for _, search, _ in found]
     steps = (Step("components", words, 0.0, 0.0), *(s for found in searches for s in found.steps))
     search = NodeSearch(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
@@ -187,12 +187,11 @@ class NodeFitter:
             return
         if noise < 10.0 * LEAST_RATIO * unit:
             own = float(np.mean(self.units.scale**2))
-            warnings.warn(
+            warn(
                 f"noise: expected at least {10.0 * LEAST_RATIO:g} times the mean square of the "
                 f"targets, {unit * own:.3g}, where it is kept and the outputscale is searched for, "
                 f"got {noise * own:.3g}; the outputscale is limited by it, and intervals may be "
-                "too narrow: give a larger noise, or the outputscale too",
-                stacklevel=2,
+                "too narrow: give a larger noise, or the outputscale too"
             )
 
     def _given_scale(self, name: str) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from coupledgp.errors import PrecisionWarning
 from coupledgp.features import FeatureMap
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
+from coupledgp.ground.warned import warn
 from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_draw import (
@@ -23,7 +23,6 @@ from coupledgp.inference.spectra.posterior_draw import (
     WeighedPool,
     pilot_form,
 )
-from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
 from coupledgp.search.space import SearchSpace
@@ -107,12 +106,11 @@ def drawn_for_posterior(
         )
         return prior, search, Proposal("kernel", reason)
     if independent > MOST_KL:
-        warnings.warn(
+        warn(
             f"proposal: expected a KL of at most {MOST_KL:g} nats per point by independent "
             f"frequencies, got {independent:.2g}; a draw for the posterior can predict "
             "worse there: take more frequencies, proposal='auto', or ExactGPRegressor",
             PrecisionWarning,
-            stacklevel=levels_to_caller(),
         )
     pool = WeighedPool.of(form, own.dim, own.n_frequencies, rng)
     draw = pool.draw(own.n_frequencies, rng, LAWS[proposal])

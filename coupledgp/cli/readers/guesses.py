@@ -115,7 +115,8 @@ def value_column(source: Path, table: pa.Table, taken: Sequence[str], given: str
             notice(f"{source}: values are {kept[0]!r} (--target names another)")
             return kept[0]
     raise InvalidInputError(
-        f"--target: {source}: expected the column of values, got {listed(numbers or others)}"
+        f"{source}: expected one column of values, got {listed(numbers or others)}: --target names "
+        "the one to take"
     )
 
 

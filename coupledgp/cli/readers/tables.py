@@ -77,7 +77,12 @@ def read_table(
         raise InvalidInputError(f"{path}: {error}") from None
     for name, count in Counter(table.column_names).items():
         if count > 1:
-            raise InvalidInputError(f"{path}: column {name!r} appears more than once")
+            raise InvalidInputError(
+                f"{path}: column {name!r} appears more than once; expected a line of names first. "
+                "A matrix of weights is no table: give its edges as columns source, target, weight"
+                if is_number(name)
+                else f"{path}: column {name!r} appears more than once"
+            )
     return table
 
 

@@ -204,7 +204,7 @@ def _beside_the_baselines(
     if not _gains(mean):
         return _no_better(mean)
     least = max(baselines, key=lambda one: one.gain)
-    gains = f"It gains {gap_text(least)} {least.unit} over {name_of(least)}."
+    gains = f"{_beside(least)}."
     if _gains(least):
         sentence = (
             f"It predicts better than every simple baseline, the best of them {name_of(least)}."
@@ -213,8 +213,7 @@ def _beside_the_baselines(
         sentence = (
             f"It predicts better than {name_of(mean)}, and {name_of(least)} does as well as it."
         )
-        gains = f"{gap_text(least)} {least.unit} are between them, over {name_of(mean)} it gains "
-        gains = f"{gains[:1].upper()}{gains[1:]}{gap_text(mean)}."
+        gains = f"{_beside(least)}. {_beside(mean)}."
     if rmse is not None:
         sentence += (
             f" It is typically off by {rmse:.3g} ({rmse_is}), {name_of(least)} by {least.rmse:.3g}."
@@ -222,7 +221,7 @@ def _beside_the_baselines(
     linear = next((one for one in baselines if one.name == "linear"), None)
     if linear is not None and linear is not least and not _gains(linear):
         sentence += f" {LINEAR_DOES}."
-        gains += f" {gap_text(linear)} {linear.unit} are between it and a linear model."
+        gains += f" {_beside(linear)}."
     return Verdict(
         QUALITY,
         "green",
@@ -248,7 +247,7 @@ def _no_better(mean: BesideBaseline) -> Verdict:
         "(amber), or not known to be above zero (grey).",
         -mean.gain,
         mean.standard_error,
-        detail=f"{gap_text(mean)} {mean.unit} are between them.",
+        detail=f"{_beside(mean)}.",
     )
 
 
@@ -292,6 +291,12 @@ def name_of(one: BesideBaseline) -> str:
 def as_alternative(one: BesideBaseline) -> Alternative:
     """A baseline as one of the models that could be picked instead; it takes no time."""
     return Alternative(name_of(one), "", one.gain, one.standard_error, one.rmse, one.nlpd, 0.0)
+
+
+def _beside(one: BesideBaseline) -> str:
+    """A sentence, without its full stop, of how much the model gains or loses beside another."""
+    verb, to = ("gains", "over") if one.gain <= 0 else ("loses", "to")
+    return f"It {verb} {gap_text(one)} {one.unit} {to} {name_of(one)}"
 
 
 def gap_text(one: Gaining) -> str:

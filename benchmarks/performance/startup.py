@@ -1,9 +1,9 @@
 """Time and memory of a start: imports, the command line's help, and the first fit of a graph model.
 
 Each start is a process of its own; the least CPU time (user and system) of some rounds is printed,
-its ratio to `import numpy` in the same rounds, and the largest memory. The first fit of a graph
-model compiles its loops: the table ends with the CPU time of a fit with an empty folder for machine
-code, less that of the same fit when the folder is filled.
+its ratio to `import numpy` in the same rounds, and the largest memory. The first fit of a model
+compiles its loops: a second table has the CPU time of fits with an empty folder for machine code,
+and of the same fits when the folder is filled.
 
     python benchmarks/performance/startup.py --rounds 9
 """
@@ -26,17 +26,36 @@ STARTS = {
     "a table estimator": "from coupledgp import SparseSpectrumGPRegressor",
     "a graph estimator": "from coupledgp import GraphGPRegressor",
 }
-GRAPH_FIT = """
+BEGIN = """
+import warnings
 import numpy as np
-from coupledgp import Graph, GraphGPRegressor
+import coupledgp as cgp
 
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+"""
+# First fits of an installation, imports included.
+FITS = {
+    "a graph of 400 nodes": """
 number = np.arange(400).reshape(20, 20)
 sources = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
 targets = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
-nodes = np.random.default_rng(0).choice(400, 150, replace=False)
-model = GraphGPRegressor(Graph.from_edges(sources, targets), random_state=0)
+nodes = rng.choice(400, 150, replace=False)
+model = cgp.GraphGPRegressor(cgp.Graph.from_edges(sources, targets), random_state=0)
 model.fit(nodes, np.sin(nodes / 40))
-"""
+""",
+    "a part with 40 sensors": """
+import trimesh
+
+part = trimesh.creation.icosphere(4)
+points, _ = trimesh.sample.sample_surface(part, 40, seed=0)
+cgp.FieldGPRegressor(part).fit(points, np.sin(3 * points[:, 0]) + points[:, 1])
+""",
+    "a table of 60 rows": """
+X = rng.normal(size=(60, 2))
+cgp.GPRegressor(random_state=0).fit(X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60))
+""",
+}
 
 
 def start(code: str, **variables: str) -> tuple[float, float]:
@@ -58,11 +77,11 @@ def least(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     return min(seconds), min(memory)
 
 
-def compilation() -> tuple[float, float]:
-    """CPU seconds of the first graph fit of an installation, and of a later one."""
+def compilation(code: str) -> tuple[float, float]:
+    """CPU seconds of the first fit of an installation, and of a later one."""
     with tempfile.TemporaryDirectory() as folder:
-        cold, _ = start(GRAPH_FIT, NUMBA_CACHE_DIR=folder)
-        warm, _ = start(GRAPH_FIT, NUMBA_CACHE_DIR=folder)
+        cold, _ = start(BEGIN + code, NUMBA_CACHE_DIR=folder)
+        warm, _ = start(BEGIN + code, NUMBA_CACHE_DIR=folder)
     return cold, warm
 
 
@@ -72,20 +91,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
-    compiled = []
+    fits: dict[str, list[tuple[float, float]]] = {name: [] for name in FITS}
     for _ in range(args.rounds):
         for name, code in STARTS.items():
             taken[name].append(start(code))
-        compiled.append(compilation())
+        for name, code in FITS.items():
+            fits[name].append(compilation(code))
     unit, _ = least(taken["import numpy"])
     print(f"{'':22s} CPU seconds  of import numpy     MiB")
     for name, pairs in taken.items():
         seconds, memory = least(pairs)
         print(f"{name:22s} {seconds:11.3f} {seconds / unit:16.2f} {memory:7.0f}")
-    cold, warm = (min(column) for column in zip(*compiled, strict=True))
-    print(
-        f"first graph fit {cold:.2f} CPU seconds, later ones {warm:.2f}: compiles {cold - warm:.2f}"
-    )
+    print()
+    print(f"{'a fit, CPU seconds':22s} the first one  later ones")
+    for name, found in fits.items():
+        cold, warm = (min(column) for column in zip(*found, strict=True))
+        print(f"{name:22s} {cold:13.2f} {warm:11.2f}")
 
 
 if __name__ == "__main__":

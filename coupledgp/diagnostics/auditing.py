@@ -172,7 +172,7 @@ def audit(
             way = Way(method, chosen, report)
             found = beside_exact(law, stated, train, points, way, columns, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
-    if found.rmse > FAR_OFF * np.std(train.y):
+    if found.rmse is not None and found.rmse > FAR_OFF * np.std(train.y):
         remarks.append(
             f"Predictions are off by {found.rmse:.3g}, where training targets have a standard "
             f"deviation of {np.std(train.y):.3g}: inputs and targets have to be in the units in "

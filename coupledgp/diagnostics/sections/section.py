@@ -215,7 +215,7 @@ def unregister_section(key: str) -> None:
     >>> from coupledgp.diagnostics import Section, register_section, unregister_section
     >>> register_section("empty", lambda report: None)
     >>> unregister_section("empty")
-    >>> unregister_section("empty")
+    >>> unregister_section("empty")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     coupledgp.errors.InvalidInputError: key: expected ...

@@ -349,6 +349,6 @@ def test_a_linear_model_that_does_as_well_is_told_even_if_another_rival_is_neare
     assert told.colour == "green"
     assert "A linear model does as well as it." in told.sentence
     assert "It gains 0.03 (standard error 0.05) nats per point over a linear model." in told.detail
-    assert "It loses 0.001 (standard error 0.05) nats per point to a process of functions" in told.detail
+    assert "It loses 0.001 (standard error 0.05) nats per point to a process" in told.detail
     clear = (rivals[0], beside("linear", -0.5, 0.05), rivals[2])
     assert "linear model" not in quality(Evidence(clear, None, None), 0.5).sentence

@@ -1,9 +1,14 @@
 """Names that tests register, forgotten afterwards."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import coupledgp
 from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORMS
 from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.diagnostics.residuals.checks import CHECKS
@@ -25,9 +30,19 @@ REGISTRIES: list[Registry[Any]] = [
 ]  # fmt: skip
 
 
+@cache
+def import_sections() -> None:
+    """Import what registers sections of the package when it is imported, which would be lost."""
+    root = Path(str(coupledgp.__file__)).parent
+    for path in sorted(root.rglob("*.py")):
+        if re.search(r"^ *register_section\(", path.read_text(encoding="utf-8"), re.MULTILINE):
+            import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
+
+
 @contextmanager
 def forgotten(*registries: Registry[Any]) -> Iterator[None]:
     """Leave registries, and the scores, checks and sections of reports, as they were."""
+    import_sections()
     before = [set(registry.known) for registry in registries]
     rosters = [(roster, list(roster)) for roster in (SCORES, CHECKS, SECTIONS)]
     try:

@@ -307,9 +307,8 @@ class Roster(list[Kind]):
                 f"{self.attribute}: {name!r} is taken; replace=True puts this one in its place"
             )
         place = rivals[0] if rivals else len(self) if place is None else place
-        for k in reversed(rivals):
-            del self[k]
-        self.insert(place, made)
+        kept = [one for k, one in enumerate(self) if k not in rivals]
+        self[:] = [*kept[:place], made, *kept[place:]]
 
     def leave(self, name: str) -> None:
         """Take all objects of a name out; it is an error if there is none."""

@@ -72,7 +72,7 @@ def in_place(content: bytes) -> bytes:
     if not values:
         return content
     starts = sorted({int(found[2]) for found in APPENDED.finditer(content)})
-    stops = dict(zip(starts, [*starts[1:], len(values[1])], strict=True))
+    stops = dict(zip(starts, [*starts[1:], len(values[1])], strict=False))
 
     def array(found: re.Match[bytes]) -> bytes:
         start = int(found[2])

@@ -13,11 +13,17 @@ from scipy.spatial.distance import pdist
 import coupledgp as cgp
 from coupledgp.diagnostics.variograms import variogram
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.ground.progress import watched
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import silent, watched
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.tables import lattice_kernels
-from coupledgp.search.tables.lattice import LatticeFitter
+from coupledgp.search.tables.lattice import HopelessError, LatticeFitter
 from coupledgp.search.tables.lattice_forecast import LatticeForecast
+from coupledgp.search.tables.lattice_kernels import LatticeProblem
+from coupledgp.search.tables.lattice_rows import RowsInMemory
+from coupledgp.spectra import parse_spectrum
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (1500, 2))
@@ -237,3 +243,39 @@ def test_a_lattice_that_grows_beyond_its_forecast_has_another(monkeypatch):
     monkeypatch.setattr(LatticeForecast, "check", check)
     with pytest.raises(InvalidInputError, match=f"on {waves[1]} waves.*use LocalGPRegressor"):
         cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, y)
+
+
+def problem_of(places, y, report=silent):
+    data = Data.of(places, y[:, None])
+    trend = TrendColumns.of(np.arange(2), False, places, data.counts)
+    rows = RowsInMemory(data, Units.of(data.targets, True, data.counts), trend)
+    return LatticeProblem(rows, True, False, None, 0, report=report)
+
+
+def test_a_kernel_of_less_evidence_is_not_searched_to_its_end(monkeypatch):
+    """The choice is that of whole searches."""
+    monkeypatch.setattr(lattice_kernels, "FIRST_ROWS", 150)
+    monkeypatch.setattr(lattice_kernels, "NEAR_ERRORS", 50.0)
+    kernels = [parse_spectrum(name) for name in ("gaussian", "matern-5/2")]
+    said = []
+    found, tried = problem_of(X, Y, said.append).best(kernels)
+    assert len(tried) == 2
+    assert [one for one in said if "matern-5/2: log evidence" in one and "of another" in one]
+    monkeypatch.setattr(LatticeFitter, "_check_hope", lambda *own: None)
+    whole, every = problem_of(X, Y).best(kernels)
+    assert str(found.fitter.spectrum) == str(whole.fitter.spectrum) == "gaussian"
+    assert sum(each.n_steps for each in tried) < sum(each.n_steps for each in every)
+    np.testing.assert_array_equal(found.process.posterior.mean, whole.process.posterior.mean)
+
+
+def test_a_search_ends_where_the_evidence_of_another_kernel_is_out_of_reach():
+    problem = problem_of(X, Y)
+    fitter = problem.fitter(parse_spectrum("gaussian"))
+    first = fitter.first(problem.rows)
+    found = fitter.search(problem.rows, first, lambda prior: None)
+    best = fitter.evidence(found.system)
+    near, far = (best._replace(value=best.value + by) for by in (-1.0, 1e4))
+    reached = fitter.search(problem.rows, first, lambda prior: None, near)
+    assert reached.prior.hyperparameters.noise == found.prior.hyperparameters.noise
+    with pytest.raises(HopelessError, match=r"nats with .* to gain, below"):
+        fitter.search(problem.rows, first, lambda prior: None, far)

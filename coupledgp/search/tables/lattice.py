@@ -17,9 +17,16 @@ from scipy.optimize import nnls
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
+from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.lattice.evidence import LatticePrior, information_step
+from coupledgp.inference.lattice.evidence import (
+    InformationStep,
+    LatticePrior,
+    information_step,
+    log_evidence,
+    mean_tolerance,
+)
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
@@ -39,6 +46,9 @@ MOST_STEPS, MOST_CHANGE = 25, 0.7
 # Rise of the log evidence, by the gradient and a step, below which a search has converged, on all
 # rows and on the first ones.
 CONVERGED, NEAR = 0.02, 0.3
+# A search ends whose log evidence stays below that of another kernel after so many times the rise
+# that a whole step promises, and so many standard errors.
+RISES, EVIDENCE_ERRORS = 2.0, 4.0
 # Normal priors of log v about zero, and of the log of l over a quarter of the box.
 PRIOR_SD, PRIOR_SHARE = 1.5, 0.25
 # Probes of traces.
@@ -49,6 +59,17 @@ LEAST_NOISE, GREATEST_SCALE, LEAST_SCALE = 1e-6, 1e4, 1e-6
 LONGEST = 4.0
 # Share of the band, or of the period, by which lengthscales may outgrow a lattice.
 SLACK = 0.5
+
+
+class HopelessError(NumericalError):
+    """A kernel whose evidence stays below that of another."""
+
+
+class Evidence(NamedTuple):
+    """Log evidence of normalised targets, nats, and its standard error by probes."""
+
+    value: float
+    error: float
 
 
 class LatticeSearch(NamedTuple):
@@ -107,20 +128,30 @@ class LatticeFitter:
     most_waves: int | None = None
 
     def search(
-        self, rows: LatticeRows, first: LatticeSearch, grown: Callable[[LatticePrior], None]
-    ) -> LatticeSearch:
+        self, rows: LatticeRows, first: LatticeSearch, grown: Callable[[LatticePrior], None],
+        least: Evidence | None = None,
+    ) -> LatticeSearch:  # fmt: skip
         """Search on all rows, from where one on few of them ended.
 
-        `grown` is called with each prior whose lattice takes the place of one that was outgrown.
+        Parameters
+        ----------
+        rows, first
+            All rows, and the search on few.
+        grown
+            Called with each prior whose lattice takes the place of one that was outgrown.
+        least
+            Evidence of another kernel, which this one has to reach.
 
         Raises
         ------
+        HopelessError
+            The log evidence stays below `least`.
         TooManyWavesError
             A lattice of so many waves leaves out most of the kernel.
         NumericalError
             The equations are not solved to working precision.
         """
-        return self._search(rows, first.prior.hyperparameters, CONVERGED, grown)
+        return self._search(rows, first.prior.hyperparameters, CONVERGED, grown, least)
 
     def first(self, rows: RowsInMemory) -> LatticeSearch:
         """Search on few rows, from a variogram's start."""
@@ -148,7 +179,7 @@ class LatticeFitter:
 
     def _search(
         self, rows: LatticeRows, start: Hyperparameters, tolerance: float,
-        grown: Callable[[LatticePrior], None] | None = None,
+        grown: Callable[[LatticePrior], None] | None = None, least: Evidence | None = None,
     ) -> LatticeSearch:  # fmt: skip
         prior = self.prior(rows, start)
         sums = rows.sums(prior.lattice)
@@ -164,6 +195,8 @@ class LatticeFitter:
             if secant is not None:
                 found = found.with_secant(secant[0], secant[1] - found.gradient)
             free = self._free(prior, rows.box, found.gradient)
+            if least is not None:
+                self._check_hope(system, found, free, least)
             change = found.newton(free, MOST_CHANGE)
             rise = float(found.gradient @ change)
             self._say(step, prior, rise)
@@ -182,6 +215,28 @@ class LatticeFitter:
                 probes = self._probes(prior)
         system = prior.system(sums, rows.n_outputs, multiplier)
         return LatticeSearch(prior, system, step + 1, converged, error)
+
+    def evidence(self, system: LatticeSystem) -> Evidence:
+        """Log evidence of the hyperparameters of a system."""
+        mean = system.solve(system.right_hand_side, mean_tolerance(system))
+        rng = np.random.default_rng([self.seed, 3])
+        return Evidence(*log_evidence(system, mean, N_PROBES, rng))
+
+    def _check_hope(
+        self, system: LatticeSystem, found: InformationStep, free: FloatArray, least: Evidence
+    ) -> None:
+        """Refuse hyperparameters from which no likely rise leads to the evidence of another kernel.
+
+        The rise of a whole step is twice that of a parabola; `RISES` of them are allowed for.
+        """
+        own = self.evidence(system)
+        rise = max(float(found.gradient @ found.newton(free, np.inf)), 0.0)
+        error = float(np.hypot(own.error, least.error))
+        if own.value + RISES * rise + EVIDENCE_ERRORS * error < least.value:
+            raise HopelessError(
+                f"{self.spectrum}: log evidence {own.value:.0f} ± {own.error:.0f} nats with "
+                f"{rise:.0f} to gain, below {least.value:.0f} of another kernel"
+            )
 
     def _departure(self, hyper: Hyperparameters, box: PlaceBox) -> tuple[FloatArray, FloatArray]:
         """Departures of (log v, log l, log s) from the prior's means, and its precisions."""

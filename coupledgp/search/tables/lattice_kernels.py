@@ -12,7 +12,12 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.evidence import LatticePrior
 from coupledgp.inference.lattice.lattice import TooManyWavesError
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.lattice import FIRST_ROWS, LatticeFitter, LatticeSearch
+from coupledgp.search.tables.lattice import (
+    FIRST_ROWS,
+    HopelessError,
+    LatticeFitter,
+    LatticeSearch,
+)
 from coupledgp.search.tables.lattice_forecast import LatticeForecast, forecast_of
 from coupledgp.search.tables.lattice_rows import LatticeRows
 from coupledgp.spectra import Spectrum
@@ -158,12 +163,16 @@ class LatticeProblem:
         closest = [each for each in _closest(tried) if self._holds(each)]
         self._check_some(closest)
         self._forecast(closest)
-        left = []
+        left: list[Tried] = []
+        least = None
         for each in closest:
             assert each.first is not None
+            if left and left[-1].search is not None:
+                own = left[-1].fitter.evidence(left[-1].search.system)
+                least = own if least is None else max(least, own)
             try:
-                each.search = each.fitter.search(self.rows, each.first, self._regrown(each))
-            except TooManyWavesError as error:
+                each.search = each.fitter.search(self.rows, each.first, self._regrown(each), least)
+            except (HopelessError, TooManyWavesError) as error:
                 self.report(str(error))
                 continue
             each.process = self.process(each.search)

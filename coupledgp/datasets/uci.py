@@ -1,6 +1,7 @@
 """UCI regression sets: `load("concrete")` reads a local file or downloads from OpenML.
 
-Without a name, `load()` gives scikit-learn's diabetes set, which needs neither file nor network.
+Without a name, `load()` gives scikit-learn's diabetes set, which needs neither file nor network;
+nor does "friedman2", the impedance of circuits that are drawn at random.
 
 A set is looked for in `<folder>/uci/NAME.csv`, where the folder is `data_dir` or else the one that
 the environment variable COUPLEDGP_DATA names. The file has one header line and then numbers only,
@@ -14,7 +15,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import HTTPError
@@ -22,7 +23,7 @@ from urllib.error import HTTPError
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from sklearn.datasets import fetch_openml, load_diabetes
+from sklearn.datasets import fetch_openml, load_diabetes, make_friedman2
 
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE
 from coupledgp.errors import DataNotFoundError, InvalidInputError
@@ -104,8 +105,8 @@ _SPECS: Mapping[str, TableFile] = {
 
 
 def available() -> tuple[str, ...]:
-    """Return the names that `load` knows, the embedded default first."""
-    return ("diabetes", *_SPECS)
+    """Return the names that `load` knows, the embedded ones first, and the default first of all."""
+    return (*_EMBEDDED, *_SPECS)
 
 
 def load(
@@ -116,7 +117,8 @@ def load(
     Parameters
     ----------
     name
-        One of `available()`. "diabetes" is embedded and never touches files or the network.
+        One of `available()`. "diabetes" and "friedman2" are embedded and never touch files or the
+        network.
     data_dir
         Folder that holds `uci/NAME.csv`; None means the folder that the environment variable
         COUPLEDGP_DATA names. Without such a file the set is downloaded, if OpenML has it, and kept
@@ -138,8 +140,8 @@ def load(
         format.
     """
     check_choice(name, available(), "name")
-    if name == "diabetes":
-        return _diabetes()
+    if name in _EMBEDDED:
+        return _EMBEDDED[name]()
     folder = _folder(data_dir)
     path = (folder or Path("<data_dir>")) / "uci" / f"{name}.csv"
     if folder is not None and path.is_file():
@@ -154,6 +156,21 @@ def _diabetes() -> RegressionData:
     return RegressionData(
         "diabetes", bunch.data, bunch.target, names, "progression", "scikit-learn's load_diabetes"
     )
+
+
+def _friedman2() -> RegressionData:
+    """Return 500 circuits of four parts, whose impedance is known with a noise of 20 ohm.
+
+    Source: Friedman (1991), Multivariate adaptive regression splines, section 4.4.
+    """
+    X, y = make_friedman2(500, noise=20.0, random_state=0)
+    names = ("resistance", "frequency", "inductance", "capacitance")
+    return RegressionData("friedman2", X, y, names, "impedance", "scikit-learn's make_friedman2")
+
+
+_EMBEDDED: Mapping[str, Callable[[], RegressionData]] = {
+    "diabetes": _diabetes, "friedman2": _friedman2,
+}  # fmt: skip
 
 
 def _folder(data_dir: str | os.PathLike[str] | None) -> Path | None:

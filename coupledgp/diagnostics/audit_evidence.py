@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.residuals.reach import Reach
-from coupledgp.diagnostics.rivals.tables import table_baselines
+from coupledgp.diagnostics.rivals.tables import left_out_baselines, table_baselines
 from coupledgp.diagnostics.scoring.calibration import EDGE
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.laws import Law
@@ -34,10 +34,13 @@ from coupledgp.gp.columns import column_spread
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray
 
+# Parts of the test rows whose baselines are fitted to the other parts, without training rows.
+FOLDS = 10
+
 
 def evidence_of(
     law: ForeignLaw,
-    train: ForeignTable,
+    train: ForeignTable | None,
     test: ForeignTable,
     metadata: Mapping[str, Any],
     joint: Law | None,
@@ -48,16 +51,23 @@ def evidence_of(
 
     `metadata` are columns that the model does not see. `joint` is a law that knows how errors of
     points go together, if any does. `inputs` are the rows in the metric of the kernel, and None in
-    unit variances. The scale of a law that is `fitted` to the training rows is known up to an
+    unit variances. Without training rows the baselines of each part of the test rows are fitted to
+    the others. The scale of a law that is `fitted` to the training rows is known up to an
     error only. Predictions are judged as they are stated.
     """
     own, y = law.law, test.y[:, None]
-    baselines = table_baselines(train.X, train.y, test.X)
+    known = test if train is None else train
+    if train is None:
+        baselines = left_out_baselines(test.X, test.y, FOLDS)
+        reach = None
+    else:
+        baselines = table_baselines(train.X, train.y, test.X)
+        reach = Reach.of(train.X, test.X, y - own.mean, test.names, own.std)
+    n_train = None if train is None or not fitted else len(train.y)
     given: dict[str, Any] = {
-        "mixture": law.own, "n_train": len(train.y) if fitted else None, "metadata": metadata,
-        "inputs": test.X, "names": test.names,
+        "mixture": law.own, "n_train": n_train, "metadata": metadata, "inputs": test.X,
+        "names": test.names,
     }  # fmt: skip
-    reach = Reach.of(train.X, test.X, y - own.mean, test.names, own.std)
     if joint is None:
         return replace(gather(y, own, baselines, is_joint=False, **given), reach=reach)
     shared = correlations(joint.cov)
@@ -65,7 +75,7 @@ def evidence_of(
         y, own, baselines, correlation=shared, whiten=law.cov is not None, **given
     )  # fmt: skip
     if inputs is None:
-        inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
+        inputs = in_lengthscales(test.X, column_spread(known.X, True), test.X)
     return replace(found, misfit=_misfit(law, y, shared, inputs), reach=reach)
 
 

@@ -45,7 +45,7 @@ class Way(NamedTuple):
 
 def beside_data(
     law: ForeignLaw,
-    train: ForeignTable,
+    train: ForeignTable | None,
     test: ForeignTable,
     metadata: Mapping[str, Any],
     fitted: bool = False,

@@ -18,7 +18,7 @@ class AuditReport(PosteriorReport):
     title : str
         Heading of the page.
     n_train : int
-        Number of training rows.
+        Number of training rows; zero where none are given.
     joint : bool
         Whether divergences are those of the joint laws; otherwise they are means of those of the
         single points, and there is no joint NLPD.
@@ -55,8 +55,9 @@ class AuditReport(PosteriorReport):
     def lead(self) -> list[str]:
         """Numbers of rows, the kind of the laws, and the reference."""
         kind = "joint laws" if self.joint else "laws of single points"
+        known = f"{self.n_train} training rows" if self.n_train else "No training rows"
         return [
-            f"{self.n_train} training rows, {self.figures.n_test} test points; {kind}.",
+            f"{known}, {self.figures.n_test} test points; {kind}.",
             self._reference(),
         ]
 

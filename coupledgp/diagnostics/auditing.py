@@ -39,12 +39,16 @@ from coupledgp.spectra import Spectrum
 MAX_ALONE = 5000
 # Errors of so many standard deviations of the training targets are of other units.
 FAR_OFF = 2.0
+ALONE = (
+    "No training rows are given, so that there is no exact process beside it. Rivals predict each "
+    "tenth of the test rows from the others, which are their training rows."
+)
 
 
 def audit(
     predict: Any,
     X_train: Any,
-    y_train: ArrayLike,
+    y_train: ArrayLike | None,
     X_test: Any,
     y_test: ArrayLike,
     *,
@@ -81,9 +85,12 @@ def audit(
         (`coupledgp/diagnostics/foreign/classes.py` lists them), or its chances alone, a mapping
         with `chances` (p, K) and `classes` (K,).
     X_train, y_train
-        Rows (n, d) and targets (n,) that the posterior was made from.
+        Rows (n, d) and targets (n,) that the posterior was made from. None for both: they are not
+        at hand. Then there is no exact process, and simple rivals predict each tenth of the test
+        rows from the others.
     X_test, y_test
-        Rows (p, d) and targets (p,).
+        Rows (p, d) and targets (p,). Without training rows `X_test` may be None beside predictions:
+        the mean of the targets is the only rival then.
     kernel
         None: that of the model; where there is none that can be read, the report has no exact
         process. A name as `ExactGPRegressor` takes it, with `lengthscale`, one or
@@ -120,7 +127,7 @@ def audit(
     Raises
     ------
     InvalidInputError
-        An argument is invalid, or no kernel is stated and the model's cannot be read.
+        An argument is invalid, or needs training rows that are not given.
     NumericalError
         A covariance is not positive definite, or the solver does not reach its tolerance.
 
@@ -151,6 +158,8 @@ def audit(
                 predict, X_test, y_test, sites=sites_of(method), options=options,
                 leave_out_overlap=leave_out_overlap, title=title, progress=progress,
             )  # fmt: skip
+        if X_train is None:
+            raise InvalidInputError("X_train: expected the training rows of a classifier, got None")
         return audit_classifier(
             predict, X_train, y_train, X_test, y_test, options=options,
             leave_out_overlap=leave_out_overlap, title=title, progress=progress,
@@ -159,23 +168,29 @@ def audit(
     train, test = tables(X_train, y_train, X_test, y_test)
     hyper = {"lengthscale": lengthscale, "outputscale": outputscale, "noise": noise, "mean": mean}
     stated, reason = _stated(predict, kernel, hyper, train, latent)
-    overlap, rows = _rows(train, test, leave_out_overlap)
+    overlap, rows = None, np.arange(len(test.y))
+    if train is not None:
+        overlap, rows = _rows(train, test, leave_out_overlap)
+    else:
+        _check_alone(alternatives, leave_out_overlap)
     limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
     judged = rows[some_rows(rows.size, limit, chosen.seed)]
     law, points = law_at_rows(predict, test, judged), test.take(judged)
     columns = kept_columns(with_row_order(metadata, len(test.y)), judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
-        if stated is None:
+        if stated is None or train is None:
             found = beside_data(law, train, points, columns, is_model(predict))
         else:
             way = Way(method, chosen, report)
             found = beside_exact(law, stated, train, points, way, columns, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
-    if found.rmse is not None and found.rmse > FAR_OFF * np.std(train.y):
+    known = test if train is None else train
+    if found.rmse is not None and found.rmse > FAR_OFF * np.std(known.y):
+        which = "test" if train is None else "training"
         remarks.append(
-            f"Predictions are off by {found.rmse:.3g}, where training targets have a standard "
-            f"deviation of {np.std(train.y):.3g}: inputs and targets have to be in the units in "
+            f"Predictions are off by {found.rmse:.3g}, where {which} targets have a standard "
+            f"deviation of {np.std(known.y):.3g}: inputs and targets have to be in the units in "
             "which the model was fitted."
         )
     if judged.size < rows.size:
@@ -183,34 +198,49 @@ def audit(
     assert found.evidence is not None
     evidence = replace(found.evidence, is_own=process_of(predict) is not None)
     inducing = inducing_points_of(predict)
-    if inducing is not None and stated is not None:
+    if inducing is not None and stated is not None and train is not None:
         losses = -found.predictions.log_density[:, 0]
         evidence = replace(evidence, refits=refits(inducing, stated, train, points, losses))
     found = replace(found, model=_name(predict), remarks=tuple(remarks), evidence=evidence)
     audited = AuditReport(
-        **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None
-    )
+        **vars(found), title=title, n_train=0 if train is None else len(train.y),
+        joint=law.cov is not None,
+    )  # fmt: skip
+    if overlap is None or train is None:
+        return audited
     nlpd = -found.predictions.log_density[:, 0] if alternatives else None
     others = asked_alternatives(alternatives, *train[:2], *points[:2], nlpd)
     return audited.with_overlap(overlap).with_alternatives(others)
 
 
+def _check_alone(alternatives: Any, leave_out_overlap: bool) -> None:
+    """Refuse what needs training rows, where there are none."""
+    for name, given in (("alternatives", alternatives), ("leave_out_overlap", leave_out_overlap)):
+        if given:
+            raise InvalidInputError(f"{name}: expected none without training rows, got {given!r}")
+
+
 def _stated(
-    predict: Any, kernel: Any, hyper: dict[str, Any], train: ForeignTable, latent: bool
+    predict: Any, kernel: Any, hyper: dict[str, Any], train: ForeignTable | None, latent: bool
 ) -> tuple[StatedKernel | None, str]:
     """The kernel as it is stated, or that of the model, or None and the reason."""
-    n_columns = train.X.shape[1]
     if kernel is None:
         allowed = {"noise"} if latent else set()
         given = [name for name, value in hyper.items() if value is not None]
         if extra := [name for name in given if name not in allowed]:
             raise InvalidInputError(f"{', '.join(extra)}: expected a kernel beside it, got None")
+        if train is None:
+            return None, ALONE
         if not is_model(predict):
             return None, "No kernel is stated, so that there is no exact process beside it."
         try:
-            return kernel_of_model(predict, n_columns), ""
+            return kernel_of_model(predict, train.X.shape[1]), ""
         except InvalidInputError as error:
             return None, f"There is no exact process beside it ({error})."
+    if train is None:
+        raise InvalidInputError(
+            "kernel: expected None without training rows, from which its exact process is made"
+        )
     return _as_stated(kernel, hyper, train), ""
 
 

@@ -29,7 +29,7 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
         assert coupling in page
         assert kl[coupling, 40] < kl[coupling, 4]
     assert page.count("<svg") == 11
-    assert result["exact"]["rmse"] < 70
+    assert result["exact"]["rmse"] < 25  # the noise is 20
     for name, couplings in (
         ("posterior-table", demo_pages.COUPLINGS),
         ("posterior-mesh", demo_pages.WALKERS),

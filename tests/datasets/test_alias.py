@@ -53,7 +53,7 @@ def test_each_form_of_import_works_first_in_a_process() -> None:
 
 def test_a_change_of_one_is_a_change_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("data_loaders.uci._SPECS", {"moon": coupledgp.datasets.uci._SPECS["wine"]})
-    assert coupledgp.datasets.uci.available() == ("diabetes", "moon")
+    assert coupledgp.datasets.uci.available() == ("diabetes", "friedman2", "moon")
     with pytest.raises(InvalidInputError, match="'wine'"):
         coupledgp.datasets.uci.load("wine")
 

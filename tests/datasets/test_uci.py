@@ -25,8 +25,8 @@ def replace_cell(path, row, column, text):
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_available_lists_the_default_and_the_nine_sets():
-    assert uci.available() == ("diabetes", *SHAPES)
+def test_available_lists_the_embedded_and_the_nine_sets():
+    assert uci.available() == ("diabetes", "friedman2", *SHAPES)
 
 
 def test_default_is_diabetes_whatever_the_folders_say(monkeypatch, tmp_path):
@@ -40,6 +40,16 @@ def test_default_is_diabetes_whatever_the_folders_say(monkeypatch, tmp_path):
     assert "load_diabetes" in repr(data)
     with pytest.raises(AttributeError):
         data.name = "other"
+
+
+def test_circuits_are_drawn_with_their_noise():
+    data = uci.load("friedman2", data_dir="")
+    resistance, frequency, inductance, capacitance = data.X.T
+    reactance = frequency * inductance - 1 / (frequency * capacitance)
+    noise = data.y - np.hypot(resistance, reactance)
+    assert (data.target_name, len(data.feature_names)) == ("impedance", 4)
+    assert abs(noise.mean()) < 5 * 20 / np.sqrt(500)
+    assert abs(noise.std() / 20 - 1) < 5 / np.sqrt(1000)
 
 
 def test_unknown_name_suggests_the_nearest():

@@ -18,10 +18,12 @@ def audit(options: AuditOptions) -> None:
     with about(*options.inputs), written_whole(options.output) as page:
         rows, new = tables(options, stated["kernel"])
         report = audited(
-            prediction(options), rows.X, rows.y, new.X, new.y,
+            prediction(options), None if rows is None else rows.X, None if rows is None else rows.y,
+            new.X if new.X.num_columns else None, new.y,
             metadata=new.beside or None, latent=options.latent, alternatives=options.others,
             budget=budget_seconds(options.budget), leave_out_overlap=options.leave_out_overlap,
             title=options.title or f"Audit of {(options.predictions or options.test).name}",
-            **settings(options, len(rows), len(new), stated["kernel"]), **stated,
+            **settings(options, 0 if rows is None else len(rows), len(new), stated["kernel"]),
+            **stated,
         )  # fmt: skip
         write_page(options, page, report)

@@ -12,6 +12,7 @@ from coupledgp.cli.commands.page_options import AuditOptions
 from coupledgp.cli.commands.table_tasks import load
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.evaluate import Rows, announce
 from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
@@ -54,12 +55,14 @@ def _lengths(text: str) -> list[float]:
         ) from None
 
 
-def tables(options: AuditOptions, kernel: Any) -> tuple[Rows, Rows]:
-    """Training and test rows; inputs are the training columns without another meaning.
+def tables(options: AuditOptions, kernel: Any) -> tuple[Rows | None, Rows]:
+    """Training rows, if any, and test rows; inputs are the training columns without other meaning.
 
     They are in the order of the model whose kernel is taken, if it has names. All other columns of
-    the test rows but the prediction are beside them.
+    the test rows but the prediction are beside them. Without training rows these are the inputs.
     """
+    if options.train is None:
+        return None, _alone(options)
     left, own = list(options.drop or ()), options.id_column
     if own is not None and own in read_table(options.train).column_names:
         left.append(own)
@@ -72,6 +75,23 @@ def tables(options: AuditOptions, kernel: Any) -> tuple[Rows, Rows]:
     check_columns(rows.X, list(names), str(options.train))
     names = list(names)
     return Rows(rows.X.select(names), rows.y), Rows(new.X.select(names), new.y, beside=beside)
+
+
+def _alone(options: AuditOptions) -> Rows:
+    """Test rows of which no training rows are known; they may have no inputs."""
+    refuse(
+        options, ("kernel", "model", "others", "leave_out_overlap"),
+        "expected --train beside it, the rows that the predictions were made from",
+    )  # fmt: skip
+    path, target = options.test, options.target
+    table = read_table(path)
+    check_columns(table, [target, *(options.drop or ())], f"--target, --drop: {path}")
+    stated = {options.mean_column, options.std_column, options.id_column, *(options.drop or ())}
+    left = [name for name in table.column_names if name in stated - {target}]
+    if len(left) + 1 == len(table.column_names):
+        return Rows(pa.table({}), numeric(table, [target], str(path)).column(0).to_numpy())
+    rows, _ = load(replace(options, test=None), path, 0.0, left)
+    return replace(rows, beside={})
 
 
 def prediction(options: AuditOptions) -> Any:

@@ -80,7 +80,9 @@ class ReportOptions(PageOptions):
 class AuditOptions(PageOptions):
     """Options of `coupledgp audit`."""
 
-    train: Path = required("Training rows with the target.")
+    train: Path | None = option(
+        "Training rows with the target. \\[default: none, and neither an exact process]"
+    )
     test: Path = required("Test rows with the target.")
     predictions: Path | None = option(
         "Table of the predictions at the test rows. \\[default: the test rows' own]"

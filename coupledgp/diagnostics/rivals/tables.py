@@ -44,6 +44,12 @@ def table_baselines(X: FloatArray, y: FloatArray, X_test: FloatArray) -> Rivals:
     return TableRivals.of(X, y[:, None]).predict(X_test).with_laws().first_outputs()
 
 
+def left_out_baselines(X: FloatArray, y: FloatArray, n_folds: int, seed: int = 0) -> Rivals:
+    """Predict (n,) every one of n_folds parts, drawn at random, of rows (n, d) from the others."""
+    folds = np.random.default_rng(seed).permutation(len(y)) % min(n_folds, len(y))
+    return TableRivals.of(X, y[:, None]).left_out(folds).with_laws().first_outputs()
+
+
 @dataclass(frozen=True, eq=False)
 class TableRivals(Baselines):
     """Baselines of a table.

@@ -273,8 +273,7 @@ def linear_badge(evidence: Evidence, rmse: float | None) -> Verdict | None:
         f"{LOST} of them and {MATTERS} nats per point, or by one per cent of the RMSE.",
         -one.gain,
         one.standard_error,
-        detail=f"Its NLPD is {-one.gain:+.3g} (standard error {one.standard_error:.1g}) "
-        f"{one.unit} below that of a linear model.",
+        detail=f"{_beside(one)}.",
     )
 
 

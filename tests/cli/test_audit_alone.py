@@ -1,0 +1,40 @@
+"""`coupledgp audit` of a table of predictions and targets, without training rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(5)
+    a = rng.uniform(-2, 2, 300)
+    mean = 3 + np.sin(2 * a)
+    columns = {"mean": mean, "std": np.full(300, 0.2), "truth": mean + 0.2 * rng.normal(size=300)}
+    return pd.DataFrame(columns | {"a": a, "row": np.arange(300)})
+
+
+def test_predictions_and_truth_need_no_further_table(tmp_path, call, table):
+    table[["mean", "std", "truth"]].to_csv(tmp_path / "alone.csv", index=False)
+    page = tmp_path / "audit.html"
+    given = ("audit", "--test", tmp_path / "alone.csv", "-t", "truth", "-o", page, "--json")
+    found = json.loads(call(*given))
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((table["truth"] - table["mean"]) ** 2)))
+    assert [one["name"] for one in found["baselines"]] == ["mean"]
+    assert found["n_train"] == 0
+    assert "No training rows" in page.read_text()
+
+
+def test_other_columns_are_the_inputs_of_rivals(tmp_path, call, fails, table):
+    table.to_csv(tmp_path / "table.csv", index=False)
+    given = ("audit", "--test", tmp_path / "table.csv", "-t", "truth", "--drop", "row", "-o")
+    found = json.loads(call(*given, tmp_path / "audit.html", "--json"))
+    assert "nearest" in [one["name"] for one in found["baselines"]]
+    for extra in (("--kernel", "gaussian"), ("--alternatives",), ("--leave-out-overlap",)):
+        more = ("--lengthscale", 1, "--outputscale", 1, "--noise", 1) if "gaussian" in extra else ()
+        error = fails(*given, tmp_path / "other.html", *extra, *more)
+        assert f"{extra[0]}: expected --train beside it" in error

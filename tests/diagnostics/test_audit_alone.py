@@ -1,0 +1,77 @@
+"""Audits of predictions whose training rows are not at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import coupledgp as cgp
+from coupledgp.diagnostics.audit_evidence import FOLDS
+from coupledgp.errors import InvalidInputError
+
+RNG = np.random.default_rng(5)
+N = 300
+X = RNG.uniform(-2, 2, (N, 2))
+F = 3 + np.sin(2 * X[:, 0])
+Y = F + 0.2 * RNG.normal(size=N)
+STD = np.full(N, 0.2)
+PARTS = np.random.default_rng(0).permutation(N) % FOLDS
+
+
+def of(report, name):
+    return next(one for one in report.baselines if one.name == name)
+
+
+def test_the_mean_of_other_parts_is_the_only_rival_of_predictions_alone():
+    report = cgp.audit((F, STD), None, None, None, Y)
+    assert [one.name for one in report.baselines] == ["mean"]
+    others = np.array([Y[PARTS[row] != PARTS].mean() for row in range(N)])
+    assert of(report, "mean").rmse == pytest.approx(np.sqrt(np.mean((Y - others) ** 2)))
+    assert report.rmse == pytest.approx(np.sqrt(np.mean((Y - F) ** 2)))
+    assert [one.colour for one in report.verdicts[:3]] == ["green", "green", "grey"]
+    assert report.n_train == 0
+    assert report.to_dict()["overlap"] is None
+    assert report.lead()[0].startswith("No training rows, 300 test points")
+    assert any("tenth of the test rows" in one for one in report.remarks)
+
+
+def test_rivals_of_a_part_see_only_the_other_parts():
+    report = cgp.audit((F, STD), None, None, X, Y)
+    whole = (X - X.mean(axis=0)) / X.std(axis=0)
+    nearest = []
+    for row in range(N):
+        others = np.flatnonzero(PARTS[row] != PARTS)
+        nearest.append(Y[others[np.square(whole[others] - whole[row]).sum(axis=1).argmin()]])
+    found = of(report, "nearest").rmse
+    assert found == pytest.approx(np.sqrt(np.mean((Y - np.array(nearest)) ** 2)))
+    assert {"linear", "plain process"} <= {one.name for one in report.baselines}
+
+
+def test_tables_with_text_and_metadata_are_taken():
+    frame = pd.DataFrame({"a": X[:, 0], "site": RNG.choice(["x", "y"], N)})
+    report = cgp.audit((F, STD), None, None, frame, Y, metadata={"late": np.arange(N)})
+    assert report.verdicts[0].colour == "green"
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_intervals_that_are_not_honest_are_found(scale):
+    report = cgp.audit((F, scale * STD), None, None, None, Y)
+    assert report.verdicts[1].colour == "red"
+
+
+def test_what_needs_training_rows_is_refused():
+    law = (F, STD)
+    with pytest.raises(InvalidInputError, match="kernel: expected None without training rows"):
+        cgp.audit(law, None, None, X, Y, kernel="gaussian", lengthscale=1.0, outputscale=1, noise=1)
+    with pytest.raises(InvalidInputError, match="alternatives: expected none without training"):
+        cgp.audit(law, None, None, X, Y, alternatives=True)
+    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected none without"):
+        cgp.audit(law, None, None, X, Y, leave_out_overlap=True)
+    with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
+        cgp.audit(law, X, None, X, Y)
+    with pytest.raises(InvalidInputError, match="y_test: expected two rows at least"):
+        cgp.audit((F[:1], STD[:1]), None, None, None, Y[:1])
+    classes = {"chances": np.full((N, 2), 0.5), "classes": np.array([0, 1])}
+    with pytest.raises(InvalidInputError, match="X_train: expected the training rows of a class"):
+        cgp.audit(classes, None, None, X, (Y > 3).astype(int))

@@ -189,8 +189,8 @@ def lead_of(study: Study) -> list[str]:
         f"Data: {data['name']} ({data['source']}), {data['n_train']} training and "
         f"{data['n_test']} test rows, {data['n_columns']} columns.",
         "Gaussian kernel, a lengthscale a column, Fourier features; hyperparameters of the exact "
-        f"GP (test RMSE {study.exact_rmse:.4g}, NLPD {study.exact_nlpd:.4g}); means over {draws} of "
-        "the frequencies.",
+        f"GP (test RMSE {study.exact_rmse:.4g}, NLPD {study.exact_nlpd:.4g}); means over {draws} "
+        "of the frequencies.",
     ]
 
 

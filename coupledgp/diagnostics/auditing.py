@@ -20,7 +20,7 @@ from coupledgp.diagnostics.foreign.recognised import (
     kernel_of_model,
     law_at_rows,
 )
-from coupledgp.diagnostics.foreign.table import ForeignTable, tables
+from coupledgp.diagnostics.foreign.table import ForeignTable, rows_alone, tables
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
@@ -158,14 +158,20 @@ def audit(
                 predict, X_test, y_test, sites=sites_of(method), options=options,
                 leave_out_overlap=leave_out_overlap, title=title, progress=progress,
             )  # fmt: skip
-        if X_train is None:
+        if X_train is None or y_train is None:
             raise InvalidInputError("X_train: expected the training rows of a classifier, got None")
         return audit_classifier(
             predict, X_train, y_train, X_test, y_test, options=options,
             leave_out_overlap=leave_out_overlap, title=title, progress=progress,
         )  # fmt: skip
     chosen = StochasticOptions() if options is None else options
-    train, test = tables(X_train, y_train, X_test, y_test)
+    if (X_train is None) != (y_train is None):
+        raise InvalidInputError("X_train, y_train: expected both or None for both, got one")
+    train: ForeignTable | None = None
+    if X_train is None:
+        test = rows_alone(X_test, y_test)
+    else:
+        train, test = tables(X_train, y_train, X_test, y_test)
     hyper = {"lengthscale": lengthscale, "outputscale": outputscale, "noise": noise, "mean": mean}
     stated, reason = _stated(predict, kernel, hyper, train, latent)
     overlap, rows = None, np.arange(len(test.y))

@@ -1,8 +1,10 @@
-"""Control characters of names and messages, made visible before output."""
+"""Names and messages before output: control characters made visible, or names on a short line."""
 
 from __future__ import annotations
 
 import re
+import textwrap
+from typing import Any
 
 # Controls of terminals (C0 without tab and line feed, delete, C1), characters that turn or hide
 # text, and surrogates, which stand for bytes of file names that are no UTF-8.
@@ -22,3 +24,20 @@ def _escape(found: re.Match[str]) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def printable(name: Any) -> str:
+    """A name of printable characters, on one line."""
+    return "".join(one if one.isprintable() else " " for one in str(name))
+
+
+def short(name: Any, most: int = 26) -> str:
+    """A printable name, cut where it is longer than `most` characters."""
+    name = printable(name)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def in_lines(name: Any, width: int = 26, most: int = 2) -> str:
+    """A printable name in lines of at most `width` characters, cut after `most` of them."""
+    options: dict[str, Any] = {"max_lines": most, "placeholder": "…", "break_on_hyphens": False}
+    return "\n".join(textwrap.wrap(printable(name), width, **options))

@@ -70,7 +70,7 @@ def test_what_needs_training_rows_is_refused():
         cgp.audit(law, None, None, X, Y, leave_out_overlap=True)
     with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
         cgp.audit(law, X, None, X, Y)
-    with pytest.raises(InvalidInputError, match="y_test: expected two rows at least"):
+    with pytest.raises(InvalidInputError, match="y_test: expected two rows at least without"):
         cgp.audit((F[:1], STD[:1]), None, None, None, Y[:1])
     classes = {"chances": np.full((N, 2), 0.5), "classes": np.array([0, 1])}
     with pytest.raises(InvalidInputError, match="X_train: expected the training rows of a class"):

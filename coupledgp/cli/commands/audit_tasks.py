@@ -90,7 +90,7 @@ def _alone(options: AuditOptions) -> Rows:
     left = [name for name in table.column_names if name in stated - {target}]
     if len(left) + 1 == len(table.column_names):
         return Rows(pa.table({}), numeric(table, [target], str(path)).column(0).to_numpy())
-    rows, _ = load(replace(options, test=None), path, 0.0, left)
+    rows, _ = load(options, path, 0.0, left)
     return replace(rows, beside={})
 
 

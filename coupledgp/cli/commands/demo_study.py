@@ -144,7 +144,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
                     model.fit(data.X[train], data.y[train])
                     report = compare(model, data.X[test], data.y[test], reference=exact)
                     reports[coupling][size].append(report)
-    last = reports[COUPLINGS[-1]][SIZES[-1]][0]
+    last = reports[COUPLINGS[-1]][SIZES[-1]][0].changed(target=data.target_name)
     return Study(
         data={
             "name": data.name, "source": data.source, "n_train": len(train), "n_test": len(test),

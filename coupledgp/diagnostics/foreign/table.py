@@ -64,26 +64,14 @@ class ForeignTable(NamedTuple):
 
 def tables(
     X_train: Any, y_train: Any, X_test: Any, y_test: Any
-) -> tuple[ForeignTable | None, ForeignTable]:
-    """Training rows, or None, and test rows, which have no columns where `X_test` is None.
-
-    Categories, dates and missing values are encoded as for a fit.
+) -> tuple[ForeignTable, ForeignTable]:
+    """Training and test rows; categories, dates and missing values are encoded as for a fit.
 
     Raises
     ------
     InvalidInputError
-        The columns of both differ, or one part of the training rows is missing, or see
-        `ForeignTable.of`.
+        The columns of both differ, or see `ForeignTable.of`.
     """
-    if (X_train is None) != (y_train is None):
-        raise InvalidInputError("X_train, y_train: expected both or None for both, got one")
-    if X_train is None:
-        X_test = np.empty((len(np.asarray(y_test)), 0)) if X_test is None else X_test
-        # The columns of the test rows stand for those that a model has learned.
-        whole = tables(X_test, y_test, X_test, y_test)[1]
-        if len(whole.y) < 2:
-            raise InvalidInputError("y_test: expected two rows at least beside no training rows")
-        return None, whole
     if _is_plain(X_train) and _is_plain(X_test):
         train, test = (
             ForeignTable.of(X_train, y_train, "train"),
@@ -96,6 +84,24 @@ def tables(
             f"X_test: expected {train.X.shape[1]} columns, got {test.X.shape[1]}"
         )
     return train, test
+
+
+def rows_alone(X_test: Any, y_test: Any) -> ForeignTable:
+    """Test rows of which no training rows are known; without columns where `X_test` is None.
+
+    Their own columns stand for those that a model has learned.
+
+    Raises
+    ------
+    InvalidInputError
+        There are fewer than two rows, or see `ForeignTable.of`.
+    """
+    if X_test is None:
+        X_test = np.empty((len(np.asarray(y_test)), 0))
+    _, found = tables(X_test, y_test, X_test, y_test)
+    if len(found.y) < 2:
+        raise InvalidInputError("y_test: expected two rows at least without training rows, got one")
+    return found
 
 
 def _is_plain(X: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.effects import short
 from coupledgp.diagnostics.pages.palette import BASELINE, COLOURS, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
@@ -12,6 +11,7 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
 from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
+from coupledgp.ground.visible import in_lines
 
 
 def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
@@ -29,14 +29,14 @@ def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
 def beside(report: ComparisonResult) -> Picture:
     """Draw by how much others predict worse than the model; see `has_others`."""
     rows = coloured_rivals(report)[::-1]
-    figure, axes = axes_of(SIZE[0], max(1.8, 0.8 + 0.32 * len(rows)))
+    figure, axes = axes_of(SIZE[0], max(1.8, 0.8 + 0.36 * len(rows)))
     axes.axvline(0, color=MODEL, linewidth=1.5)
     for height, (one, colour) in enumerate(rows):
         axes.errorbar(
             [-one.gain], [height], xerr=[2 * (one.standard_error or 0.0)], fmt="o", markersize=5,
             capsize=3, linewidth=1.2, color=colour,
         )  # fmt: skip
-    names = [short(one.name.removeprefix("the ")) for one, _ in rows]
+    names = [in_lines(one.name.removeprefix("the ")) for one, _ in rows]
     axes.set_yticks(range(len(rows)), names, fontsize=8, parse_math=False)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     low, high = axes.get_xlim()

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from coupledgp.diagnostics.likelihoods.reliability import Reliability
-from coupledgp.diagnostics.pages.effects import short
 from coupledgp.diagnostics.pages.palette import GUIDE, INK, MODEL
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
 from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.ground.visible import short
 from coupledgp.random import IntArray
 
 # Share of a row from which its number is written in a light colour.

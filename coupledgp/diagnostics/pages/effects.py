@@ -18,9 +18,10 @@ from coupledgp.diagnostics.pages.picture import (
     styled,
 )
 from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.ground.visible import short
 
-# Parts that are drawn, panels in a row, width and height of a panel, and most letters of a name.
-PANELS, IN_ROW, PANEL, MAX_NAME, MAX_LEVELS = 6, 3, (2.5, 1.9), 26, 8
+# Parts that are drawn, panels in a row, width and height of a panel, and most levels in one.
+PANELS, IN_ROW, PANEL, MAX_LEVELS = 6, 3, (2.5, 1.9), 8
 
 
 def effect_panels(effects: Any, order: Sequence[str]) -> Picture:
@@ -111,9 +112,3 @@ def move_bars(moves: Any) -> Picture:
     plain_axis(axes.xaxis, 4)
     caption = "How far values of other rows move predictions, column by column, with two errors"
     return Picture("moves", caption, figure)
-
-
-def short(name: str) -> str:
-    """A name without control characters, cut where it is long."""
-    name = "".join(one if one.isprintable() else " " for one in name)
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, MODEL, PAPER
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE, draw_against
+from coupledgp.ground.visible import short
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 MAX_INTERVALS, NAMED = 80, 5
 # Standardised residual from which a sensor is named.
 NOTABLE = 2.0
+# Most letters of a name beside a point.
+MOST_LETTERS = 18
 
 
 def left_out(
@@ -62,7 +65,7 @@ def residuals(
     for chosen, colour in ((~far, MODEL), (far, ALERT)):
         axes.hlines(heights[chosen], 0, residual[worst][chosen], color=colour, linewidth=1.2)
         axes.plot(residual[worst][chosen], heights[chosen], ".", color=colour)
-    axes.set_yticks(heights, [_short(names[k]) for k in worst], fontsize=7,
+    axes.set_yticks(heights, [short(names[k], MOST_LETTERS) for k in worst], fontsize=7,
                     parse_math=False)  # fmt: skip
     axes.set_xlabel("observed minus predicted, standard deviations")
     axes.grid(axis="y", visible=False)
@@ -82,13 +85,7 @@ def _name(
     for k in rows:
         left = x[k] > middle
         axes.annotate(
-            _short(names[k]), (x[k], y[k]), xytext=(-5 if left else 5, 4),
+            short(names[k], MOST_LETTERS), (x[k], y[k]), xytext=(-5 if left else 5, 4),
             textcoords="offset points", ha="right" if left else "left", fontsize=7,
             path_effects=[withStroke(linewidth=2, foreground=PAPER)], parse_math=False,
         )  # fmt: skip
-
-
-def _short(name: str) -> str:
-    """A name of printable characters that fits beside a point."""
-    name = "".join(one if one.isprintable() else " " for one in name)
-    return name if len(name) <= 18 else f"{name[:17]}…"

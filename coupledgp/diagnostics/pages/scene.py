@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.diagnostics.pages.scale import Quantity
+from coupledgp.ground.visible import short
 from coupledgp.random import FloatArray, IntArray
 
 # Direction from which a mesh is looked at, in degrees: from the side and a little above, so that
@@ -121,7 +122,7 @@ class Scene:
             "cells": _text(scene.cells.astype("<u4" if wide else "<u2")),
             "wide": wide,
             "at_cells": scene.at_cells,
-            "names": _short(scene.names),
+            "names": [short(name, MAX_NAME) for name in scene.names],
             "layers": [_layer(one) for one in scene.quantities],
             "sensors": _sensors(scene.sensors, low, extent),
             "frames": _frames(scene.frames),
@@ -257,7 +258,7 @@ def _sensors(sensors: Sensors | None, low: FloatArray, extent: float) -> dict[st
     kept = np.unique(np.linspace(0, n - 1, min(n, MAX_SENSORS)).astype(int))
     return {
         "positions": _text(_steps(sensors.positions[kept], low, extent)),
-        "names": _short([sensors.names[k] for k in kept] if len(sensors.names) else ()),
+        "names": [short(sensors.names[k], MAX_NAME) for k in kept] if len(sensors.names) else [],
         "values": {name: _sensor_values(values[kept]) for name, values in sensors.values.items()},
         "labels": sensors.labels,
         "rejected": _rejected(sensors, kept),
@@ -280,12 +281,6 @@ def _sensor_values(values: FloatArray) -> Any:
     if values.ndim == 2:
         return _quantised(values)
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    """Names of printable characters that are no longer than a line."""
-    plain = ("".join(one if one.isprintable() else " " for one in str(name)) for name in names)
-    return [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in plain]
 
 
 def _text(values: NDArray[Any]) -> str:

@@ -21,11 +21,11 @@ from coupledgp.diagnostics.space_time.words import (
     duration_words,
     joined,
     kind_words,
-    plain,
     share_words,
     with_unit,
 )
 from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
+from coupledgp.ground.visible import printable
 
 # Share of a rival's RMSE below which a difference is called none.
 EVEN = 0.03
@@ -100,7 +100,7 @@ def _side(gain: float) -> str:
 
 def rival_words(name: str) -> str:
     """A rival, or the model, in a sentence."""
-    return RIVALS.get(name, plain(name))
+    return RIVALS.get(name, printable(name))
 
 
 def answer(report: SpaceTimePage) -> str:
@@ -293,7 +293,7 @@ def _sensors(report: SpaceTimePage) -> Verdict | None:
         return None
     doubtful = report.left_out.is_doubtful()
     order = [k for k in report.left_out.order().tolist() if doubtful[k]]
-    names = [plain(report.sensor_names[k]) for k in order[:NAMED]]
+    names = [printable(report.sensor_names[k]) for k in order[:NAMED]]
     more = "" if len(order) <= NAMED else f" and {len(order) - NAMED} more"
     found = report.left_out
     if order:

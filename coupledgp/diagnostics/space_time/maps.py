@@ -21,7 +21,8 @@ from coupledgp.diagnostics.space_time.times import (
     telling_time,
     thinned_times,
 )
-from coupledgp.diagnostics.space_time.words import ordinal, plain, time_texts
+from coupledgp.diagnostics.space_time.words import ordinal, time_texts
+from coupledgp.ground.visible import printable
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class TimeMaps:
 
     def _names(self, kind: str, cells: IntArray) -> list[str]:
         """Names of nodes, or of the edges between named ones."""
-        names = [plain(one) for one in self.report.nodes]
+        names = [printable(one) for one in self.report.nodes]
         if kind == "faces" or not any(names):
             return []
         if kind == "points":
@@ -160,7 +161,7 @@ class TimeMaps:
         observed = r.observed[:, frames]
         rejected = np.argwhere(r.kinds[:, frames] == REJECTED)
         return Sensors(
-            self.places[r.sensors], [plain(one) for one in r.sensor_names], {"mean": observed},
+            self.places[r.sensors], [printable(one) for one in r.sensor_names], {"mean": observed},
             {"mean": "observed"}, rejected,
         )  # fmt: skip
 

@@ -30,12 +30,12 @@ from coupledgp.diagnostics.space_time.words import (
     HOUR,
     PLACES,
     ordinal,
-    plain,
     share_words,
     signed,
     stamps,
     with_unit,
 )
+from coupledgp.ground.visible import printable
 from coupledgp.random import FloatArray
 from coupledgp.series.axis import TimeAxis
 
@@ -53,7 +53,7 @@ def sensor_picture(report: SpaceTimePage, chosen: ChosenSensors, number: int) ->
     given = {one.sensor: one for one in report.series}
     one = given.get(chosen.sensor) or _of_law(report, chosen.sensor)
     step = -(-one.times.size // MAX_TIMES)
-    name = plain(report.sensor_names[one.sensor])
+    name = printable(report.sensor_names[one.sensor])
     caption = _caption(report, one, name, chosen.why, step)
     return series_picture(one, report.axis, report.unit, caption, number)
 
@@ -179,7 +179,7 @@ def hours_picture(report: SpaceTimePage) -> Picture:
         style = coupling_style(k)
         axes.plot(
             [(one.start + one.stop) / 2 for one in parts], [one.rmse for one in parts],
-            linewidth=1.4, markersize=4, label=PLACES.get(kind, plain(kind)), **style,
+            linewidth=1.4, markersize=4, label=PLACES.get(kind, printable(kind)), **style,
         )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, 24)

@@ -16,12 +16,12 @@ from coupledgp.diagnostics.space_time.words import (
     duration_words,
     figure,
     kind_words,
-    plain,
     share_words,
     signed,
     term_words,
     variance_sentence,
 )
+from coupledgp.ground.visible import printable
 
 # Sensors that are listed openly, and in the folded table of more.
 LISTED, MOST_LISTED = 20, 500
@@ -90,7 +90,7 @@ def sensor_tables(report: SpaceTimePage) -> list[ReportTable]:
     order = order[found.n[order] > 0]
     rows = [
         (
-            plain(names[k]), str(int(found.n[k])), cell(float(found.rmse[k])),
+            printable(names[k]), str(int(found.n[k])), cell(float(found.rmse[k])),
             cell(float(found.mae[k])), signed(float(found.bias[k])),
             f"{100 * found.coverage_95[k]:.0f} %",
             _remark(float(found.bias[k]), report.unit) if doubtful[k] else "",
@@ -152,7 +152,7 @@ def _hour_tables(report: SpaceTimePage) -> list[ReportTable]:
     ]  # fmt: skip
     if not rows:
         return []
-    heads = ("local time", *(PLACES.get(kind, plain(kind)) for kind in kinds))
+    heads = ("local time", *(PLACES.get(kind, printable(kind)) for kind in kinds))
     note = "Shares of hidden values inside the model's 95 % intervals."
     return [ReportTable("Calibration by time of day", heads, rows, "calibration-day", note=note)]
 

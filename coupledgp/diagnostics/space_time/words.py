@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -180,11 +179,6 @@ def ordinal(number: int) -> str:
     """A number as one of a sequence: 2nd, 3rd, 11th."""
     ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def plain(name: Any) -> str:
-    """A name of printable characters, on one line."""
-    return "".join(one if one.isprintable() else " " for one in str(name))
 
 
 def signed(value: float) -> str:

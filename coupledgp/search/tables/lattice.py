@@ -65,7 +65,7 @@ class HopelessError(NumericalError):
     """A kernel whose evidence stays below that of another."""
 
 
-class Evidence(NamedTuple):
+class LogEvidence(NamedTuple):
     """Log evidence of normalised targets, nats, and its standard error by probes."""
 
     value: float
@@ -129,7 +129,7 @@ class LatticeFitter:
 
     def search(
         self, rows: LatticeRows, first: LatticeSearch, grown: Callable[[LatticePrior], None],
-        least: Evidence | None = None,
+        least: LogEvidence | None = None,
     ) -> LatticeSearch:  # fmt: skip
         """Search on all rows, from where one on few of them ended.
 
@@ -140,7 +140,7 @@ class LatticeFitter:
         grown
             Called with each prior whose lattice takes the place of one that was outgrown.
         least
-            Evidence of another kernel, which this one has to reach.
+            LogEvidence of another kernel, which this one has to reach.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class LatticeFitter:
 
     def _search(
         self, rows: LatticeRows, start: Hyperparameters, tolerance: float,
-        grown: Callable[[LatticePrior], None] | None = None, least: Evidence | None = None,
+        grown: Callable[[LatticePrior], None] | None = None, least: LogEvidence | None = None,
     ) -> LatticeSearch:  # fmt: skip
         prior = self.prior(rows, start)
         sums = rows.sums(prior.lattice)
@@ -216,14 +216,14 @@ class LatticeFitter:
         system = prior.system(sums, rows.n_outputs, multiplier)
         return LatticeSearch(prior, system, step + 1, converged, error)
 
-    def evidence(self, system: LatticeSystem) -> Evidence:
+    def evidence(self, system: LatticeSystem) -> LogEvidence:
         """Log evidence of the hyperparameters of a system."""
         mean = system.solve(system.right_hand_side, mean_tolerance(system))
         rng = np.random.default_rng([self.seed, 3])
-        return Evidence(*log_evidence(system, mean, N_PROBES, rng))
+        return LogEvidence(*log_evidence(system, mean, N_PROBES, rng))
 
     def _check_hope(
-        self, system: LatticeSystem, found: InformationStep, free: FloatArray, least: Evidence
+        self, system: LatticeSystem, found: InformationStep, free: FloatArray, least: LogEvidence
     ) -> None:
         """Refuse hyperparameters from which no likely rise leads to the evidence of another kernel.
 

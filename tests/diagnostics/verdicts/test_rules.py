@@ -89,7 +89,8 @@ class TestQuality:
         assert (found.colour, found.question) == (colour, "Better than a linear model?")
         assert found.sentence.startswith(said)
         assert "nats" not in found.sentence
-        assert f"{-linear.gain:+.3g}" in found.detail
+        verb = "gains" if linear.gain <= 0 else "loses"
+        assert f"It {verb} {abs(linear.gain):.3g}" in found.detail
         assert linear_badge(Evidence((MEAN,)), 0.4) is None
 
     def test_sentences_are_in_the_unit_of_the_reader(self) -> None:

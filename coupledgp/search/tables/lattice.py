@@ -140,7 +140,7 @@ class LatticeFitter:
         grown
             Called with each prior whose lattice takes the place of one that was outgrown.
         least
-            LogEvidence of another kernel, which this one has to reach.
+            Log evidence of another kernel, which this one has to reach.
 
         Raises
         ------

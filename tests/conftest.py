@@ -100,12 +100,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("long")
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out files that import torch where it is not installed, as in `make light`."""
-    if find_spec("torch") is None and collection_path.suffix == ".py":
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files whose tests are all long, and those of torch where it is not installed.
+
+    Imports of the former, botorch and dask among them, would take seconds in each worker.
+    """
+    path = collection_path.as_posix()
+    if config.option.markexpr == "not long" and any(f"/{each}" in f"{path}/" for each in LONG):
+        return True
+    if find_spec("torch") is None and collection_path.suffix == ".py":  # as in `make light`
         text = collection_path.read_text(encoding="utf-8")
         return bool(re.search(r"^(import|from) (torch|gpytorch)", text, re.MULTILINE)) or None
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import modules and make tests, none of which becomes garbage, without its collector."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

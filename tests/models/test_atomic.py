@@ -24,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 import coupledgp as cgp
 from coupledgp.models import estimator
-from tests.models.few_steps import take_few_steps
+from tests.models.few_steps import search_little, take_few_steps
 
 ESTIMATORS = str(Path(estimator.__file__).parent)
 PACKAGE = str(Path(cgp.__file__).parent)
@@ -242,6 +242,7 @@ UPDATES = {
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch):
     take_few_steps(monkeypatch)
+    search_little(monkeypatch)
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -8,6 +8,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from tests.models.few_steps import search_little
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame({"east": rng.uniform(0, 3, 120), "north": rng.uniform(0, 3, 120)})
@@ -15,7 +16,7 @@ F = np.sin(2 * X.east) + 0.3 * X.north
 NOISE = rng.normal(size=120)
 AXES = {"north": [0.5, 1.0, 2.0], "east": [0.1, 2.9]}
 MODELS = {
-    "mixture": (cgp.GPRegressor(random_state=0), F + 0.1 * NOISE, True),
+    "mixture": (cgp.GPRegressor("exact", random_state=0), F + 0.1 * NOISE, True),
     "transformed": (
         cgp.ExactGPRegressor(target_transform="log"), np.exp(F + 0.3 * NOISE), False,
     ),
@@ -29,6 +30,12 @@ MODELS = {
     "two outputs": (cgp.ExactGPRegressor(), np.column_stack([F, -2 * F]) + 0.1 * NOISE[:, None],
                     True),
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _small_searches(monkeypatch):
+    """Searches of few rows and steps: the tests are about the answers of their results."""
+    search_little(monkeypatch)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -25,6 +25,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from coupledgp.diagnostics.rivals import flexible
 from coupledgp.search.tables.local import Round
 from coupledgp.selection import expression_members
 from tests.stale_code import forget_stale_code
@@ -134,6 +135,14 @@ def pytest_collection_finish() -> None:
 def _few_steps_of_additive_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let additive members of the front door search on few rows: their own tests search more."""
     monkeypatch.setattr(expression_members, "EXPRESSION_MEMBER_ROUNDS", (Round(96, 8),))
+
+
+@pytest.fixture(autouse=True)
+def _few_trees_of_rivals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rivals that stand beside a model in reports be small: their own tests fit large ones."""
+    if "/rivals/" not in request.node.nodeid:
+        monkeypatch.setattr(flexible, "FOLDS", 2)
+        monkeypatch.setattr(flexible, "TREES", 6)
 
 
 @pytest.fixture(autouse=True, scope="session")

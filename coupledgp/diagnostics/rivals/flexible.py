@@ -24,6 +24,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Folds of rows.
 FOLDS = 5
+# Boosted trees of a model.
+TREES = 60
 # Lengthscales of kernels, in standard deviations of the columns.
 LENGTHSCALES = (0.4, 0.65, 1.0, 1.6, 2.5, 6.0)
 # Noise variances over that of the signal.
@@ -140,7 +142,7 @@ class BoostedRival(FlexibleRival):
         with threadpool_limits(1, user_api="openmp"):
             for targets in y.T:
                 model = HistGradientBoostingRegressor(
-                    max_iter=60, max_leaf_nodes=15, min_samples_leaf=min(20, len(X) // 8),
+                    max_iter=TREES, max_leaf_nodes=15, min_samples_leaf=min(20, len(X) // 8),
                     early_stopping=False, random_state=0,
                 )  # fmt: skip
                 models.append(model.fit(X, targets, sample_weight=weights))

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,6 @@ import coupledgp
 from coupledgp.ground.extras import EXTRAS
 
 ROOT = Path(coupledgp.__file__).parents[1]
-
-
-def some(*short: str, long: tuple[str, ...]) -> list[Any]:
-    """Domains of a test, each of which starts a process; the long ones are left to `make long`."""
-    return [*short, *(pytest.param(domain, marks=pytest.mark.long) for domain in long)]
 
 
 LACKING = f"""
@@ -166,19 +160,19 @@ def run(code: str, folder: Path, *command: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "domain", some("table", "graph", "field", "series", long=("automatic", "lattice", "walks"))
-)
-def test_every_domain_works_without_the_libraries_of_the_extras(domain, tmp_path):
-    own = SERIES if domain == "series" else DOMAINS[domain] + SAVED
-    result = run(LACKING + BEGIN + own, tmp_path)
-    assert result.returncode == 0, result.stderr
-
-
-def test_what_needs_a_library_names_its_extra_and_the_build_for_cpus(tmp_path):
-    result = run(LACKING + BEGIN + ERRORS, tmp_path)
+def test_what_needs_a_library_names_its_extra_and_everything_else_works(tmp_path):
+    """Of tables, graphs, fields and series, one after the other in one process."""
+    own = [BEGIN + DOMAINS[domain] + SAVED for domain in ("table", "graph", "field")]
+    result = run(LACKING + "".join(own) + BEGIN + SERIES + BEGIN + ERRORS, tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["True True"] * 4 + ["False False"] * 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("domain", ["automatic", "lattice", "walks"])
+def test_every_domain_works_without_the_libraries_of_the_extras(domain, tmp_path):
+    result = run(LACKING + BEGIN + DOMAINS[domain] + SAVED, tmp_path)
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_command_line_names_its_extra(tmp_path):
@@ -188,17 +182,20 @@ def test_the_command_line_names_its_extra(tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("domain", some("table", long=("graph", "field")))
+@pytest.mark.long
+@pytest.mark.parametrize("domain", ["graph", "field"])
 def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
     result = run(BEGIN + DOMAINS[domain] + SAVED + "print('torch' in sys.modules)", tmp_path)
     assert result.stdout.split() == ["False"], result.stderr
 
 
 def test_modules_of_torch_are_written_before_it_is_imported(tmp_path):
-    """Written without torch, they are its modules, with gradients, once they are made."""
+    """Written without torch, they are its modules, with gradients, once they are made.
+
+    A model of a table is fitted, saved and judged before.
+    """
     pytest.importorskip("torch", reason="`make light` has none")
     code = """
-import sys
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.dense.covariance import stationary_covariance
 assert "torch" not in sys.modules
@@ -211,7 +208,7 @@ rows, scale = torch.ones(2, 2).cumsum(0).double(), torch.zeros(2, dtype=torch.fl
 work = lambda log: stationary_covariance(GaussianSpectrum(), rows, log)
 assert torch.autograd.gradcheck(work, scale.requires_grad_())
 """
-    result = run(code, tmp_path)
+    result = run(BEGIN + DOMAINS["table"] + SAVED + code, tmp_path)
     assert result.returncode == 0, result.stderr
 
 

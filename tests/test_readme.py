@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from coupledgp.couplings import parse_coupling
+from tests.models.few_steps import search_little
 from tests.registries import REGISTRIES, forgotten
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +24,7 @@ BLOCKS = code_blocks(ROOT / "README.md")
 
 
 def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
+    search_little(monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert len(BLOCKS) >= 3
     names: dict[str, object] = {}

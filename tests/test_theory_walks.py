@@ -66,7 +66,7 @@ def test_expected_errors_are_those_of_draws(n_walks: Any, coupling: str, hops: i
     found = theory.walk_posterior_errors(
         GRAPH, SEEN, n_walks=n_walks, coupling=coupling, exact_hops=hops, n_draws=400, **GIVEN
     )
-    draws = np.array([measured(n_walks, coupling, hops, 100 + k) for k in range(150)])
+    draws = np.array([measured(n_walks, coupling, hops, 100 + k) for k in range(60)])
     means, errors = draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     for expected, k in (
         (found.kl, 0), (found.kl, 1), (found.prior_kl, 2), (found.squared_error, 3),

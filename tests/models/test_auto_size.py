@@ -99,7 +99,8 @@ def test_names_of_an_earlier_fit_are_forgotten():
     gp = cgp.SparseSpectrumGPRegressor(
         ard=False, n_frequencies="auto", kl_target=0.1, random_state=0
     )
-    gp.fit(pandas.DataFrame(X, columns=["a", "b"]), Y).fit(X, Y)
+    few = X[:60], Y[:60]
+    gp.fit(pandas.DataFrame(few[0], columns=["a", "b"]), few[1]).fit(*few)
     assert not hasattr(gp, "feature_names_in_")
 
 

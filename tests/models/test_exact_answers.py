@@ -82,7 +82,9 @@ def test_several_outputs():
     ids=repr,
 )  # fmt: skip
 def test_walks_where_they_are_asked_for(asked):
-    model = cgp.GraphGPRegressor(**{"graph": GRID, "kernel": WIDE, **GIVEN, **asked}).fit(NODES, Y)
+    kernel = RegularizedLaplacianKernel(4.0, 2.0)
+    model = cgp.GraphGPRegressor(**{"graph": GRID, "kernel": kernel, **GIVEN, **asked})
+    model.fit(NODES, Y)
     assert model.method_ == "walks"
     assert model.method_reason_ == model.plan_.reason
     assert model.n_walks_ == asked.get("n_walks", 32)

@@ -119,9 +119,10 @@ def test_predictions_are_those_of_the_formula(model: type, solver: str) -> None:
 
 def test_iterative_fit_comes_near_the_dense_one() -> None:
     y = signal()[TRAIN]
-    dense = ExactGraphGPRegressor(ring(), "heat").fit(TRAIN, y)
+    settings = {"kernel": "heat", "hyperparameters": "maximum", "random_state": 0}
+    dense = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y)
     iterative = ExactGraphGPRegressor(
-        ring(), "heat", method="series", solver="iterative", n_probes=64, random_state=0
+        ring(), method="series", solver="iterative", n_probes=64, **settings
     ).fit(TRAIN, y)
     np.testing.assert_allclose(iterative.predict(TEST), dense.predict(TEST), atol=0.1)
     assert iterative.log_marginal_likelihood_error_ > 0

@@ -289,8 +289,8 @@ class TestOutliers:
 
 class TestOtherAxes:
     def test_times_may_be_irregular(self):
-        times = np.cumsum(np.random.default_rng(4).uniform(0.2, 3.0, N))
-        model = made().fit(NODES, Y, times=times)
+        times = np.cumsum(np.random.default_rng(4).uniform(0.2, 3.0, 40))
+        model = made().fit(NODES, Y[:, :40], times=times)
         assert model.time_axis_.step is None
         process = model.process_
         np.testing.assert_allclose(

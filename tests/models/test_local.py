@@ -63,7 +63,7 @@ def test_the_exact_twin_of_a_local_model_is_near(local):
 ])  # fmt: skip
 def test_every_combination_of_parts_predicts(parameters):
     settings = {"n_frequencies": 4, "kernel": "matern-3/2", "random_state": 0, **parameters}
-    gp = cgp.LocalGPRegressor(**settings).fit(X[:150], Y[:150])
+    gp = cgp.LocalGPRegressor(**settings).fit(X[:100], Y[:100])
     mean, std = gp.predict(X_TEST, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()

@@ -93,7 +93,7 @@ def test_new_observations_stand_beside_their_predictions(single):
 
 def test_latitude_and_longitude_have_maps():
     places = pd.DataFrame({"latitude": RNG.uniform(47, 48, 60), "longitude": RNG.uniform(8, 9, 60)})
-    model = cgp.LatticeGPRegressor(random_state=0).fit(places, 3 * places["latitude"])
+    model = cgp.LatticeGPRegressor("gaussian", random_state=0).fit(places, 3 * places["latitude"])
     assert [one.get_title() for one in model.plot()] == ["mean", "standard deviation"]
 
 

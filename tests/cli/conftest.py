@@ -4,6 +4,13 @@ import pytest
 
 from coupledgp.cli import run
 from tests.cli.tables import QUICK, columns, write_csv
+from tests.models.few_steps import search_little
+
+
+@pytest.fixture(autouse=True)
+def _small_searches(monkeypatch):
+    """Searches of few rows and steps: the tests are about what is done with their results."""
+    search_little(monkeypatch)
 
 
 @pytest.fixture

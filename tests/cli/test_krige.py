@@ -18,8 +18,8 @@ from coupledgp.cli.app import run
 @pytest.fixture
 def wells(tmp_path):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"east": rng.uniform(0, 9, 600), "north": rng.uniform(0, 6, 600)})
-    table["depth"] = np.sin(table.east) + np.cos(table.north) + 0.1 * rng.normal(size=600)
+    table = pd.DataFrame({"east": rng.uniform(0, 9, 300), "north": rng.uniform(0, 6, 300)})
+    table["depth"] = np.sin(table.east) + np.cos(table.north) + 0.1 * rng.normal(size=300)
     table.to_csv(tmp_path / "wells.csv", index=False)
     return tmp_path / "wells.csv"
 
@@ -31,7 +31,7 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     assert run(["krige", str(wells), *given]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["kernel"] == "gaussian"
-    assert result["rows"] == 600
+    assert result["rows"] == 300
     loaded = cgp.load_model(model)
     with xr.open_dataset(out, engine="scipy") as found:
         assert found["mean"].dims == ("east", "north")

@@ -161,10 +161,10 @@ def test_rough_functions_are_told():
 
 
 def test_it_is_a_member_of_the_default():
-    model = cgp.GPRegressor("lattice", random_state=0).fit(X[:600], Y[:600])
+    model = cgp.GPRegressor("lattice", random_state=0).fit(X[:300], Y[:300])
     assert model.choice_.members[0].name.startswith("lattice, gaussian")
-    mean, std = model.predict(X[600:800], return_std=True)
-    z = (Y[600:800] - mean) / std
+    mean, std = model.predict(X[300:500], return_std=True)
+    z = (Y[300:500] - mean) / std
     assert 0.7 < z.std() < 1.3
     assert "lattice" in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 2)]
     assert "lattice" not in [plan.kind.name for plan in cgp.GPRegressor().forecast(10_000, 4)]
@@ -250,6 +250,7 @@ def problem_of(places, y, report=silent):
     return LatticeProblem(rows, True, False, None, 0, report=report)
 
 
+@pytest.mark.long
 def test_a_kernel_of_less_evidence_is_not_searched_to_its_end(monkeypatch):
     """The choice is that of whole searches."""
     monkeypatch.setattr(lattice_kernels, "FIRST_ROWS", 150)

@@ -166,7 +166,7 @@ class TestEstimate:
         q, k = tensors(rng, (1, 1, 3, E // H), (1, 1, 3, E // H))
         exact = (q @ k.mT / (E // H) ** 0.5).exp().numpy()
         draws = []
-        for _ in range(500):
+        for _ in range(250):
             log_q, log_k = make(generator=rng, coupling="orthogonal+pnc")._log_features(q, k)
             draws.append((log_q.exp() @ log_k.exp().mT).numpy())
         assert_mean(np.array(draws), exact)

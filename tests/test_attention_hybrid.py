@@ -98,7 +98,7 @@ def test_scores_have_the_mean_of_exact_attention(causal: bool, rng: np.random.Ge
     hidden = torch.ones(4, 4, dtype=torch.bool).triu(1) if causal else torch.zeros(4, 4).bool()
     exact = (q @ k.T).masked_fill(hidden, -torch.inf).softmax(-1) @ v
     draws = []
-    for _ in range(300):
+    for _ in range(150):
         features = AngularHybridFeatures(DIM, 6, 3, "orthogonal", rng)
         totals = features.estimate(q, k).masked_fill(hidden, 0.0).sum(-1, keepdim=True)
         (log_q, f_q), (log_k, f_k) = features.leveled_queries(q), features.leveled_keys(k)

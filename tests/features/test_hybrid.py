@@ -42,7 +42,7 @@ class TestHybrids:
     @all_hybrids
     def test_unbiased(self, name: str, rng: np.random.Generator) -> None:
         X, Y = pairs(rng)
-        draws = [HYBRIDS[name](rng).estimate(X, Y).diagonal().numpy() for _ in range(300)]
+        draws = [HYBRIDS[name](rng).estimate(X, Y).diagonal().numpy() for _ in range(150)]
         assert_mean(np.array(draws), softmax(X, Y))
 
     @all_hybrids

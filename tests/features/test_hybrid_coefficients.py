@@ -31,7 +31,7 @@ class TestCoefficients:
         X, Y = (torch.as_tensor(v) for v in pairs(rng))
         M = rng.normal(size=(DIM, DIM)) / 2
         draws = []
-        for _ in range(500):
+        for _ in range(250):
             c = GaussianCoefficient(DIM, 4, M, 1.5, features, generator=rng)
             products = c.features(X, "query") * c.features(Y, "key")
             draws.append(products.sum(-1).numpy())

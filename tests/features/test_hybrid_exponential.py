@@ -128,7 +128,7 @@ class TestComplexExponential:
         X, Y = pairs(rng)
         draws = [
             paired(ComplexExponentialFeatures(DIM, 6, MATRICES[name], text, rng), X, Y)
-            for _ in range(400)
+            for _ in range(200)
         ]
         assert_mean(np.array(draws), softmax(X, Y))
 

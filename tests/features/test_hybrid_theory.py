@@ -82,7 +82,7 @@ def test_error_of_the_gaussian_hybrid(angle: float, rng: np.random.Generator) ->
     X, Y = rotations @ x, rotations @ y
     draws = [
         paired(GaussianHybridFeatures(DIM, m, n, "iid", rng, width=width, length=r), X, Y)
-        for _ in range(500)
+        for _ in range(200)
     ]
     assert_mean(np.square(np.array(draws) - softmax(X, Y)).mean(1), np.array(expected))
 
@@ -91,7 +91,7 @@ def test_coefficients_of_hybrid_features(rng: np.random.Generator) -> None:
     """Appendix F: a hybrid estimator may estimate the weights of another one."""
     X, Y = rng.normal(size=(2, 5, DIM)) * 0.4
     draws, exact = [], None
-    for _ in range(250):
+    for _ in range(120):
         inner = AngularHybridFeatures(DIM, 3, 2, "iid", rng, kernel="gaussian")
         outer = GaussianHybridFeatures(
             DIM, 3, 1, "iid", rng, coefficient_features=inner, length=0.7
@@ -113,7 +113,7 @@ def test_gaussian_mixtures_of_clusters(rng: np.random.Generator) -> None:
     R, S = rng.normal(size=(2, 2, DIM)) * 0.5
     X, Y = R + 0.1, S - 0.1
     draws = []
-    for _ in range(250):
+    for _ in range(120):
         features = GaussianMixtureHybridFeatures(R, S, 2, 2, 1.5, "iid", rng)
         draws.append(paired(features, X, Y))
     assert_mean(np.array(draws), softmax(X, Y))

@@ -99,7 +99,7 @@ class TestValues:
     ) -> None:
         x = data(rng, 5, 3)
         draws = []
-        for _ in range(400):
+        for _ in range(200):
             kernel = kind(6, 3, spectrum=spectrum, generator=rng).double()
             kernel.lengthscale = 1.7
             with torch.no_grad():

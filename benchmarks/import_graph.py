@@ -225,8 +225,8 @@ def _statements(node: ast.AST, kind: str) -> Iterator[tuple[ast.Import | ast.Imp
                 yield from _statements(ast.Module([inner], []), "typing")
             for inner in child.orelse:
                 yield from _statements(ast.Module([inner], []), kind)
-        else:
-            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        elif not isinstance(child, ast.expr):  # which holds no statement
+            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
             yield from _statements(child, "local" if inside and kind == "eager" else kind)
 
 

@@ -207,6 +207,23 @@ def interrupted(arguments, tmp_path):
     return process.returncode, rest.decode()
 
 
+def test_an_interrupt_of_solves_ends_a_report_and_leaves_no_file(
+    files, tmp_path, monkeypatch, capsys
+):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coupledgp.linalg.conjugate_gradients.conjugate_gradients", interrupt)
+    page = tmp_path / "old.html"
+    page.write_text("old page")
+    arguments = [files / "m", files / "test.csv", "-o", page, "--compare", "stochastic"]
+    assert report(*arguments) == 130
+    assert capsys.readouterr().err.endswith("coupledgp: interrupted\n")
+    assert page.read_text() == "old page"
+    assert list(tmp_path.iterdir()) == [page]
+
+
+@pytest.mark.long
 def test_ctrl_c_ends_a_report_and_leaves_no_file(tmp_path):
     save = f"{LONG_SOLVE}gp.save(sys.argv[1], include_data=True)\n"
     save += (

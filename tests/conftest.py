@@ -26,6 +26,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from coupledgp.diagnostics.rivals import flexible
+from coupledgp.ground import compiled
 from coupledgp.search.tables.local import Round
 from coupledgp.selection import expression_members
 from tests.stale_code import forget_stale_code
@@ -151,7 +152,11 @@ def _few_trees_of_rivals(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread_a_worker() -> Iterator[None]:
-    """Keep parallel test workers from fighting over the cores."""
+    """Keep parallel test workers from fighting over the cores.
+
+    Blocks of rows that threads would share are many and small in tests, so that threads cost more
+    than they compute: tests of threads ask for some.
+    """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
@@ -159,7 +164,8 @@ def _one_thread_a_worker() -> Iterator[None]:
         import torch
 
         torch.set_num_threads(1)
-    with threadpool_limits(1):
+    with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_number_of_threads", lambda: 1)
         yield
 
 

@@ -17,7 +17,14 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.features import sample_walks
-from coupledgp.ground.compiled import compiled, part, share_rows, without_denormals
+from coupledgp.ground import compiled as compiled_module
+from coupledgp.ground.compiled import (
+    _number_of_threads,
+    compiled,
+    part,
+    share_rows,
+    without_denormals,
+)
 from tests.stale_code import compiled_functions
 
 N_NODES = 40
@@ -163,7 +170,8 @@ def test_many_threads_may_compile_at_once() -> None:
 
 
 @pytest.fixture(params=[1, 2, 4])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+def n_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(compiled_module, "_number_of_threads", _number_of_threads)
     before = numba.get_num_threads()
     wanted = min(request.param, numba.config.NUMBA_NUM_THREADS)
     numba.set_num_threads(wanted)

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,6 +28,7 @@ from coupledgp.features.walks.sample import weights_of
 from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.store import Store, Track
 from coupledgp.graphs import Graph
+from coupledgp.ground import compiled
 from coupledgp.ground.compiled import share_rows
 from coupledgp.ground.counter import LengthUniforms
 from coupledgp.random import FloatArray, IntArray
@@ -95,8 +95,6 @@ def filled(sizes: IntArray, n_threads: int, room: int) -> Track:
     """A track of rows (r, r, ..) of given sizes, whose blocks end in any order."""
     track = Track(sizes.size, room, np.int64, np.float64)
     store = Store(track)
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(n_threads, numba.config.NUMBA_NUM_THREADS))
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:
         for first, last in blocks:
@@ -105,8 +103,9 @@ def filled(sizes: IntArray, n_threads: int, room: int) -> Track:
             room_behind = np.append(rows, -1)
             store.add(first, [sizes[first:last]], [[room_behind, room_behind / 2]])
 
-    share_rows(work, sizes.size, 2, 5)
-    numba.set_num_threads(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_number_of_threads", lambda: n_threads)
+        share_rows(work, sizes.size, 2, 5)
     return track
 
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import networkx as nx
 import numpy as np
@@ -131,20 +131,30 @@ def test_small_work_has_one_thread_and_gives_the_others_back(kind: str) -> None:
             assert threads_of(kind) == {2}
 
 
-def test_other_threads_leave_those_of_blas_alone() -> None:
-    """What the main thread has lowered no other one can raise in OpenBLAS."""
-    seen = []
+def test_bodies_in_several_threads_have_one_thread_of_blas_until_the_last_ends() -> None:
+    entered, leave, seen = Event(), Event(), []
 
     def work() -> None:
         with suited_threads(1):
+            entered.set()
+            leave.wait()
             seen.append((threads_of("blas"), threads_of("openmp")))
 
+    other = Thread(target=work)
     with threadpool_limits(2):
+        with suited_threads(1):
+            other.start()
+            entered.wait()
+        assert (threads_of("blas"), threads_of("openmp")) == ({1}, {2})
+        leave.set()
+        other.join()
+        assert seen == [({1}, {1})]
+        assert (threads_of("blas"), threads_of("openmp")) == ({2}, {2})
         other = Thread(target=work)
         other.start()
         other.join()
-        assert seen == [({2}, {1})]
-        assert (threads_of("blas"), threads_of("openmp")) == ({2}, {2})
+        assert seen[1:] == [({1}, {1})]
+        assert threads_of("blas") == {2}
 
 
 def test_sizes_are_those_of_the_work() -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from coupledgp.diagnostics.rivals import flexible
-from coupledgp.ground import compiled
+from coupledgp.ground import compiled, threads
 from coupledgp.search.tables.local import Round
 from coupledgp.selection import expression_members
 from tests.stale_code import forget_stale_code
@@ -155,7 +156,8 @@ def _one_thread_a_worker() -> Iterator[None]:
     """Keep parallel test workers from fighting over the cores.
 
     Blocks of rows that threads would share are many and small in tests, so that threads cost more
-    than they compute: tests of threads ask for some.
+    than they compute: tests of threads ask for some. Libraries have one thread for good, which
+    each fit would ask them for again.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
@@ -166,6 +168,7 @@ def _one_thread_a_worker() -> Iterator[None]:
         torch.set_num_threads(1)
     with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_number_of_threads", lambda: 1)
+        patch.setattr(threads, "_one_thread", lambda kind: nullcontext())
         yield
 
 

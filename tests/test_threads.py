@@ -18,7 +18,8 @@ import trimesh
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.ground.threads import FEW, numbers_of, suited_threads
+from coupledgp.ground import threads as module
+from coupledgp.ground.threads import FEW, _one_thread, numbers_of, suited_threads
 
 SCRIPT = """
 import sys
@@ -113,11 +114,18 @@ def test_walks_leave_the_number_of_threads_of_torch(tmp_path: Path) -> None:
     assert process.stdout.split() == ["1", "1"]
 
 
+@pytest.fixture
+def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits as they are for users: workers of tests have one thread for good."""
+    monkeypatch.setattr(module, "_one_thread", _one_thread)
+
+
 def threads_of(kind: str) -> set[int]:
     """Numbers of threads of the libraries of a kind."""
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == kind}
 
 
+@pytest.mark.usefixtures("_limits")
 @pytest.mark.parametrize("kind", ["blas", "openmp"])
 def test_small_work_has_one_thread_and_gives_the_others_back(kind: str) -> None:
     with threadpool_limits(2):
@@ -131,6 +139,7 @@ def test_small_work_has_one_thread_and_gives_the_others_back(kind: str) -> None:
             assert threads_of(kind) == {2}
 
 
+@pytest.mark.usefixtures("_limits")
 def test_bodies_in_several_threads_have_one_thread_of_blas_until_the_last_ends() -> None:
     entered, leave, seen = Event(), Event(), []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -133,6 +134,13 @@ def _places(table: pa.Table, options: AuditOptions) -> IntArray:
                 f"{path}: expected {test.num_rows} rows, those of {options.test}, got "
                 f"{table.num_rows}; --id names a column that both have"
             )
+        for name in sorted({*table.column_names} & {*test.column_names}):
+            there, wanted = (one.column(name).to_pylist() for one in (table, test))
+            if there != wanted and Counter(map(str, there)) == Counter(map(str, wanted)):
+                raise InvalidInputError(
+                    f"{path}: expected rows in the order of {options.test}, got {name!r} in "
+                    "another one; --id names the column by which rows belong together"
+                )
         return np.arange(test.num_rows)
     keys = []
     for one, source in ((test, options.test), (table, path)):

@@ -72,11 +72,11 @@ def tables(
     InvalidInputError
         The columns of both differ, or see `ForeignTable.of`.
     """
+    if X_test is None:
+        raise InvalidInputError("X_test: expected the test rows beside training rows, got None")
     if _is_plain(X_train) and _is_plain(X_test):
-        train, test = (
-            ForeignTable.of(X_train, y_train, "train"),
-            ForeignTable.of(X_test, y_test, "test"),
-        )
+        test = ForeignTable.of(X_test, y_test, "test")
+        train = ForeignTable.of(X_train, y_train, "train")
     else:
         train, test = _encoded(X_train, y_train, X_test, y_test)
     if test.X.shape[1] != train.X.shape[1]:
@@ -96,12 +96,14 @@ def rows_alone(X_test: Any, y_test: Any) -> ForeignTable:
     InvalidInputError
         There are fewer than two rows, or see `ForeignTable.of`.
     """
+    shape = np.shape(y_test)
+    if shape < (2,):
+        raise InvalidInputError(
+            f"y_test: expected two targets at least without training rows, got shape {shape}"
+        )
     if X_test is None:
-        X_test = np.empty((len(np.asarray(y_test)), 0))
-    _, found = tables(X_test, y_test, X_test, y_test)
-    if len(found.y) < 2:
-        raise InvalidInputError("y_test: expected two rows at least without training rows, got one")
-    return found
+        X_test = np.empty((shape[0], 0))
+    return tables(X_test, y_test, X_test, y_test)[1]
 
 
 def _is_plain(X: Any) -> bool:
@@ -121,6 +123,6 @@ def _encoded(
         raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
     special = [column for _, column in learned]
     encoding = TableEncoding.learn(special, names, "indicator")
-    train = ForeignTable.of(encoding.encode(special), y_train, "train", X_train)
     encoded = encoding.encode([columns[name] for name in names])
-    return train, ForeignTable.of(encoded, y_test, "test", X_test)
+    test = ForeignTable.of(encoded, y_test, "test", X_test)
+    return ForeignTable.of(encoding.encode(special), y_train, "train", X_train), test

@@ -229,6 +229,22 @@ def test_far_positions_are_said():
         cgp.FieldGPRegressor(OPERATOR, FAST).fit(np.vstack([X[:9], 2 * X[9:]]), y)
 
 
+def test_positions_in_a_larger_unit_are_refused():
+    """Metres beside a mesh in millimetres are one place, far from the surface or on it."""
+    X, y = sensors(10)
+    with pytest.raises(InvalidInputError, match=r"got 10 within 0\.00\d+ of each other: check"):
+        cgp.FieldGPRegressor(OPERATOR, FAST).fit(X / 1000, y)
+    corner = trimesh.creation.box(bounds=[[0, 0, 0], [1, 1, 1]])
+    places = trimesh.sample.sample_surface(corner, 10, seed=0)[0] / 1000
+    with pytest.warns(UserWarning, match="places: expected positions all over a surface"):
+        cgp.FieldGPRegressor(corner, FAST).fit(places, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cgp.FieldGPRegressor(OPERATOR, FAST).fit(np.vstack([X, X[:1]]), np.append(y, y[0])).predict(
+            X[:1]
+        )
+
+
 def test_parts_without_observations_are_said():
     far = MESH.copy()
     far.apply_translation([4.0, 0.0, 0.0])

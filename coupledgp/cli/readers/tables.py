@@ -43,7 +43,8 @@ def read_table(
     Parameters
     ----------
     path
-        CSV with a header line, delimiter comma, semicolon or tab; or Parquet.
+        CSV with a header line, delimiter comma, semicolon or tab, see `read_text_table`; or
+        Parquet.
     text_columns
         Read every column of a CSV file as text, as it stands.
     as_text

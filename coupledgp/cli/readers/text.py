@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
+from coupledgp.batches.datasets import decimal_mark
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import MOST_TIMES, unfolded_bytes
 
@@ -39,7 +40,8 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     """Read a CSV file, with some columns as text, or all if they are None.
 
     Lines end with LF, CRLF or CR, blank ones before the header are skipped, and fields have any
-    length. The text is UTF-8, or UTF-16 or UTF-32 with a mark of the order of bytes.
+    length. The text is UTF-8, or UTF-16 or UTF-32 with a mark of the order of bytes. Between
+    semicolons or tabs decimals may stand behind a comma.
 
     Raises
     ------
@@ -50,6 +52,7 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     """
     content = _unfolded(_decoded(_content(path)))
     header, delimiter = _header(content)
+    mark = decimal_mark(content, delimiter)
     types = dict.fromkeys(header if as_text is None else as_text, pa.string())
     booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
 
@@ -62,7 +65,7 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
                 delimiter=delimiter, newlines_in_values=b'"' in content
             ),
             convert_options=pa.csv.ConvertOptions(
-                column_types=types, strings_can_be_null=missing_text, **booleans
+                column_types=types, strings_can_be_null=missing_text, decimal_point=mark, **booleans
             ),
         )
 

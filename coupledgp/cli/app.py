@@ -22,7 +22,7 @@ from coupledgp.cli.commands.page_options import AuditOptions, ReportOptions
 from coupledgp.cli.commands.predict import predict
 from coupledgp.cli.commands.report import report
 from coupledgp.cli.commands.table_options import FitOptions, KrigeOptions, PredictOptions
-from coupledgp.cli.process import ReaderLeft
+from coupledgp.cli.process import ReaderLeftError
 from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError
@@ -256,7 +256,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except ReaderLeft:
+    except ReaderLeftError:
         return UNREAD
     except _mendable_errors() as error:
         print(f"coupledgp: error: {_message(error)}", file=sys.stderr)

@@ -91,7 +91,7 @@ class StreamError(OSError):
     """An error of a standard stream, without the number for which libraries end the process."""
 
 
-class ReaderLeft(StreamError):
+class ReaderLeftError(StreamError):
     """Nobody reads standard output any more."""
 
 
@@ -103,7 +103,7 @@ class _Output(io.FileIO):
             return super().write(content) or 0
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
-            kind = ReaderLeft if isinstance(error, BrokenPipeError) else StreamError
+            kind = ReaderLeftError if isinstance(error, BrokenPipeError) else StreamError
             raise kind(f"{STDOUT}: {error.strerror}") from None
 
 

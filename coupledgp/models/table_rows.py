@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -328,6 +328,9 @@ def plain_targets(y: Any) -> Any:
     if kind in "mM" and kind:
         raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
     _refuse_labels(found)
+    if hasattr(getattr(found, "dtype", None), "na_value"):  # a nullable type of pandas
+        with suppress(TypeError, ValueError):
+            return found.to_numpy(dtype=np.float64, na_value=np.nan)
     if kind == "O" or isinstance(found, (list, tuple)):
         try:
             return real_array(found, "y")

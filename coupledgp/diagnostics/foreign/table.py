@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,17 @@ from coupledgp.random import FloatArray
 
 
 class ForeignTable(NamedTuple):
-    """Rows (n, d) and targets (n,) as numbers, and the rows as they were given."""
+    """Rows (n, d) and targets (n,) as numbers, the rows as they were given, and encoded names."""
 
     X: FloatArray
     y: FloatArray
     given: Any
+    encoded: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, name: str, given: Any = None) -> ForeignTable:
+    def of(
+        cls, X: Any, y: Any, name: str, given: Any = None, encoded: Sequence[str] = ()
+    ) -> ForeignTable:
         """A table whose numbers are checked; arrays, data frames and tensors of the CPU.
 
         Raises
@@ -50,16 +54,16 @@ class ForeignTable(NamedTuple):
             raise InvalidInputError(f"X_{name}, y_{name}: expected finite values, got NaN or inf")
         check_magnitude(rows, f"X_{name}")
         check_magnitude(targets, f"y_{name}")
-        return cls(rows, targets, X if given is None else given)
+        return cls(rows, targets, X if given is None else given, tuple(encoded))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns as they were given; empty where they have none."""
-        return tuple(str(one) for one in getattr(self.given, "columns", ()))
+        """Names of the columns, encoded or as they were given; empty where they have none."""
+        return self.encoded or tuple(str(one) for one in getattr(self.given, "columns", ()))
 
     def take(self, rows: Any) -> ForeignTable:
         """Some of the rows, by their numbers."""
-        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows))
+        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows), self.encoded)
 
 
 def tables(
@@ -124,5 +128,6 @@ def _encoded(
     special = [column for _, column in learned]
     encoding = TableEncoding.learn(special, names, "indicator")
     encoded = encoding.encode([columns[name] for name in names])
-    test = ForeignTable.of(encoded, y_test, "test", X_test)
-    return ForeignTable.of(encoding.encode(special), y_train, "train", X_train), test
+    named = encoding.column_names
+    test = ForeignTable.of(encoded, y_test, "test", X_test, named)
+    return ForeignTable.of(encoding.encode(special), y_train, "train", X_train, named), test

@@ -87,8 +87,12 @@ class Subject:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """Names of the columns of the inputs; empty where they have none."""
-        return tuple(str(one) for one in getattr(self.model, "feature_names_in_", ()))
+        """Names of the columns of the inputs, as they are encoded; empty where they have none."""
+        encoding, given = (
+            getattr(self.model, name, None) for name in ("encoding_", "feature_names_in_")
+        )
+        found = given if encoding is None else encoding.column_names
+        return () if found is None else tuple(map(str, found))
 
     @property
     def is_mixture(self) -> bool:

@@ -82,3 +82,15 @@ def test_the_files_are_missed_at_last(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run([*command.split(), *COMMANDS[command]]) == 2
     assert "absent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("graph", "output", "words"),
+    [
+        ("absent.ply", "out.xyz", "--output: expected a path ending in .vtu, .vtk, .ply, .glb"),
+        ("absent.msh", "out.csv", "GRAPH: expected a mesh, .stl, .ply, .obj, .off"),
+    ],
+)
+def test_endings_that_are_taken_are_named(graph, output, words, capsys):
+    assert run(["field", graph, "--values", "absent.csv", "-o", output]) == 2
+    assert words in capsys.readouterr().err

@@ -116,3 +116,12 @@ def test_what_states_no_law_is_told_what_would():
 
 def test_too_few_rows_for_a_verdict_are_named():
     assert cgp.audit((F[:2], STD[:2]), None, None, X[:2], Y[:2]).verdict().startswith("Not judged")
+
+
+def test_the_greatest_fault_of_intervals_is_told():
+    """Standard deviations in another unit, whose errors differ a little along a column, too."""
+    uneven = STD * np.where(X[:, 1] > 0, 1.0, 0.5)
+    y = F + uneven * RNG.normal(size=N)
+    small, even = (cgp.audit((F, one), None, None, X, y) for one in (STD / 100, STD))
+    assert "times beside what the law says" in even.verdicts[1].sentence
+    assert small.verdicts[1].sentence.startswith("Its intervals are too narrow")

@@ -87,11 +87,15 @@ def read_table(
     return table
 
 
-def check_table_path(path: Path, name: str) -> None:
-    """Refuse a path of an output file whose extension names no format."""
+def check_table_path(path: Path, name: str, others: Iterable[str] = ()) -> None:
+    """Refuse a path of an output file whose extension names no format of tables.
+
+    The caller takes `others`, which the message names.
+    """
     if path.suffix.lower() not in (*DELIMITERS, JSON, *PARQUET):
+        known = ", ".join((*others, ".csv", ".tsv", ".json"))
         raise InvalidInputError(
-            f"{name}: expected a path ending in .csv, .tsv, .json or .parquet, got {str(path)!r}"
+            f"{name}: expected a path ending in {known} or .parquet, got {str(path)!r}"
         )
 
 

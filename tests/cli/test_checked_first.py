@@ -34,6 +34,7 @@ WRONG = {
     "field": [
         ("--kernel", "heat"), ("--likelihood", "foo"), ("--set", "foo=1"), ("--at", "edges"),
         ("--max-edge", "-1"), ("--left-out", "l.docx"), ("--holdout", "1"), ("--nodes", "edges"),
+        ("--report", "page.pdf"),
         ("--n-walks", "3"), ("--output", "out.gpkg"),
     ],
     "graph": [
@@ -53,8 +54,10 @@ WRONG = {
         ("--target-transform", "foo"), ("--set", "foo=1"), ("--output", "out.png"),
         ("--seed", "-1"),
     ],
-    "report": [("--compare", "foo"), ("--n-draws", "1"), ("--sizes", "1"), ("--budget", "foo")],
-    "audit": [("--compare", "foo"), ("--budget", "foo"), ("--outputscale", "1")],
+    "report": [("--compare", "foo"), ("--n-draws", "1"), ("--sizes", "1"), ("--budget", "foo"),
+               ("--output", "page.pdf")],
+    "audit": [("--compare", "foo"), ("--budget", "foo"), ("--outputscale", "1"),
+              ("--output", "page.pdf")],
 }  # fmt: skip
 
 

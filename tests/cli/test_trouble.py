@@ -71,7 +71,7 @@ def test_wrong_options(arguments, message, data, fails):
         ("a,a,price\n1,2,3\n", "column 'a' appears more than once"),
         ("a,price\n1,2\n1\n", "Row #3: Expected 2 columns"),
         (b"\xff\xfe\x00\x01", "expected a CSV file"),
-        (b"a,price\n\xff,1\n", "column 'a', data row 1: expected a number"),
+        (b"a,price\n\xff,1\n", "column 'a', data row 1: expected text in UTF-8"),
     ],
 )
 def test_wrong_tables(content, message, tmp_path, fails):
@@ -192,3 +192,10 @@ sys.exit(2)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (130, "coupledgp: interrupted\n")
+
+
+@pytest.mark.parametrize("header", ["größe,y", "a,y"])
+def test_other_encodings_than_utf_8_are_named(header, tmp_path, fails):
+    path = tmp_path / "latin.csv"
+    path.write_bytes(f"{header}\nsüd,1\nnord,2\n".encode("latin-1"))
+    assert "in UTF-8" in fails("fit", path, "-t", "y")

@@ -69,6 +69,7 @@ def read_table(
             table = read_text_table(source, None if text_columns else as_text, missing_text)
     except (pa.ArrowException, UnicodeError, csv.Error, NotImplementedError) as error:
         kind = "a Parquet file" if parquet else "a CSV file with a header line"
+        kind += " in UTF-8" if isinstance(error, UnicodeError) else ""
         raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error, source)}") from error
     except OSError as error:
         if error.filename is not None:
@@ -247,7 +248,8 @@ def _first_text(column: pa.ChunkedArray) -> str:
     for row, value in enumerate(column, start=1):
         if value.is_valid and not is_number(value.as_py()):
             shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)
-            return f", data row {row}: expected a number, got {shown:.60}"
+            wanted = "text in UTF-8" if isinstance(value.as_py(), bytes) else "a number"
+            return f", data row {row}: expected {wanted}, got {shown:.60}"
     return f": expected numbers, got the type {column.type}"
 
 

@@ -11,7 +11,8 @@ from coupledgp.errors import InvalidInputError
 def interpolate(options: InterpolateOptions) -> None:
     """Check the options, choose the model and run it."""
     from coupledgp.cli.commands.interpolation import chosen_domain  # slow, as all below
-    from coupledgp.cli.readers.domains import MESHES, is_mesh
+    from coupledgp.cli.readers.domains import is_mesh
+    from coupledgp.cli.readers.networks import MESHES
     from coupledgp.cli.shared.domain import answer
 
     _ = options.share  # refuses options that contradict each other

@@ -155,7 +155,7 @@ def test_many_rows_by_solves(files, tmp_path, capsys, monkeypatch):
     assert found["accuracy"]["method"] == "stochastic"
     assert report(*arguments, "--max-rows", "9", "--json") == 0
     assert json.loads(capsys.readouterr().out)["n_test"] == 9
-    monkeypatch.setattr("coupledgp.cli.shared.evaluate.LONG_SECONDS", 0.0)
+    monkeypatch.setattr("coupledgp.cli.readers.notices.LONG_SECONDS", 0.0)
     assert report(*arguments) == 0
     out, err = capsys.readouterr()
     assert err.startswith("coupledgp: comparing with the exact GP of 40 rows at 6 points")

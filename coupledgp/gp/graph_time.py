@@ -226,15 +226,20 @@ class GraphTimeGP(NormalizedProcess):
         return self.rows.cells.numbers.size <= DENSE_LIMIT
 
     @property
+    def solve_flops(self) -> float:
+        """Multiplications of a solve of all observations: two rotations of p values at n times."""
+        p, n = self.rows.values.shape
+        return 2.0 * p * self.posterior.system.basis.values.size * n
+
+    @property
     def reason(self) -> str:
         """How the law is computed, why, and its cost in numbers."""
         p, n = self.rows.values.shape
         basis, gaps = self.posterior.system.basis, self.posterior.gaps
-        flops = 2.0 * p * basis.values.size * n
         words = f"{p} sensors and {n} times: {basis.eigenvalues.size} independent series in time"
         if not basis.is_complete:
             words += f" of {basis.values.size} leading eigenvectors (share {basis.lost:.1g} lost)"
-        words += f", {flops:.2g} multiplications a solve"
+        words += f", {self.solve_flops:.2g} multiplications a solve"
         if gaps.size:
             steps = self.posterior.n_iterations
             words += f"; {gaps.size} gaps by {steps} steps of conjugate gradients"

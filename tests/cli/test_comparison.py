@@ -12,6 +12,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp import diagnostics
 from coupledgp.cli import run
+from coupledgp.cli.readers import notices
 from coupledgp.cli.shared import evaluate
 from tests.cli.tables import PRICE, QUICK, columns
 
@@ -71,7 +72,7 @@ def test_the_whole_model_is_compared_by_solves(data, capsys, monkeypatch):
     """Above the dense limit the expected time is printed on stderr before the comparison."""
     monkeypatch.setattr(evaluate, "DENSE_ROWS", 40)
     monkeypatch.setattr(evaluate, "MAX_SOLVED_ROWS", 7)
-    monkeypatch.setattr(evaluate, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(notices, "LONG_SECONDS", 0.0)
     monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "exact_twin", None)
     arguments = ["fit", data, "-t", "price", *QUICK]
     assert run(arguments) == 0
@@ -98,13 +99,13 @@ def test_both_methods_agree(data, call):
 
 
 def test_the_cost_of_solves_is_said_only_if_it_is_long(capsys):
-    evaluate.announce(5001, 128, "hint")
+    evaluate.announce_solves(5001, 128, "hint")
     assert capsys.readouterr() == ("", "")
-    evaluate.announce(36_000, 128, "--compare subset is quicker")
+    evaluate.announce_solves(36_000, 128, "--compare subset is quicker")
     assert capsys.readouterr() == (
         "",
         "coupledgp: comparing with the exact GP of 36000 rows at 128 points by iterative solves: "
-        "about 4 min of CPU time, some times that if the noise is small; "
+        "about 4 min of one core, some times that if the noise is small; "
         "--compare subset is quicker\n",
     )
 

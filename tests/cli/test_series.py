@@ -10,6 +10,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.cli import run
 from coupledgp.cli.commands import series_run, series_tasks
+from coupledgp.cli.readers import notices
 from coupledgp.diagnostics import space_time_report
 from tests.cli.series_cases import (
     N_NODES,
@@ -214,6 +215,14 @@ def test_a_page_is_written(interpolated, tmp_path, monkeypatch):
     assert (asked["splits"], asked["unit"], asked["crs"]) == (1, "mph", "EPSG:4326")
     text = (tmp_path / "page.html").read_text()
     assert "mph over time on roads.csv" in text
+
+
+def test_long_laws_are_announced(interpolated, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(notices, "LONG_SECONDS", 1e-9)
+    interpolated()
+    assert "coupledgp: the law: about 0 s of one core" in capsys.readouterr().err
+    interpolated("long.csv", "--left-out", tmp_path / "left.csv")
+    assert "coupledgp: the law and its checks: about 0 s" in capsys.readouterr().err
 
 
 def test_figures_are_printed(interpolated, tmp_path, capsys):

@@ -44,6 +44,8 @@ def test_the_name_of_the_targets_stands_everywhere(report):
     assert "observed (units of celsius)" in page
     assert "RMSE, units of celsius" in page
     assert report.plot().get_xlabel() == "prediction (units of celsius)"
+    assert "units of celsius" in report.verdict()
+    assert "units of y" not in report.verdict() + str(report.to_dict()["verdicts"])
     gp = cgp.SparseSpectrumGPRegressor(n_frequencies=48, random_state=0).fit(X[:80], Y[:80])
     plain = cgp.diagnostics.compare(gp, X[80:], Y[80:].to_numpy())
     assert "units of y" in plain.to_html()

@@ -14,7 +14,7 @@ from coupledgp.cli.commands.table_tasks import load
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.shared.declare import refuse
-from coupledgp.cli.shared.evaluate import Rows, announce
+from coupledgp.cli.shared.evaluate import Rows, announce_solves
 from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.foreign.law import chance_names
@@ -165,5 +165,5 @@ def settings(options: AuditOptions, n_train: int, n_test: int, kernel: Any) -> d
     else:
         limit = max_rows or (MAX_SOLVED_ROWS if solved else StochasticOptions.n_columns)
         if solved:
-            announce(n_train, min(limit, n_test), "a smaller --max-rows takes less")
+            announce_solves(n_train, min(limit, n_test), "a smaller --max-rows takes less")
     return {"method": how, "options": StochasticOptions(n_columns=limit, seed=options.seed)}

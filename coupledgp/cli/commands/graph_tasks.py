@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import ExactComparison, Stopwatch
 from coupledgp.diagnostics import compare
@@ -17,9 +17,8 @@ from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.models import GraphGPRegressor
 from coupledgp.random import FloatArray, IntArray
 
-# Seconds, by forecast, above which a log evidence that the fit did not need is left out, and above
-# which the law of all nodes is announced before it is computed.
-EVIDENCE_SECONDS, LAW_SECONDS = 20.0, 10.0
+# Seconds, by forecast, above which a log evidence that the fit did not need is left out.
+EVIDENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,12 @@ def evidence_of(model: GraphGPRegressor) -> dict[str, float | None]:
 
 
 def announce_law(model: GraphGPRegressor) -> None:
-    """Print on stderr the expected time of the law of all nodes, if it is long."""
-    seconds = model.steps_[-1].forecast if model.steps_ else 0.0
-    if seconds > LAW_SECONDS:
-        print(
-            f"coupledgp: means and standard deviations of all {model.first_process_.graph.n_nodes} "
-            f"nodes by {model.method_}: about {seconds:.0f} s of one core",
-            file=sys.stderr,
-            flush=True,
-        )
+    """Say the expected time of the law of all nodes, if it is long."""
+    count = model.first_process_.graph.n_nodes
+    announce(
+        f"means and standard deviations of all {count} nodes by {model.method_}",
+        model.steps_[-1].forecast if model.steps_ else 0.0,
+    )
 
 
 def describe(

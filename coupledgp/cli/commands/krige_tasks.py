@@ -13,16 +13,16 @@ from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
 from coupledgp.cli.commands.table_options import KrigeOptions
 from coupledgp.cli.readers.files import about, on_disk
 from coupledgp.cli.readers.guesses import guessed_places, value_column
+from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.parameters import parameters_of
-from coupledgp.cli.shared.streams import notice
 from coupledgp.columns.globe import narrower
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_lines import read_layer
 from coupledgp.graphs.forms import with_coordinates
 from coupledgp.ground.output import written_whole
-from coupledgp.ground.progress import duration, reporter
+from coupledgp.ground.progress import reporter
 from coupledgp.models import GPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.random import FloatArray
@@ -30,8 +30,8 @@ from coupledgp.random import FloatArray
 # Files of points, and the columns that their coordinates become.
 POINTS = (".gpkg", ".geojson", ".shp", ".fgb")
 COORDINATES = ("longitude", "latitude", "x", "y", "z")
-# Places of a grid whose prediction is timed, and seconds above which the forecast is said.
-TRIAL_PLACES, LONG_SECONDS = 4096, 10.0
+# Places of a grid whose prediction is timed.
+TRIAL_PLACES = 4096
 
 
 def read_places(
@@ -143,5 +143,4 @@ def _announce_grid(gp: Any, X: pa.Table, n_places: int) -> None:
     start = time.process_time()
     gp.predict(X.slice(0, size), return_std=True)
     seconds = (time.process_time() - start) * n_places / size
-    if seconds > LONG_SECONDS:
-        notice(f"mean and std of {n_places} places: at most {duration(seconds)} of one core")
+    announce(f"mean and std of {n_places} places", seconds)

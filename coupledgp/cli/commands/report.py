@@ -26,7 +26,7 @@ def report(options: ReportOptions) -> None:
     from coupledgp.cli.readers.models import read_model
     from coupledgp.cli.shared.declare import refuse
     from coupledgp.cli.shared.domain import write_page
-    from coupledgp.cli.shared.evaluate import announce, seen_by
+    from coupledgp.cli.shared.evaluate import announce_solves, seen_by
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
     from coupledgp.ground.output import written_whole
@@ -58,7 +58,7 @@ def report(options: ReportOptions) -> None:
                 beside = {name: values[~rows] for name, values in beside.items()}
         kept = chosen(len(y), max_rows, options.seed)
         if solved and hasattr(fitted, "X_train_"):
-            announce(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
+            announce_solves(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
         result = posterior_report(
             fitted,
             rows_at(where, kept),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.beside import Beside
+from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.shared.options import (
     COMPARISONS,
     MAX_SOLVED_ROWS,
@@ -37,8 +37,6 @@ from coupledgp.random import FloatArray
 # CPU seconds that the solves of kin40k took, its number of training rows, and the share of the time
 # that does not depend on the number of test points, which was 128.
 MEASURED_SECONDS, MEASURED_ROWS, FIXED_SHARE = 240.0, 36_000, 0.5
-# CPU seconds above which the expected time of a comparison is announced before it starts.
-LONG_SECONDS = 10.0
 # Rows predicted at once: the exact GP needs a matrix of this many rows times its training rows.
 BATCH_ROWS = 8192
 
@@ -115,19 +113,12 @@ def solve_seconds(n_rows: int, n_points: int) -> float:
     return MEASURED_SECONDS * share * (n_rows / MEASURED_ROWS) ** 2
 
 
-def announce(n_rows: int, n_points: int, hint: str) -> None:
-    """Print on stderr the expected time of a comparison by solves, if it is long."""
-    seconds = solve_seconds(n_rows, n_points)
-    if seconds < LONG_SECONDS:
-        return
-    amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-    print(
-        f"coupledgp: comparing with the exact GP of {n_rows} rows at {n_points} points by "
-        f"iterative solves: about {amount} of CPU time, some times that if the noise is small; "
-        f"{hint}",
-        file=sys.stderr,
-        flush=True,
-    )
+def announce_solves(n_rows: int, n_points: int, hint: str) -> None:
+    """Say the expected time of a comparison by solves, if it is long."""
+    announce(
+        f"comparing with the exact GP of {n_rows} rows at {n_points} points by iterative solves",
+        solve_seconds(n_rows, n_points), f", some times that if the noise is small; {hint}",
+    )  # fmt: skip
 
 
 def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | None:
@@ -356,7 +347,7 @@ def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> 
     local = model if kept is train else model.conditioned_on(kept.X, kept.y, **kept.weights)
     points = (test if len(test) else train).sample(plan.max_points, rng)
     if plan.method == "stochastic":
-        announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")
+        announce_solves(len(kept), len(points), "--compare subset is quicker, none leaves it out")
     y = points.y if len(test) else None
     report = compare(local, points.X, y, method=plan.method, metadata=seen_by(local, points.beside))
     return ExactComparison(report, len(kept), len(points), not len(test))

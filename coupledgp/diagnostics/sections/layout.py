@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.studies.tables import Table
-from coupledgp.diagnostics.verdicts.verdict import SIGNS, Advice, Verdict
+from coupledgp.diagnostics.verdicts.verdict import SIGNS, Advice, Verdict, in_units_of
 from coupledgp.ground.notebook import Card, Notebook, NotebookTable
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Layout:
 def _named(value: Any, target: str) -> Any:
     """Texts, and what is made of them, with the name of y in units."""
     if isinstance(value, str):
-        return value.replace("units of y", f"units of {target}")
+        return in_units_of(value, target)
     if isinstance(value, ReportTable):
         return ReportTable(*(_named(one, target) for one in value))
     if isinstance(value, (list, tuple)):

@@ -124,7 +124,7 @@ class ComparisonResult:
         Where more than one in twenty of the scored rows are training rows, the first two are not
         judged: the model has seen the answers.
         """
-        found = self._judged()
+        found = tuple(one.named(self.target) for one in self._judged())
         if not self._is_known:
             return found
         return tuple(one if one.question == ADEQUACY else self._of_known(one) for one in found)
@@ -155,7 +155,7 @@ class ComparisonResult:
         if self.evidence is None or self._is_known:
             return ()
         found = linear_badge(self.evidence, self.figures.rmse)
-        return () if found is None else (found,)
+        return () if found is None else (found.named(self.target),)
 
     @property
     def advice(self) -> tuple[Advice, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Colour = Literal["green", "amber", "red", "grey"]
@@ -25,6 +25,11 @@ QUALITY, HONESTY, ADEQUACY = (
     "Are its intervals honest?",
     "Is the approximation close enough?",
 )
+
+
+def in_units_of(text: str, target: str) -> str:
+    """A text that speaks of `units of y`, with the reader's name of y."""
+    return text.replace("units of y", f"units of {target}") if target else text
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,13 @@ class Verdict:
     def text(self) -> str:
         """The answer with the figures behind it."""
         return f"{self.sentence} {self.detail}".strip()
+
+    def named(self, target: str) -> Verdict:
+        """The same answer with the reader's name of y."""
+        sentence, reason, detail = (
+            in_units_of(text, target) for text in (self.sentence, self.reason, self.detail)
+        )
+        return replace(self, sentence=sentence, reason=reason, detail=detail)
 
     @property
     def line(self) -> str:

@@ -11,7 +11,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.geometry.locations import at_corners
 from coupledgp.gp.protocol import Points
-from coupledgp.graphs.forms import MESHES, is_mesh, is_point_table, table_points
+from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
 from coupledgp.ground.warned import warn
 from coupledgp.kernels.fields import FieldKernel
@@ -45,7 +45,7 @@ def as_operator(value: Any) -> LaplaceOperator:
     raise InvalidInputError(
         "operator: expected a coupledgp.LaplaceOperator (from_trimesh, from_edges, from_networkx, "
         f"from_points), {MESHES}, or a networkx graph whose edges have lengths, got "
-        f"{type(value).__name__}"
+        f"{type(value).__name__}; {SCENES}"
     )
 
 

@@ -429,3 +429,14 @@ def test_pieces_with_few_observations_change_no_kernel_and_no_unit_elsewhere():
     # One constant mean is common to all pieces: that alone is told of by the others.
     assert np.abs(found - mean).max() < 0.1 * truth.std()
     np.testing.assert_allclose(spread, std, rtol=0.05)
+
+
+@pytest.mark.parametrize("value", ["part.stl", trimesh.Scene(MESH)])
+def test_files_and_scenes_are_told_how_they_become_meshes(value):
+    with pytest.raises(InvalidInputError, match=r"force='mesh'. makes a mesh of a file or a scene"):
+        cgp.FieldGPRegressor(value).fit([0, 1], [1.0, 2.0])
+
+
+def test_names_of_classes_are_told_of_a_classifier():
+    with pytest.raises(InvalidInputError, match=r"'cold'.*FieldGPClassifier"):
+        cgp.FieldGPRegressor(OPERATOR).fit([0, 1], ["cold", "hot"])

@@ -180,13 +180,23 @@ def test_delimiters(name, delimiter, tmp_path, call, data):
     assert first["scores"] == second["scores"]
 
 
+def with_commas():
+    return {name: [str(x).replace(".", ",") for x in column] for name, column in columns().items()}
+
+
 @pytest.mark.parametrize("stream", [(), ("--stream",)])
 def test_decimals_behind_a_comma(stream, tmp_path, call, data):
-    table = {name: [str(x).replace(".", ",") for x in column] for name, column in columns().items()}
-    other = write_csv(tmp_path / "d.csv", table, ";")
+    other = write_csv(tmp_path / "d.csv", with_commas(), ";")
     arguments = ["-t", "price", *QUICK, "--json", *stream]
     first, second = (json.loads(call("fit", path, *arguments)) for path in (data, other))
     assert first["scores"] == second["scores"]
+
+
+def test_predictions_of_such_a_table_have_points(tmp_path, call, data):
+    call("fit", data, "-t", "price", *QUICK, "-o", tmp_path / "m.model")
+    for name, source in (("a.csv", data), ("b.csv", write_csv(tmp_path / "d", with_commas(), ";"))):
+        call("predict", tmp_path / "m.model", source, "-o", tmp_path / name)
+    assert read_csv(tmp_path / "b.csv") == read_csv(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(

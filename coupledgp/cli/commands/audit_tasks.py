@@ -109,6 +109,15 @@ def prediction(options: AuditOptions) -> Any:
             name = "--samples" if options.samples else "--quantiles"
             raise InvalidInputError(f"{name}: expected --predictions beside it")
         names = [name for name in table.column_names if name != options.id_column]
+        if "" in names:
+            raise InvalidInputError(
+                f"{path}: column {table.column_names.index('') + 1} has no name (row numbers?); "
+                "name it for --id, or leave it out of the file"
+            )
+        test = read_table(options.test)
+        known = {name for name in names if name in test.column_names
+                 and table.column(name).to_pylist() == test.column(name).to_pylist()}  # fmt: skip
+        names = [name for name in names if name not in known]  # row numbers are no draws
     check_columns(table, names, str(path))
     values = numeric(table, names, str(path))
     found = np.column_stack([column.to_numpy() for column in values.columns])

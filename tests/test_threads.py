@@ -8,9 +8,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
 
+import networkx as nx
 import numpy as np
 import pytest
+import torch
+import trimesh
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import coupledgp as cgp
+from coupledgp.ground.threads import FEW, numbers_of, suited_threads
 
 SCRIPT = """
 import sys
@@ -101,3 +109,91 @@ def test_walks_leave_the_number_of_threads_of_torch(tmp_path: Path) -> None:
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert process.stdout.split() == ["1", "1"]
+
+
+def threads_of(kind: str) -> set[int]:
+    """Numbers of threads of the libraries of a kind."""
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == kind}
+
+
+@pytest.mark.parametrize("kind", ["blas", "openmp"])
+def test_small_work_has_one_thread_and_gives_the_others_back(kind: str) -> None:
+    with threadpool_limits(2):
+        with suited_threads(FEW, None, np.zeros(3)):
+            assert threads_of(kind) == {1}
+            with suited_threads(FEW):
+                assert threads_of(kind) == {1}
+            assert threads_of(kind) == {1}
+        assert threads_of(kind) == {2}
+        with suited_threads(10, FEW + 1):
+            assert threads_of(kind) == {2}
+
+
+def test_bodies_in_several_threads_have_one_thread_of_blas_until_the_last_ends() -> None:
+    entered, leave, seen = Event(), Event(), []
+
+    def work() -> None:
+        with suited_threads(1):
+            entered.set()
+            leave.wait()
+            seen.append((threads_of("blas"), threads_of("openmp")))
+
+    other = Thread(target=work)
+    with threadpool_limits(2):
+        with suited_threads(1):
+            other.start()
+            entered.wait()
+        assert (threads_of("blas"), threads_of("openmp")) == ({1}, {2})
+        leave.set()
+        other.join()
+        assert seen == [({1}, {1})]
+        assert (threads_of("blas"), threads_of("openmp")) == ({2}, {2})
+        other = Thread(target=work)
+        other.start()
+        other.join()
+        assert seen[1:] == [({1}, {1})]
+        assert threads_of("blas") == {2}
+
+
+def test_sizes_are_those_of_the_work() -> None:
+    graph = nx.path_graph(30)
+    mesh = trimesh.creation.icosphere(2)
+    own = cgp.Graph.from_networkx(graph)
+    given = (7, [1, 2], np.zeros((3, 4)), torch.zeros(5, 2), graph, own, mesh, object())
+    found = [numbers_of(one) for one in given]
+    assert found == [7, 2, 12, 5, 30, 30, len(mesh.vertices), np.inf]
+
+
+TORCH_LATER = """
+import sys
+import numpy as np
+import coupledgp as cgp
+from threadpoolctl import threadpool_info, threadpool_limits
+
+X = np.linspace(0, 1, 30)[:, None]
+assert "torch" not in sys.modules
+seen = []
+X_seen = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None, random_state=0)
+kept = type(X_seen)._fit
+
+def fit(self, *given, **further):
+    found = kept(self, *given, **further)
+    seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
+    return found
+
+type(X_seen)._fit = fit
+X_seen.fit(X, X[:, 0])
+import torch
+print(set(seen), torch.get_num_threads())
+"""
+
+
+@pytest.mark.long
+def test_a_library_that_a_fit_loads_has_one_thread_in_it() -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    process = subprocess.run(
+        [sys.executable, "-c", TORCH_LATER],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == ["{1}", "2"]

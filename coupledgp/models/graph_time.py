@@ -24,6 +24,7 @@ from coupledgp.gp.wrapped import innermost
 from coupledgp.graphs.directions import read_directions
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.groups import warn_of_small
@@ -327,7 +328,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         model = self._model(settings.seed)
         options = self._day_options(settings.seed, labels, sites.n_sites)
         warn_of_small(informative_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
-        with reporter("fit", self.progress) as report:
+        with suited_threads(panel.values, self.graph), reporter("fit", self.progress) as report:
             transform = (
                 self._transform(sites, rows, model, report) if kept is None else kept.transform_
             )

@@ -215,7 +215,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
             Observations lie in several components of the graph, which are fitted apart, and some
             components take the hyperparameters of others (see `component_models_`).
         """
-        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure))
+        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure), y, self.graph)
 
     def _fit(
         self,

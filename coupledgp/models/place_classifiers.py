@@ -195,7 +195,7 @@ class GraphGPClassifier(PlaceClassifier):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(nodes, y, sample_weight))
+        return self._assigned(lambda: self._fit(nodes, y, sample_weight), y, self.graph)
 
     @property
     def _graph(self) -> Graph:
@@ -303,7 +303,7 @@ class FieldGPClassifier(FieldEstimator, PlaceClassifier):
         UserWarning
             A position is far from the surface, or a part of it has no observation.
         """
-        return self._assigned(lambda: self._fit(places, y, sample_weight))
+        return self._assigned(lambda: self._fit(places, y, sample_weight), y, self.operator)
 
     def _located(self, X: Any) -> Points:
         operator = as_operator(self.operator)

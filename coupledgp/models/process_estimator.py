@@ -26,6 +26,7 @@ from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter, silent
+from coupledgp.ground.threads import suited_threads
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.stored import Stored, digests_of
@@ -79,9 +80,12 @@ class ProcessEstimator(Declared, Plotted, Stored):
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
         """Further observations, points (n, ...) and targets (n, k), checked against the fit."""
 
-    def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
-        """The estimator with the results of a fit, which take effect by one assignment."""
-        with named_exhaustion("fit"):
+    def _assigned(self, fit: Callable[[], FittedModel], *sizes: Any) -> Self:
+        """The estimator with the results of a fit, which take effect by one assignment.
+
+        `sizes` are those of the work, by which its threads are chosen; see `suited_threads`.
+        """
+        with named_exhaustion("fit"), suited_threads(*sizes):
             self.check_parameters()
             fitted = fit()
         self._fitted = fitted

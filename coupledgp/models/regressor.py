@@ -193,7 +193,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             Targets are discrete under a Gaussian law; or counts vary less than their law says.
         """
         return self._assigned(
-            lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure))
+            lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure)), y
         )
 
     def partial_fit(

@@ -221,7 +221,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         if queries is not None:
             check_use_of_queries(self)
         further = {} if queries is None else {"queries": queries}
-        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise, **further))
+        size = 4 * self.n_frequencies if isinstance(self.n_frequencies, int) else None
+        return self._assigned(
+            lambda: self._fit(X, y, sample_weight, sample_noise, **further), y, size
+        )
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         single = self.keep_rows is not False and isinstance(parse_kernel(self.kernel), Spectrum)

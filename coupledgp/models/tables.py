@@ -128,7 +128,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise))
+        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise), y)
 
     def partial_fit(
         self,

@@ -14,6 +14,7 @@ from coupledgp.diagnostics.rivals.nearest import (
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals
 from coupledgp.errors import MemoryLimitError, NumericalError
+from coupledgp.ground.threads import suited_threads
 from coupledgp.random import IntArray
 
 
@@ -80,14 +81,15 @@ class Baselines(ABC):
         """Predictions of all; those whose matrix cannot be factorised or stored are left out."""
         makers: dict[str, Maker] = {"mean": self._by_mean, **self.makers()}
         rivals = Rivals()
-        for name, make in makers.items():
-            try:
-                made = make()
-                found = made if isinstance(made, str) else use(made)
-            except (NumericalError, MemoryLimitError) as error:
-                found = str(error)
-            if isinstance(found, str):
-                rivals.left_out[name] = found
-            else:
-                rivals.append(found)
+        with suited_threads(len(self.observations)):
+            for name, make in makers.items():
+                try:
+                    made = make()
+                    found = made if isinstance(made, str) else use(made)
+                except (NumericalError, MemoryLimitError) as error:
+                    found = str(error)
+                if isinstance(found, str):
+                    rivals.left_out[name] = found
+                else:
+                    rivals.append(found)
         return rivals

@@ -165,8 +165,9 @@ def labels_or_numbers(table: pa.Table, name: str, source: str) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     texts = column.to_pylist() if is_text(column.type) else []
-    many = len(texts) >= FEWEST_TEXTS and 2 * len(set(texts)) > len(texts)
-    if many or not texts or any(text is not None and is_number(text) for text in texts):
+    if len(texts) >= FEWEST_TEXTS and 2 * len(set(texts)) > len(texts):
+        texts = []
+    if not texts or any(text is not None and is_number(text) for text in texts):
         return _numbers(table, name, source)
     if None in texts:
         raise InvalidInputError(

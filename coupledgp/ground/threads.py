@@ -12,25 +12,29 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from math import inf
-from numbers import Integral
+from numbers import Integral, Real
 from threading import Lock
 from typing import Any
 
 # Most observations, or places, of work that one thread does.
 FEW = 2000
+# Rows given a few neighbours that cost as much as a row of a dense matrix of so many.
+LIGHT = 2
 _LIMITED: ContextVar[ExitStack | None] = ContextVar("limited", default=None)
 
 
 def numbers_of(value: Any) -> float:
     """Nodes of a graph, vertices of a mesh, or numbers of a table; infinity where it has others."""
+    if isinstance(value, Real):
+        return float(value)
     for name in ("n_nodes", "n_vertices", "vertices", "size"):
         found = getattr(value, name, None)
         if isinstance(found, Integral):
-            return int(found)
+            return float(found)
         if name == "vertices" and found is not None:
             return len(found)
     try:
-        return int(value) if isinstance(value, Integral) else len(value)
+        return len(value)
     except TypeError:
         return inf
 

@@ -21,6 +21,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import has_torch
+from coupledgp.ground.threads import LIGHT, numbers_of
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.ground.warned import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
@@ -193,7 +194,8 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             Targets are discrete under a Gaussian law; or counts vary less than their law says.
         """
         return self._assigned(
-            lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure)), y
+            lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure)),
+            numbers_of(y) / LIGHT,
         )
 
     def partial_fit(

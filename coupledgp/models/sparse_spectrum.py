@@ -29,6 +29,7 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.tensors import Tensor
+from coupledgp.ground.threads import numbers_of
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -221,10 +222,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         if queries is not None:
             check_use_of_queries(self)
         further = {} if queries is None else {"queries": queries}
-        size = 4 * self.n_frequencies if isinstance(self.n_frequencies, int) else None
-        return self._assigned(
-            lambda: self._fit(X, y, sample_weight, sample_noise, **further), y, size
-        )
+        size = numbers_of(y)
+        if isinstance(self.n_frequencies, int):  # rows whose dense matrix costs as much
+            size = float(np.cbrt(size * (2.0 * self.n_frequencies) ** 2))
+        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise, **further), size)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         single = self.keep_rows is not False and isinstance(parse_kernel(self.kernel), Spectrum)

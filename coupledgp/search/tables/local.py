@@ -23,6 +23,7 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.threads import LIGHT, suited_threads
 from coupledgp.ground.validation import varies
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.rows import RowWeights
@@ -218,10 +219,12 @@ class LocalFitter:
         if not self.varies:  # constant targets say nothing about scales
             return LocalSearch(structure, start, np.nan, 0, True)
         search, batches = Search(), Batches(self, structure, rounds)
-        starts = starts or [start, *self.proposals(structure, search)]
-        trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
-        found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
-        found = search.in_rounds(batches, found)
+        most = min(max(each.batch_rows for each in rounds), len(self.rows.inputs))
+        with suited_threads(most / LIGHT):
+            starts = starts or [start, *self.proposals(structure, search)]
+            trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
+            found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
+            found = search.in_rounds(batches, found)
         return LocalSearch(
             structure, found.point, -found.value, found.n_evaluations, found.converged
         )

@@ -40,7 +40,8 @@ def open_dataset(data: Any, as_text: Sequence[str] | None = ()) -> Any:
         A `pyarrow.dataset.Dataset`, a path, or a list of paths of files or folders.
     as_text
         Names of columns of CSV files that are read as text; None: all of them, as they stand. The
-        delimiter is the comma, semicolon or tab that the first line of the first file has most.
+        delimiter is the comma, semicolon or tab that the first line of the first file has most;
+        between the latter two decimals may stand behind a comma.
 
     Raises
     ------
@@ -68,6 +69,17 @@ def open_dataset(data: Any, as_text: Sequence[str] | None = ()) -> Any:
     with named_errors():
         schema = _one_schema(ds.dataset(names, **options), kind == "csv", as_text)
         return ds.dataset(names, schema=schema, **options)
+
+
+def decimal_mark(text: bytes, delimiter: str) -> str:
+    """What stands before decimals: a comma where fields have one, and none of them a point.
+
+    Fields that the comma divides have a point.
+    """
+    field = rb'(?:^|[;\t"\r\n])[-+]?\d+%b\d+(?:[eE][-+]?\d+)?(?=[;\t"\r\n]|$)'
+    if delimiter == "," or re.search(field % rb"\.", text) or not re.search(field % b",", text):
+        return "."
+    return ","
 
 
 def format_of(path: Path) -> str | None:
@@ -112,9 +124,12 @@ def _csv_format(first: Path, as_text: Sequence[str] | None) -> Any:
     import pyarrow.dataset as ds
 
     with named_errors(), pa.input_stream(str(first)) as stream:
-        line = re.sub(rb'"[^"]*"', b"", stream.read(LONGEST_LINE)).split(b"\n", 1)[0]
+        text = stream.read(LONGEST_LINE)
+    line = re.sub(rb'"[^"]*"', b"", text).split(b"\n", 1)[0]
     delimiter = max(DELIMITERS, key=line.count).decode()
-    options = pa.csv.ConvertOptions(strings_can_be_null=as_text is not None)
+    options = pa.csv.ConvertOptions(
+        strings_can_be_null=as_text is not None, decimal_point=decimal_mark(text, delimiter)
+    )
     return ds.CsvFileFormat(
         pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         default_fragment_scan_options=ds.CsvFragmentScanOptions(convert_options=options),

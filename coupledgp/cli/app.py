@@ -22,6 +22,7 @@ from coupledgp.cli.commands.page_options import AuditOptions, ReportOptions
 from coupledgp.cli.commands.predict import predict
 from coupledgp.cli.commands.report import report
 from coupledgp.cli.commands.table_options import FitOptions, KrigeOptions, PredictOptions
+from coupledgp.cli.process import ReaderLeftError
 from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.cli.shared.declare import Options, add
 from coupledgp.errors import CoupledGPError
@@ -163,7 +164,7 @@ Example:
 
   coupledgp demo --output demo-report
 """
-INTERRUPTED = 130
+INTERRUPTED, UNREAD = 130, 141
 # Most characters of an error or warning.
 LONGEST_LINE = 1200
 # Environment variable under which an error of which nobody thought ends in its traceback.
@@ -225,7 +226,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
     The code is 0 after success, 2 after any error that the user can do something about (one line on
-    stderr), and 130 after an interrupt.
+    stderr), 130 after an interrupt, and 141 where the reader of a pipe has left.
 
     Parameters
     ----------
@@ -255,6 +256,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except ReaderLeftError:
+        return UNREAD
     except _mendable_errors() as error:
         print(f"coupledgp: error: {_message(error)}", file=sys.stderr)
         return 2

@@ -2,7 +2,8 @@
 
 The exit code is 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP, with one line on stderr
 and without temporary files, at any time: signals do not raise exceptions, which libraries might
-swallow, but end the process.
+swallow, but end the process. Where whoever reads the output has left, as `head` does, it is 141 as
+after SIGPIPE, and nothing is said.
 """
 
 from __future__ import annotations
@@ -90,6 +91,10 @@ class StreamError(OSError):
     """An error of a standard stream, without the number for which libraries end the process."""
 
 
+class ReaderLeftError(StreamError):
+    """Nobody reads standard output any more."""
+
+
 class _Output(io.FileIO):
     """Standard output, whose errors name it. After an error it takes everything and keeps none."""
 
@@ -98,7 +103,8 @@ class _Output(io.FileIO):
             return super().write(content) or 0
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
-            raise StreamError(f"{STDOUT}: {error.strerror}") from None
+            kind = ReaderLeftError if isinstance(error, BrokenPipeError) else StreamError
+            raise kind(f"{STDOUT}: {error.strerror}") from None
 
 
 class _Errors(io.FileIO):

@@ -6,6 +6,7 @@ or more parts, each of which has a lengthscale of its own, and is stored as valu
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -38,6 +39,11 @@ from coupledgp.random import FloatArray, IntArray
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 # Columns that are degrees.
 DEGREES = ("latitude", "longitude")
+# A day, a month and a year of four digits, and maybe a time of day, in no ISO form.
+_TWO = r"(?:[0-2]?\d|3[01])"
+WRITTEN_DATE = re.compile(
+    rf"(?:\d{{4}}[./]{_TWO}[./]{_TWO}|{_TWO}[./-]{_TWO}[./-]\d{{4}})(?:[ T,]+\d{{1,2}}:\d{{2}}.*)?$"
+)
 # Largest mean or standard deviation of a column in a file.
 LARGEST = 1e300
 
@@ -247,7 +253,7 @@ class CategoryCode(ColumnCode):
 
     @cached_property
     def of_dates(self) -> bool:
-        """Whether the levels are text, each an ISO date, and more than one."""
+        """Whether the levels are text, each a date, and more than one."""
         known = [level for level in self.levels if level is not None]
         return self.of_text and len(known) > 1 and all(map(_is_date, known))
 
@@ -514,8 +520,9 @@ def missing_rows(column: Column) -> IntArray:
 
 
 def _is_date(text: str) -> bool:
-    """Whether a text is an ISO date with hyphens, with or without a time of day."""
+    """Whether a text is a date with a year of four digits, with or without a time of day."""
     try:
-        return text[4:5] == "-" and bool(datetime.fromisoformat(text))
+        iso = text[4:5] == "-" and bool(datetime.fromisoformat(text))
     except ValueError:
-        return False
+        iso = False
+    return iso or WRITTEN_DATE.match(text) is not None

@@ -351,7 +351,8 @@ def _remark(code: ColumnCode, n_rows: int, where: str) -> None:
     elif code.of_dates:
         warn(
             f"{where}: text of dates such as {code.levels[0]!r} is taken as a category, by which "
-            "near days are as far apart as any; pandas.to_datetime makes dates of it"
+            "near days are as far apart as any; pandas.to_datetime makes dates of it, with "
+            "dayfirst=True where days stand before months; files have them as 2024-05-31"
         )
 
 

@@ -87,7 +87,7 @@ def _misfit(
     Residuals of laws that are not normal are their normal scores.
     """
     rows = np.random.default_rng(0).permutation(len(y))[:MAX_JUDGED]
-    if rows.size < MIN_NEIGHBOURS:
+    if rows.size < MIN_NEIGHBOURS or not inputs.shape[1]:
         return None
     places = inputs[rows]
     _, near = cKDTree(places).query(places, k=2)

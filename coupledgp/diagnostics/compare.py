@@ -23,7 +23,12 @@ from coupledgp.diagnostics.scoring.measures import (
     score_figures,
 )
 from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
-from coupledgp.diagnostics.scoring.subject import Subject, checked_groups, process_of
+from coupledgp.diagnostics.scoring.subject import (
+    Subject,
+    checked_groups,
+    in_suited_threads,
+    process_of,
+)
 from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
@@ -44,6 +49,7 @@ from coupledgp.ground.validation import check_choice
 MATRICES_AT_ONCE = 11
 
 
+@in_suited_threads
 def compare(
     model: Any,
     X_test: Any,

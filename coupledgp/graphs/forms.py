@@ -18,6 +18,7 @@ MESHES = (
     "a trimesh.Trimesh, pyvista.PolyData, meshio.Mesh or open3d mesh, arrays `vertices` and "
     "`faces`, or a pair (vertices, faces)"
 )
+SCENES = "trimesh.load(path, force='mesh') makes a mesh of a file or a scene"
 
 
 def is_mesh(value: Any) -> bool:
@@ -41,10 +42,7 @@ def mesh_arrays(mesh: Any) -> tuple[Any, Any]:
     """
     found = _parts(mesh)
     if found is None:
-        raise InvalidInputError(
-            f"mesh: expected {MESHES}, got {type(mesh).__name__}; trimesh.load(path, force='mesh') "
-            "makes a mesh of a scene"
-        )
+        raise InvalidInputError(f"mesh: expected {MESHES}, got {type(mesh).__name__}; {SCENES}")
     return found
 
 

@@ -39,8 +39,8 @@ def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return `value` as a finite float above zero; bool is refused."""
-    if isinstance(value, (bool, np.bool_)):
+    """Return `value` as a finite float above zero; bool and text are refused."""
+    if isinstance(value, (bool, np.bool_, str, bytes)):
         raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}")
     try:
         number = float(value)

@@ -12,6 +12,7 @@ from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.effects.explaining import PAIRED, Explanation
 from coupledgp.diagnostics.effects.results import Effects, Importance
 from coupledgp.diagnostics.effects.units import Unit, units_of
+from coupledgp.diagnostics.scoring.subject import in_suited_threads
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.sklearn import FittedToTable
 from coupledgp.gp.drawn_functions import DrawnFunctions
@@ -56,6 +57,7 @@ class ModelFunctions:
 class Explained(FittedToTable[FittedModel]):
     """Effects, shares of variance, gradients and drawn functions of models of tables."""
 
+    @in_suited_threads
     def effects(
         self,
         columns: Sequence[str | int] | None = None,
@@ -105,6 +107,7 @@ class Explained(FittedToTable[FittedModel]):
         with named_exhaustion("effects"):
             return explanation.effects(chosen, ends[1] - ends[0], self.fitted_.ndim)
 
+    @in_suited_threads
     def importance(
         self, level: float = 0.95, random_state: Any = 0, paired: int = PAIRED
     ) -> Importance:

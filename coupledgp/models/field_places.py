@@ -11,7 +11,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.geometry.locations import at_corners
 from coupledgp.gp.protocol import Points
-from coupledgp.graphs.forms import MESHES, is_mesh, is_point_table, table_points
+from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
 from coupledgp.ground.warned import warn
 from coupledgp.kernels.fields import FieldKernel
@@ -45,7 +45,7 @@ def as_operator(value: Any) -> LaplaceOperator:
     raise InvalidInputError(
         "operator: expected a coupledgp.LaplaceOperator (from_trimesh, from_edges, from_networkx, "
         f"from_points), {MESHES}, or a networkx graph whose edges have lengths, got "
-        f"{type(value).__name__}"
+        f"{type(value).__name__}; {SCENES}"
     )
 
 
@@ -119,7 +119,7 @@ def are_labels(operator: LaplaceOperator, places: Any) -> bool:
 def projected(operator: LaplaceOperator, positions: FloatArray, name: str) -> Points:
     """The nearest places of positions (p, d); see `check_distances`."""
     found = operator.project(positions)
-    check_distances(operator, found.distances, name, "row {}".format)
+    check_distances(operator, found.distances, name, "row {}".format, positions)
     return found.points
 
 
@@ -128,13 +128,17 @@ def check_distances(
     distances: FloatArray,
     name: str,
     row_name: Callable[[int], str],
+    positions: FloatArray | None = None,
 ) -> None:
     """Warn of positions at distances (p,) that are far for the operator's size.
+
+    `positions` (p, d) in the operator's system tell a unit in which all of them are one place.
 
     Raises
     ------
     InvalidInputError
         All positions are farther away than the operator is large: the unit or the origin differs.
+        Or all are far for its size, and one place beside it: the unit is larger.
     """
     extent = operator.extent or operator.diameter
     if distances.min() > extent:
@@ -144,6 +148,16 @@ def check_distances(
             "their origin and the order of the columns"
         )
     far = np.flatnonzero(distances > FAR_SHARE * extent)
+    spread = 0.0 if positions is None else float(np.linalg.norm(np.ptp(positions, axis=0)))
+    if distances.size > 2 and 0 < spread < FAR_SHARE * extent:
+        said = (
+            f"{name}: expected positions all over a {kind_of(operator)} whose size is "
+            f"{extent:.4g}, got {distances.size} within {spread:.3g} of each other: check their "
+            "unit"
+        )
+        if far.size == distances.size:
+            raise InvalidInputError(said)
+        warn(said)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
         warn(

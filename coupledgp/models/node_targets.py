@@ -19,7 +19,10 @@ def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
     try:
         array = forward_array(real_array(plain_array(y, "y"), "y"))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"y: expected numbers, got {error}") from None
+        raise InvalidInputError(
+            f"y: expected numbers, got {error}; names of classes are classification: use "
+            "GraphGPClassifier or FieldGPClassifier"
+        ) from None
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInputError(
             f"y: expected a non-empty array, (n,) or (n, n_outputs), got shape {array.shape}"

@@ -145,10 +145,14 @@ class ProcessEstimator(Declared, Plotted, Stored):
         """Sentences about the data, which stand first."""
         return []
 
+    def _summary(self) -> dict[str, Any]:
+        """Hyperparameters by name."""
+        return self.process_.summary()
+
     def _explained(self) -> list[str]:
         """Lines of `explain`: hyperparameters, then the search and the choice among kernels."""
         results = self.fitted_.results
-        lines = [f"{name}: {in_words(value)}" for name, value in self.process_.summary().items()]
+        lines = [f"{name}: {in_words(value)}" for name, value in self._summary().items()]
         if "n_evaluations_" in results:
             ended = "converged" if results.get("converged_", True) else "ended before it converged"
             lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
@@ -168,7 +172,7 @@ class ProcessEstimator(Declared, Plotted, Stored):
         made = [one for one in self.fitted_.results.values() if isinstance(one, Shown)]
         tables = [table for one in made for table in one.notebook().tables]
         if not tables:
-            summary = self.process_.summary().items()
+            summary = self._summary().items()
             rows = [(name.replace("_", " "), in_words(value)) for name, value in summary]
             tables = [NotebookTable("Hyperparameters", ("", "value"), rows)]
         return Notebook("After the fit", sentences=self._told(), tables=tables)
@@ -277,7 +281,9 @@ class ProcessEstimator(Declared, Plotted, Stored):
 def in_words(value: Any) -> str:
     """A hyperparameter, or several, with four digits."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
+        more = f" and {len(value) - LISTED} more" if len(value) > LISTED else ""
+        named = [f"{name} {in_words(part)}" for name, part in value.items()]
+        return ", ".join(named[:LISTED]) + more
     if isinstance(value, list):
         return "; ".join(map(in_words, value))
     if isinstance(value, (float, int, np.ndarray, np.generic)):

@@ -103,6 +103,15 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         isotropic = not self.ard and np.ptp(value) == 0
         return float(value[0]) if isotropic else value
 
+    def _summary(self) -> dict[str, Any]:
+        """Hyperparameters by name, and lengthscales by that of their part of X."""
+        found = super()._summary()
+        if not isinstance(found.get("lengthscale"), np.ndarray):
+            return found
+        value: Any = self.lengthscale_
+        named = dict(zip(self.lengthscale_names_, value, strict=True)) if np.ndim(value) else value
+        return found | {"lengthscale": named}
+
     def extrapolation(self, X: ArrayLike) -> FloatArray:
         """Distance (p,) of each row from the training rows, in lengthscales; above 2 is far.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -99,6 +99,11 @@ def plain_table(X: Any, crs: str | None = None) -> tuple[Any, str | None]:
     found = None
     if is_point_table(X):
         X, found = with_coordinates(X, crs, "X")
+    if isinstance(X, Mapping) or (hasattr(X, "iloc") and X.ndim == 1):
+        raise InvalidInputError(
+            f"X: expected rows and columns, got {type(X).__name__}; one row is table.iloc[[k]], "
+            "and one column table[[name]]"
+        )
     return plain_array(X, "X"), found
 
 
@@ -328,6 +333,9 @@ def plain_targets(y: Any) -> Any:
     if kind in "mM" and kind:
         raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
     _refuse_labels(found)
+    if hasattr(getattr(found, "dtype", None), "na_value"):  # a nullable type of pandas
+        with suppress(TypeError, ValueError):
+            return found.to_numpy(dtype=np.float64, na_value=np.nan)
     if kind == "O" or isinstance(found, (list, tuple)):
         try:
             return real_array(found, "y")

@@ -31,7 +31,7 @@ from coupledgp.diagnostics.scoring.laws import Law, check_targets
 from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.diagnostics.scoring.overlap import overlap_of, rows_at, without_overlap
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.sections.transformed import Comparison
@@ -49,6 +49,7 @@ from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.protocol import check_selectable, named_couplings
 
 
+@in_suited_threads
 def coupling_study(
     model: Any,
     X_test: Any,
@@ -199,6 +200,7 @@ class _Draws:
         return law_of_model(drawn, self.exact, self.options, self.report)[0]
 
 
+@in_suited_threads
 def posterior_report(
     model: Any,
     X_test: Any,

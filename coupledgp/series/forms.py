@@ -360,6 +360,7 @@ def labels_of(labels: Any, name: str) -> list[Any]:
     InvalidInputError
         One is missing, or cannot be a key.
     """
+    labels = np.asarray(labels) if hasattr(labels, "dims") else labels  # of xarray
     found = labels.tolist() if hasattr(labels, "tolist") else _listed(labels)
     found = [label.item() if isinstance(label, np.generic) else label for label in found]
     for place, label in enumerate(found):

@@ -102,7 +102,8 @@ def read_stamps(times: Any, name: str = "times") -> Stamps:
     if zone is not None and hasattr(times, "to_numpy"):  # pandas
         found = times.to_numpy(dtype="datetime64[ns]")
         return Stamps(_nanoseconds(found, name), False, zone_name(zone, name), "pandas")
-    if hasattr(times, "__arrow_c_stream__") and not hasattr(times, "iloc"):
+    own = hasattr(times, "iloc") or hasattr(times, "dims")  # of pandas or xarray
+    if hasattr(times, "__arrow_c_stream__") and not own:
         return _of_arrow(times, name)
     # NumPy would make texts of numbers beside texts.
     mixed = isinstance(times, (list, tuple)) and any(isinstance(value, str) for value in times)

@@ -38,3 +38,31 @@ def test_other_columns_are_the_inputs_of_rivals(tmp_path, call, fails, table):
         more = ("--lengthscale", 1, "--outputscale", 1, "--noise", 1) if "gaussian" in extra else ()
         error = fails(*given, tmp_path / "other.html", *extra, *more)
         assert f"{extra[0]}: expected --train beside it" in error
+
+
+def test_predictions_in_another_order_are_refused(tmp_path, call, fails, table):
+    """A column that both tables have tells that rows do not belong together."""
+    table[["truth", "row"]].to_csv(tmp_path / "truth.csv", index=False)
+    mixed = table[["row", "mean", "std"]].sample(frac=1, random_state=0)
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    given = ("audit", "--test", tmp_path / "truth.csv", "-t", "truth", "--predictions")
+    given = (*given, tmp_path / "mixed.csv", "-o", tmp_path / "audit.html", "--json")
+    assert "got 'row' in another one; --id names" in fails(*given)
+    found = json.loads(call(*given, "--id", "row"))
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((table["truth"] - table["mean"]) ** 2)))
+
+
+def test_numbers_of_rows_are_no_draws(tmp_path, call, fails, table):
+    """A column of the test table, too, and the index that pandas writes without a name."""
+    table[["truth", "row"]].to_csv(tmp_path / "truth.csv", index=False)
+    draws = table[["mean"]].to_numpy() + 0.2 * np.random.default_rng(0).normal(size=(300, 20))
+    frame = pd.DataFrame(draws, columns=[f"d{k}" for k in range(20)])
+    given = ("audit", "--test", tmp_path / "truth.csv", "-t", "truth", "--drop", "row", "--samples")
+    given = (*given, "-o", tmp_path / "audit.html", "--json", "--predictions")
+    frame.assign(row=table["row"]).to_csv(tmp_path / "with_row.csv", index=False)
+    found = json.loads(call(*given, tmp_path / "with_row.csv"))
+    error = np.sqrt(np.mean((table["truth"] - draws.mean(axis=1)) ** 2))
+    assert found["rmse"] == pytest.approx(error, rel=0.05)  # the fair one is less
+    frame.to_csv(tmp_path / "with_index.csv")
+    (tmp_path / "audit.html").unlink()
+    assert "column 1 has no name (row numbers?)" in fails(*given, tmp_path / "with_index.csv")

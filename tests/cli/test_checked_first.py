@@ -34,6 +34,7 @@ WRONG = {
     "field": [
         ("--kernel", "heat"), ("--likelihood", "foo"), ("--set", "foo=1"), ("--at", "edges"),
         ("--max-edge", "-1"), ("--left-out", "l.docx"), ("--holdout", "1"), ("--nodes", "edges"),
+        ("--report", "page.pdf"),
         ("--n-walks", "3"), ("--output", "out.gpkg"),
     ],
     "graph": [
@@ -53,8 +54,10 @@ WRONG = {
         ("--target-transform", "foo"), ("--set", "foo=1"), ("--output", "out.png"),
         ("--seed", "-1"),
     ],
-    "report": [("--compare", "foo"), ("--n-draws", "1"), ("--sizes", "1"), ("--budget", "foo")],
-    "audit": [("--compare", "foo"), ("--budget", "foo"), ("--outputscale", "1")],
+    "report": [("--compare", "foo"), ("--n-draws", "1"), ("--sizes", "1"), ("--budget", "foo"),
+               ("--output", "page.pdf")],
+    "audit": [("--compare", "foo"), ("--budget", "foo"), ("--outputscale", "1"),
+              ("--output", "page.pdf")],
 }  # fmt: skip
 
 
@@ -82,3 +85,15 @@ def test_the_files_are_missed_at_last(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run([*command.split(), *COMMANDS[command]]) == 2
     assert "absent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("graph", "output", "words"),
+    [
+        ("absent.ply", "out.xyz", "--output: expected a path ending in .vtu, .vtk, .ply, .glb"),
+        ("absent.msh", "out.csv", "GRAPH: expected a mesh, .stl, .ply, .obj, .off"),
+    ],
+)
+def test_endings_that_are_taken_are_named(graph, output, words, capsys):
+    assert run(["field", graph, "--values", "absent.csv", "-o", output]) == 2
+    assert words in capsys.readouterr().err

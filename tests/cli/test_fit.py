@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp import diagnostics
+from coupledgp.batches.datasets import decimal_mark
 from tests.cli.tables import PRICE, QUICK, RNG, A, B, N, columns, read_csv, write_csv
 from tests.models.few_steps import take_few_steps
 from tests.pretend_device import pretend_device
@@ -177,6 +178,39 @@ def test_delimiters(name, delimiter, tmp_path, call, data):
     arguments = ["-t", "price", *QUICK, "--json"]
     first, second = (json.loads(call("fit", path, *arguments)) for path in (data, other))
     assert first["scores"] == second["scores"]
+
+
+def with_commas():
+    return {name: [str(x).replace(".", ",") for x in column] for name, column in columns().items()}
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_decimals_behind_a_comma(stream, tmp_path, call, data):
+    other = write_csv(tmp_path / "d.csv", with_commas(), ";")
+    arguments = ["-t", "price", *QUICK, "--json", *stream]
+    first, second = (json.loads(call("fit", path, *arguments)) for path in (data, other))
+    assert first["scores"] == second["scores"]
+
+
+def test_predictions_of_such_a_table_have_points(tmp_path, call, data):
+    call("fit", data, "-t", "price", *QUICK, "-o", tmp_path / "m.model")
+    for name, source in (("a.csv", data), ("b.csv", write_csv(tmp_path / "d", with_commas(), ";"))):
+        call("predict", tmp_path / "m.model", source, "-o", tmp_path / name)
+    assert read_csv(tmp_path / "b.csv") == read_csv(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "mark"),
+    [
+        (b"a;b\n1;-2,5e-3\n", ";", ","),
+        (b'a\tb\n"1,5"\t2\n', "\t", ","),
+        (b"a;b\n1,5;x\n2;3.5\n", ";", "."),  # 1,5 is a text beside numbers with points
+        (b"a,b\n1,5\n", ",", "."),
+        (b"a;b\n1;03,04,2024\n", ";", "."),
+    ],
+)
+def test_the_mark_of_decimals(text, delimiter, mark):
+    assert decimal_mark(text, delimiter) == mark
 
 
 def test_a_column_may_turn_from_whole_numbers_late(tmp_path, call):

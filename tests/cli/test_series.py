@@ -296,7 +296,7 @@ def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys)
         (["--ahead", "1h"], "--ahead: expected --time-column beside it"),
         (["--time-column", "t", "--holdout", "0.1"], "--holdout: expected no --time-column"),
         (["--time-column", "t", "--n-walks", "4"], "--set n_walks: expected no --time-column"),
-        (["--target", "a", "--target", "b"], "--target: expected one, or"),
+        (["--target", "a", "--target", "b"], "--target: expected one, got 2"),
         (["--time-column", "t", "--update", "m", "--kernel", "heat"], "--kernel: expected no --up"),
         (["--time-column", "t", "--target", "a", "--target", "b", "--save-model", "m"],
          "--save-model: expected one --target"),

@@ -71,7 +71,7 @@ def test_wrong_options(arguments, message, data, fails):
         ("a,a,price\n1,2,3\n", "column 'a' appears more than once"),
         ("a,price\n1,2\n1\n", "Row #3: Expected 2 columns"),
         (b"\xff\xfe\x00\x01", "expected a CSV file"),
-        (b"a,price\n\xff,1\n", "column 'a', data row 1: expected a number"),
+        (b"a,price\n\xff,1\n", "column 'a', data row 1: expected text in UTF-8"),
     ],
 )
 def test_wrong_tables(content, message, tmp_path, fails):
@@ -192,3 +192,18 @@ sys.exit(2)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (130, "coupledgp: interrupted\n")
+
+
+@pytest.mark.parametrize("header", ["größe,y", "a,y"])
+def test_other_encodings_than_utf_8_are_named(header, tmp_path, fails):
+    path = tmp_path / "latin.csv"
+    path.write_bytes(f"{header}\nsüd,1\nnord,2\n".encode("latin-1"))
+    assert "in UTF-8" in fails("fit", path, "-t", "y")
+
+
+@pytest.mark.parametrize("form", ["{:.2f} EUR", "1.{:.0f},50", "${:.1f}"])
+def test_numbers_with_signs_are_no_classes(form, tmp_path, fails):
+    """A target of texts that nearly all differ."""
+    table = {"a": range(20), "y": [form.format(200 + 7 * k) for k in range(20)]}
+    line = fails("fit", write_csv(tmp_path / "d.csv", table), "-t", "y")
+    assert f"column 'y', data row 1: expected a number, got '{form.format(200)}'" in line

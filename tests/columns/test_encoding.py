@@ -269,6 +269,12 @@ def test_an_identifier_is_remarked_on():
 def test_text_of_dates_is_remarked_on():
     with pytest.warns(UserWarning, match="'day': text of dates such as '2024-0"):
         learn(pd.DataFrame({"day": [f"2024-05-{1 + j % 9:02d}" for j in range(12)]}))
+    for form in ("%d.%m.%Y", "%m/%d/%Y %H:%M", "%Y/%m/%d"):
+        days = pd.date_range("2024-01-28", periods=12).strftime(form)
+        with pytest.warns(UserWarning, match=f"'day': text of dates such as '{min(days)}'"):
+            learn(pd.DataFrame({"day": days}))
+    learn(pd.DataFrame({"version": [f"1.{j % 9}.2024.1" for j in range(12)]}))
+    learn(pd.DataFrame({"part": [f"45-{j % 9}-2024" for j in range(12)]}))
     learn(pd.DataFrame({"part": [f"2024-{90 + j % 9}" for j in range(12)]}))  # not a date
 
 

@@ -562,7 +562,7 @@ class TestFormsOfPredictions:
 
     def test_several_outputs(self) -> None:
         two = np.column_stack([Y, Y])
-        with pytest.raises(InvalidInputError, match="y_train: expected one output, got 2; audit"):
+        with pytest.raises(InvalidInputError, match="y_test: expected one output, got 2; audit"):
             cgp.audit(EXACT, X[:60], two[:60], X[60:], two[60:])
 
 

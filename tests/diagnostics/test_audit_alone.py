@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import coupledgp as cgp
 from coupledgp.diagnostics.audit_evidence import FOLDS
@@ -70,8 +71,57 @@ def test_what_needs_training_rows_is_refused():
         cgp.audit(law, None, None, X, Y, leave_out_overlap=True)
     with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
         cgp.audit(law, X, None, X, Y)
-    with pytest.raises(InvalidInputError, match="y_test: expected two rows at least without"):
+    with pytest.raises(InvalidInputError, match="y_test: expected two targets at least without"):
         cgp.audit((F[:1], STD[:1]), None, None, None, Y[:1])
     classes = {"chances": np.full((N, 2), 0.5), "classes": np.array([0, 1])}
     with pytest.raises(InvalidInputError, match="X_train: expected the training rows of a class"):
         cgp.audit(classes, None, None, X, (Y > 3).astype(int))
+
+
+def test_draws_and_quantiles_need_no_rows():
+    """Laws of single points without inputs, which have no nearest rows."""
+    draws = F + STD * RNG.normal(size=(40, N))
+    report = cgp.audit(draws, None, None, None, Y)
+    assert report.verdicts[1].colour == "green"
+    assert [one.name for one in report.baselines] == ["mean"]
+    assert "training" not in report.verdict()
+
+
+@pytest.mark.parametrize(
+    ("X_test", "y_test", "message"),
+    [
+        (X[:1], Y[:1], r"y_test: expected two targets at least .* got shape \(1,\)"),
+        (X, None, r"y_test: expected two targets .* got shape \(\)"),
+        (X, np.where(np.arange(N) == 3, np.nan, Y), "X_test, y_test: expected finite values"),
+        (pd.DataFrame({"side": ["l"] * N}), Y * np.inf, "X_test, y_test: expected finite values"),
+    ],
+)
+def test_errors_name_the_rows_that_were_given(X_test, y_test, message):
+    with pytest.raises(InvalidInputError, match=f"^{message}"):
+        cgp.audit((F, STD), None, None, X_test, y_test)
+
+
+def test_test_rows_beside_training_rows_are_asked_for():
+    with pytest.raises(InvalidInputError, match=r"^X_test: expected the test rows"):
+        cgp.audit((F, STD), pd.DataFrame(X), Y, None, Y)
+
+
+def test_what_states_no_law_is_told_what_would():
+    frame = pd.DataFrame({"mu": F, "sigma": STD})
+    with pytest.raises(InvalidInputError, match=r"names 'mean' and 'std'.* got 'mu', 'sigma'"):
+        cgp.audit(frame, None, None, X, Y)
+    with pytest.raises(InvalidInputError, match="LinearRegression is no model whose law is known"):
+        cgp.audit(LinearRegression().fit(X, Y), None, None, X, Y)
+
+
+def test_too_few_rows_for_a_verdict_are_named():
+    assert cgp.audit((F[:2], STD[:2]), None, None, X[:2], Y[:2]).verdict().startswith("Not judged")
+
+
+def test_the_greatest_fault_of_intervals_is_told():
+    """Standard deviations in another unit, whose errors differ a little along a column, too."""
+    uneven = STD * np.where(X[:, 1] > 0, 1.0, 0.5)
+    y = F + uneven * RNG.normal(size=N)
+    small, even = (cgp.audit((F, one), None, None, X, y) for one in (STD / 100, STD))
+    assert "times beside what the law says" in even.verdicts[1].sentence
+    assert small.verdicts[1].sentence.startswith("Its intervals are too narrow")

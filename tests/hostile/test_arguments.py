@@ -4,6 +4,7 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -238,3 +239,12 @@ def fitted():
 def test_numbers_beyond_floats_and_other_shapes_are_refused_by_name(name, call):
     with pytest.raises(InvalidInputError, match=f"^{name}"):
         call()
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float64", "boolean"])
+def test_nullable_targets_are_numbers_with_gaps(kind):
+    y = pd.Series(np.arange(12) % 2, dtype=kind)
+    assert np.array_equal(table(X, y), table(X, np.arange(12.0) % 2))
+    y[4] = pd.NA
+    with pytest.raises(InvalidInputError, match="y, row 5: expected a finite number, got NaN"):
+        table(X, y)

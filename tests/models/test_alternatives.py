@@ -566,7 +566,7 @@ class TestReports:
         gains = {one[0]: one[1] for one in baselines}
         assert next(iter(gains)) == "the nearest observation"
         gain = report.baselines[0].differences["nlpd"]["mean"]
-        assert gains["the mean of the training targets"].startswith(f"{gain:+.3f} ± ")
+        assert gains["the mean of the known targets"].startswith(f"{gain:+.3f} ± ")
         assert row[:2] == ["local part", "skipped: forecast 9 s, 2 s of the budget left"]
         assert found.explain() == "skipped: local part, forecast 9 s, 2 s of the budget left"
 

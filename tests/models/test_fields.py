@@ -229,6 +229,22 @@ def test_far_positions_are_said():
         cgp.FieldGPRegressor(OPERATOR, FAST).fit(np.vstack([X[:9], 2 * X[9:]]), y)
 
 
+def test_positions_in_a_larger_unit_are_refused():
+    """Metres beside a mesh in millimetres are one place, far from the surface or on it."""
+    X, y = sensors(10)
+    with pytest.raises(InvalidInputError, match=r"got 10 within 0\.00\d+ of each other: check"):
+        cgp.FieldGPRegressor(OPERATOR, FAST).fit(X / 1000, y)
+    corner = trimesh.creation.box(bounds=[[0, 0, 0], [1, 1, 1]])
+    places = trimesh.sample.sample_surface(corner, 10, seed=0)[0] / 1000
+    with pytest.warns(UserWarning, match="places: expected positions all over a surface"):
+        cgp.FieldGPRegressor(corner, FAST).fit(places, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cgp.FieldGPRegressor(OPERATOR, FAST).fit(np.vstack([X, X[:1]]), np.append(y, y[0])).predict(
+            X[:1]
+        )
+
+
 def test_parts_without_observations_are_said():
     far = MESH.copy()
     far.apply_translation([4.0, 0.0, 0.0])
@@ -413,3 +429,14 @@ def test_pieces_with_few_observations_change_no_kernel_and_no_unit_elsewhere():
     # One constant mean is common to all pieces: that alone is told of by the others.
     assert np.abs(found - mean).max() < 0.1 * truth.std()
     np.testing.assert_allclose(spread, std, rtol=0.05)
+
+
+@pytest.mark.parametrize("value", ["part.stl", trimesh.Scene(MESH)])
+def test_files_and_scenes_are_told_how_they_become_meshes(value):
+    with pytest.raises(InvalidInputError, match=r"force='mesh'. makes a mesh of a file or a scene"):
+        cgp.FieldGPRegressor(value).fit([0, 1], [1.0, 2.0])
+
+
+def test_names_of_classes_are_told_of_a_classifier():
+    with pytest.raises(InvalidInputError, match=r"'cold'.*FieldGPClassifier"):
+        cgp.FieldGPRegressor(OPERATOR).fit([0, 1], ["cold", "hot"])

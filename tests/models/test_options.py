@@ -181,3 +181,20 @@ def test_intervals_over_time_have_the_form_of_the_data():
     np.testing.assert_allclose(alone[0], [lower.iloc[0, 0], lower.iloc[1, 1]], rtol=1e-6)
     with pytest.raises(InvalidInputError, match="level"):
         gp.predict_interval([2], [3.0], level=1.5)
+
+
+def test_numbers_as_text_are_no_numbers():
+    with pytest.raises(InvalidInputError, match="budget: expected a number > 0, got '10'"):
+        cgp.GPRegressor(budget="10").fit(np.eye(9), np.arange(9.0))
+
+
+@pytest.mark.parametrize("row", [pd.Series({"a": 1.0, "side": "l"}), {"a": 1.0, "side": "l"}])
+def test_a_row_that_is_no_table_is_refused(row):
+    table = pd.DataFrame({"a": np.arange(9.0), "side": list("lrlrlrlrl")})
+    model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.0, noise=0.1).fit(
+        table, np.arange(9)
+    )
+    with pytest.raises(
+        InvalidInputError, match=r"expected rows and columns, got (dict|Series); one"
+    ):
+        model.predict(row)

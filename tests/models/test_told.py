@@ -39,7 +39,7 @@ def test_columns_are_in_order_of_what_they_move():
 
 def test_columns_that_look_like_identifiers_are_named():
     fitted = model(X.assign(patient=[f"p{k % 60}" for k in range(80)]), missing="indicator")
-    (line,) = [one for one in fitted.explain().splitlines() if "patient" in one]
+    (line,) = [one for one in fitted.explain().splitlines() if one.startswith("patient ")]
     assert line.startswith(
         "patient has 60 levels on 80 rows, as identifiers have: drop it, or group"
     )
@@ -73,3 +73,20 @@ def test_long_lists_of_hyperparameters_are_cut():
     text = cgp.ExactGPRegressor(random_state=0, optimizer=None).fit(wide.to_numpy(), Y).explain()
     (line,) = [one for one in text.splitlines() if one.startswith("lengthscale")]
     assert line.endswith(" and 16 more")
+
+
+def test_lengthscales_are_told_with_their_columns():
+    """One for each column, however many columns its code has, and one in all without `ard`."""
+    rows = X.assign(site=[f"s{k % 5}" for k in range(80)])
+    line = next(one for one in model(rows).explain().splitlines() if one.startswith("lengthscale"))
+    assert re.findall(r"([a-z]+) [\d.e+]+", line) == ["load", "age", "lot", "site"]
+    assert re.search(r"^lengthscale: [\d.e+]+$", model(rows, ard=False).explain(), re.MULTILINE)
+
+
+def test_reports_name_encoded_columns():
+    rows = X.assign(site=[f"s{k % 5}" for k in range(80)])[["site", "load", "age", "lot"]]
+    fitted, far = model(rows), rows.assign(lot=rows["lot"] + 50)
+    with pytest.warns(UserWarning, match="rows are extrapolations"):
+        mean, std = fitted.predict(far, return_std=True)
+    assert "most in column `lot`" in cgp.posterior_report(fitted, far, Y).verdict()
+    assert "most in column `lot`" in cgp.audit((mean, std), rows, Y, far, Y).verdict()

@@ -50,11 +50,7 @@ def errors_of(stderr: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("stdout", "reason"),
-    [
-        ("closed", "Bad file descriptor"),
-        ("/dev/full", "No space left on device"),
-        ("unread", "Broken pipe"),
-    ],
+    [("closed", "Bad file descriptor"), ("/dev/full", "No space left on device")],
 )
 def test_standard_output_that_takes_nothing(folder, stdout, reason):
     process = Started(new_process.COMMAND, *FIT, "-o", "m.model", folder=folder, stdout=stdout)
@@ -63,6 +59,16 @@ def test_standard_output_that_takes_nothing(folder, stdout, reason):
         2, [f"coupledgp: error: standard output: {reason}"],
     )  # fmt: skip
     assert sorted(os.listdir(folder)) == ["d.csv", "m.model"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [((*FIT, "-o", "m.model"), ["d.csv", "m.model"]), (("fit", "--help"), ["d.csv"])],
+)
+def test_a_reader_that_has_left_is_no_error(folder, arguments, left):
+    found = Started(new_process.COMMAND, *arguments, folder=folder, stdout="unread").finished()
+    assert (found.returncode, errors_of(found.stderr)) == (141, [])
+    assert sorted(os.listdir(folder)) == left
 
 
 def test_no_stream_at_all(folder):

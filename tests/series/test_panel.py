@@ -47,13 +47,14 @@ def given(form):
         "pandas": lambda: as_panel(frame()),
         "xarray": lambda: as_panel(array()),
         "xarray turned": lambda: as_panel(array(("when", "road"))),
+        "xarray parts": lambda: as_panel(array()["road"], array()["when"], array()),
         "dataset": lambda: as_panel(array().to_dataset()),
         "arrow": lambda: as_panel(pa.table({"t": TIMES.astype("M8[s]"), **dict(zip("abc", Y))})),  # noqa: B905
     }[form]()
 
 
 FORMS = ("arrays", "unsorted", "masked", "objects", "long", "long shuffled", "pandas", "xarray",
-         "xarray turned", "dataset", "arrow")  # fmt: skip
+         "xarray turned", "xarray parts", "dataset", "arrow")  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)

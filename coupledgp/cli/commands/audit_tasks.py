@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +109,15 @@ def prediction(options: AuditOptions) -> Any:
             name = "--samples" if options.samples else "--quantiles"
             raise InvalidInputError(f"{name}: expected --predictions beside it")
         names = [name for name in table.column_names if name != options.id_column]
+        if "" in names:
+            raise InvalidInputError(
+                f"{path}: column {table.column_names.index('') + 1} has no name (row numbers?); "
+                "name it for --id, or leave it out of the file"
+            )
+        test = read_table(options.test)
+        known = {name for name in names if name in test.column_names
+                 and table.column(name).to_pylist() == test.column(name).to_pylist()}  # fmt: skip
+        names = [name for name in names if name not in known]  # row numbers are no draws
     check_columns(table, names, str(path))
     values = numeric(table, names, str(path))
     found = np.column_stack([column.to_numpy() for column in values.columns])
@@ -133,6 +143,13 @@ def _places(table: pa.Table, options: AuditOptions) -> IntArray:
                 f"{path}: expected {test.num_rows} rows, those of {options.test}, got "
                 f"{table.num_rows}; --id names a column that both have"
             )
+        for name in sorted({*table.column_names} & {*test.column_names}):
+            there, wanted = (one.column(name).to_pylist() for one in (table, test))
+            if there != wanted and Counter(map(str, there)) == Counter(map(str, wanted)):
+                raise InvalidInputError(
+                    f"{path}: expected rows in the order of {options.test}, got {name!r} in "
+                    "another one; --id names the column by which rows belong together"
+                )
         return np.arange(test.num_rows)
     keys = []
     for one, source in ((test, options.test), (table, path)):

@@ -61,7 +61,7 @@ def check_output(output: Path, on_mesh: bool) -> None:
     if kind in WRITERS:
         mesh_format(output, "--output")
     elif kind not in DRIVERS:
-        check_table_path(output, "--output")
+        check_table_path(output, "--output", WRITERS if on_mesh else DRIVERS)
 
 
 def chosen_place(

@@ -191,6 +191,7 @@ class InterpolateOptions(Options):
         given = self.value_column
         if given is not None and len(given) > 1:
             raise InvalidInputError(
-                f"--target: expected one, or --time-column beside several, got {len(given)}"
+                f"--target: expected one, got {len(given)}; coupledgp forecast takes several "
+                "columns of values over time"
             )
         return given[0] if given else None

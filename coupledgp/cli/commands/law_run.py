@@ -133,7 +133,7 @@ class NodesUnderLaw(PlacesUnderLaw):
         options = self.options
         assert options.values is not None
         if options.output.suffix.lower() not in WRITERS:
-            check_table_path(options.output, "--output")
+            check_table_path(options.output, "--output", WRITERS)
         with reporter("read"):
             self.network = read_network(
                 options.graph, options.nodes or "faces", options.weight, options.length,

@@ -11,6 +11,7 @@ from coupledgp.cli.shared.options import (
     MAX_TEST_ROWS,
     at_least,
     budget_seconds,
+    check_page,
     one_of,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
@@ -20,7 +21,9 @@ from coupledgp.diagnostics.limits import DENSE_ROWS
 class PageOptions(Options):
     """What both commands have."""
 
-    output: Path = required("HTML page to write.", "--output", "-o", ending=".html")
+    output: Path = required(
+        "HTML page to write.", "--output", "-o", ending=".html", check=check_page
+    )
     max_rows: int | None = option(
         "At most so many test rows, drawn at random, are {audit: judged. \\[default: 5000; 1024 "
         "beside an exact GP, 128 of those that have to be solved for]}{report: compared. "

@@ -29,6 +29,9 @@ from coupledgp.gp.columns import column_moments
 from coupledgp.ground.progress import reporter
 from coupledgp.random import FloatArray
 
+# Rows from which texts are no classes where more than half of them differ.
+FEWEST_TEXTS = 10
+
 
 def load(
     options: FitOptions | AuditOptions, data: Path, share: float, drop: list[str],
@@ -151,6 +154,8 @@ def _rows(
 def labels_or_numbers(table: pa.Table, name: str, source: str) -> Any:
     """Values (n,) of a column: texts where it has texts none of which is a number, else numbers.
 
+    Texts of which most occur once, as `12.50 EUR`, are no names of classes.
+
     Raises
     ------
     InvalidInputError
@@ -160,6 +165,8 @@ def labels_or_numbers(table: pa.Table, name: str, source: str) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     texts = column.to_pylist() if is_text(column.type) else []
+    if len(texts) >= FEWEST_TEXTS and 2 * len(set(texts)) > len(texts):
+        texts = []
     if not texts or any(text is not None and is_number(text) for text in texts):
         return _numbers(table, name, source)
     if None in texts:

@@ -308,6 +308,7 @@ def _projected(
         exact = domain.operator.at_edges(on_roads.edges, on_roads.offsets)
         found = Locations(exact.points, on_roads.distances)
     check_distances(
-        domain.operator, found.distances, str(path), lambda k: f"data row {rows[k] + 1}"
-    )
+        domain.operator, found.distances, str(path), lambda k: f"data row {rows[k] + 1}",
+        positions if domain.is_surface else None,
+    )  # fmt: skip
     return found

@@ -43,7 +43,8 @@ def read_table(
     Parameters
     ----------
     path
-        CSV with a header line, delimiter comma, semicolon or tab; or Parquet.
+        CSV with a header line, delimiter comma, semicolon or tab, see `read_text_table`; or
+        Parquet.
     text_columns
         Read every column of a CSV file as text, as it stands.
     as_text
@@ -68,6 +69,7 @@ def read_table(
             table = read_text_table(source, None if text_columns else as_text, missing_text)
     except (pa.ArrowException, UnicodeError, csv.Error, NotImplementedError) as error:
         kind = "a Parquet file" if parquet else "a CSV file with a header line"
+        kind += " in UTF-8" if isinstance(error, UnicodeError) else ""
         raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error, source)}") from error
     except OSError as error:
         if error.filename is not None:
@@ -86,11 +88,15 @@ def read_table(
     return table
 
 
-def check_table_path(path: Path, name: str) -> None:
-    """Refuse a path of an output file whose extension names no format."""
+def check_table_path(path: Path, name: str, others: Iterable[str] = ()) -> None:
+    """Refuse a path of an output file whose extension names no format of tables.
+
+    The caller takes `others`, which the message names.
+    """
     if path.suffix.lower() not in (*DELIMITERS, JSON, *PARQUET):
+        known = ", ".join((*others, ".csv", ".tsv", ".json"))
         raise InvalidInputError(
-            f"{name}: expected a path ending in .csv, .tsv, .json or .parquet, got {str(path)!r}"
+            f"{name}: expected a path ending in {known} or .parquet, got {str(path)!r}"
         )
 
 
@@ -242,7 +248,8 @@ def _first_text(column: pa.ChunkedArray) -> str:
     for row, value in enumerate(column, start=1):
         if value.is_valid and not is_number(value.as_py()):
             shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)
-            return f", data row {row}: expected a number, got {shown:.60}"
+            wanted = "text in UTF-8" if isinstance(value.as_py(), bytes) else "a number"
+            return f", data row {row}: expected {wanted}, got {shown:.60}"
     return f": expected numbers, got the type {column.type}"
 
 

@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
+from coupledgp.batches.datasets import decimal_mark
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import MOST_TIMES, unfolded_bytes
 
@@ -26,6 +28,8 @@ WIDE = 4096
 LARGEST = 2**31 - 1
 MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"),
          (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))  # fmt: skip
+# A number whose decimals stand behind a comma, and the same behind a point.
+BEHIND_COMMA = r"^([-+]?\d+),(\d+(?:[eE][-+]?\d+)?)$", r"\1.\2"
 BLANK_START = re.compile(rb"(?:[ ]*(?:\r\n|\r|\n))+")
 BINARY = (
     (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip, which its name says not"),
@@ -39,7 +43,8 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     """Read a CSV file, with some columns as text, or all if they are None.
 
     Lines end with LF, CRLF or CR, blank ones before the header are skipped, and fields have any
-    length. The text is UTF-8, or UTF-16 or UTF-32 with a mark of the order of bytes.
+    length. The text is UTF-8, or UTF-16 or UTF-32 with a mark of the order of bytes. Between
+    semicolons or tabs decimals may stand behind a comma, and as text they have a point.
 
     Raises
     ------
@@ -50,11 +55,12 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     """
     content = _unfolded(_decoded(_content(path)))
     header, delimiter = _header(content)
+    mark = decimal_mark(content, delimiter)
     types = dict.fromkeys(header if as_text is None else as_text, pa.string())
     booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
 
     def read(block_size: int | None, types: dict[str, pa.DataType]) -> pa.Table:
-        return pa.csv.read_csv(
+        found = pa.csv.read_csv(
             pa.BufferReader(content),
             # Without threads, errors give the row.
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=block_size),
@@ -62,9 +68,13 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
                 delimiter=delimiter, newlines_in_values=b'"' in content
             ),
             convert_options=pa.csv.ConvertOptions(
-                column_types=types, strings_can_be_null=missing_text, **booleans
+                column_types=types, strings_can_be_null=missing_text, decimal_point=mark, **booleans
             ),
         )
+        if as_text is not None or mark == ".":
+            return found
+        pointed = [pc.replace_substring_regex(one, *BEHIND_COMMA) for one in found.columns]
+        return pa.table(pointed, found.column_names)
 
     whole = min(len(content) + 1, LARGEST)
     if len(header) > WIDE:  # guessing the type of a column takes longer than reading it

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from coupledgp.cli.shared.options import Check, at_least, check_level, check_share
+from coupledgp.cli.shared.options import Check, at_least, check_level, check_page, check_share
 from coupledgp.cli.shared.streams import DASH, STDIN, notice, spoken, standard_output
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import find_clash
@@ -163,7 +163,11 @@ class Options:
         panel=MODEL_PANEL, metavar="NAME=VALUE", of=f"fit krige {ON_PLACES}",
     )  # fmt: skip
     report: Path | None = option(
-        "Write an HTML page.", panel=OUTPUT_PANEL, of=f"fit {ON_PLACES}", ending=".html"
+        "Write an HTML page.",
+        panel=OUTPUT_PANEL,
+        of=f"fit {ON_PLACES}",
+        ending=".html",
+        check=check_page,
     )
     latent: bool = option(
         "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
@@ -239,9 +243,6 @@ class Options:
         InvalidInputError
             The message names the option.
         """
-        for own in self.declared(self.command):
-            if own.metadata["check"] and getattr(self, own.name) is not None:
-                own.metadata["check"](getattr(self, own.name), self.name_of(own.name))
         if "target" in self.given and not self.target:
             raise InvalidInputError("--target: expected the name of a column, got an empty text")
         wanted = {self.name_of(name): path for name, path in self.outputs.items() if path}
@@ -250,6 +251,9 @@ class Options:
             raise InvalidInputError(
                 f"{clash}: expected a path of its own, got {str(wanted[clash])!r}"
             )
+        for own in self.declared(self.command):
+            if own.metadata["check"] and getattr(self, own.name) is not None:
+                own.metadata["check"](getattr(self, own.name), self.name_of(own.name))
 
     @property
     def set_names(self) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
@@ -94,6 +95,12 @@ def check_above_zero(value: float, name: str) -> None:
     from coupledgp.ground.validation import check_positive
 
     check_positive(value, name)
+
+
+def check_page(path: Path, name: str) -> None:
+    """Refuse a page whose path has the ending of something else, such as .pdf."""
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise InvalidInputError(f"{name}: expected a path ending in .html, got {str(path)!r}")
 
 
 def budget_seconds(text: str, name: str = "--budget") -> float:

@@ -36,6 +36,11 @@ def law_at_rows(predict: Any, test: ForeignTable, rows: IntArray) -> ForeignLaw:
         return law_of_model(predict, points.X, points.given)
     if callable(predict):
         return law_of_prediction(predict(test.take(rows).given), len(rows))
+    if hasattr(predict, "predict"):
+        raise InvalidInputError(
+            f"predict: {type(predict).__name__} is no model whose law is known here; give its "
+            "means and standard deviations at the test rows, or a function that returns them"
+        )
     return law_of_prediction(predict, len(test.y)).take(rows)
 
 

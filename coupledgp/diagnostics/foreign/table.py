@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,17 @@ from coupledgp.random import FloatArray
 
 
 class ForeignTable(NamedTuple):
-    """Rows (n, d) and targets (n,) as numbers, and the rows as they were given."""
+    """Rows (n, d) and targets (n,) as numbers, the rows as they were given, and encoded names."""
 
     X: FloatArray
     y: FloatArray
     given: Any
+    encoded: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, name: str, given: Any = None) -> ForeignTable:
+    def of(
+        cls, X: Any, y: Any, name: str, given: Any = None, encoded: Sequence[str] = ()
+    ) -> ForeignTable:
         """A table whose numbers are checked; arrays, data frames and tensors of the CPU.
 
         Raises
@@ -50,16 +54,16 @@ class ForeignTable(NamedTuple):
             raise InvalidInputError(f"X_{name}, y_{name}: expected finite values, got NaN or inf")
         check_magnitude(rows, f"X_{name}")
         check_magnitude(targets, f"y_{name}")
-        return cls(rows, targets, X if given is None else given)
+        return cls(rows, targets, X if given is None else given, tuple(encoded))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns as they were given; empty where they have none."""
-        return tuple(str(one) for one in getattr(self.given, "columns", ()))
+        """Names of the columns, encoded or as they were given; empty where they have none."""
+        return self.encoded or tuple(str(one) for one in getattr(self.given, "columns", ()))
 
     def take(self, rows: Any) -> ForeignTable:
         """Some of the rows, by their numbers."""
-        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows))
+        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows), self.encoded)
 
 
 def tables(
@@ -72,11 +76,11 @@ def tables(
     InvalidInputError
         The columns of both differ, or see `ForeignTable.of`.
     """
+    if X_test is None:
+        raise InvalidInputError("X_test: expected the test rows beside training rows, got None")
     if _is_plain(X_train) and _is_plain(X_test):
-        train, test = (
-            ForeignTable.of(X_train, y_train, "train"),
-            ForeignTable.of(X_test, y_test, "test"),
-        )
+        test = ForeignTable.of(X_test, y_test, "test")
+        train = ForeignTable.of(X_train, y_train, "train")
     else:
         train, test = _encoded(X_train, y_train, X_test, y_test)
     if test.X.shape[1] != train.X.shape[1]:
@@ -96,12 +100,14 @@ def rows_alone(X_test: Any, y_test: Any) -> ForeignTable:
     InvalidInputError
         There are fewer than two rows, or see `ForeignTable.of`.
     """
+    shape = np.shape(y_test)
+    if shape < (2,):
+        raise InvalidInputError(
+            f"y_test: expected two targets at least without training rows, got shape {shape}"
+        )
     if X_test is None:
-        X_test = np.empty((len(np.asarray(y_test)), 0))
-    _, found = tables(X_test, y_test, X_test, y_test)
-    if len(found.y) < 2:
-        raise InvalidInputError("y_test: expected two rows at least without training rows, got one")
-    return found
+        X_test = np.empty((shape[0], 0))
+    return tables(X_test, y_test, X_test, y_test)[1]
 
 
 def _is_plain(X: Any) -> bool:
@@ -121,6 +127,7 @@ def _encoded(
         raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
     special = [column for _, column in learned]
     encoding = TableEncoding.learn(special, names, "indicator")
-    train = ForeignTable.of(encoding.encode(special), y_train, "train", X_train)
     encoded = encoding.encode([columns[name] for name in names])
-    return train, ForeignTable.of(encoded, y_test, "test", X_test)
+    named = encoding.column_names
+    test = ForeignTable.of(encoded, y_test, "test", X_test, named)
+    return ForeignTable.of(encoding.encode(special), y_train, "train", X_train, named), test

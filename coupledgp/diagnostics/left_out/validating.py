@@ -28,7 +28,7 @@ from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Prediction
 from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.scoring.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.table import short_numbers
@@ -46,6 +46,7 @@ INDEPENDENT = (
 )
 
 
+@in_suited_threads
 def cross_validate(
     model: Any,
     groups: ArrayLike | str | None = None,

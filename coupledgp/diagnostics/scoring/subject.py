@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.ground.threads import suited_threads
 from coupledgp.random import FloatArray, IntArray
 
+P = ParamSpec("P")
+R = TypeVar("R")
 # What a report says of averaged hyperparameters.
 SHARE = (
     "{:.0%} of the variance of observations at these points comes from means that differ with the "
@@ -87,8 +91,12 @@ class Subject:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """Names of the columns of the inputs; empty where they have none."""
-        return tuple(str(one) for one in getattr(self.model, "feature_names_in_", ()))
+        """Names of the columns of the inputs, as they are encoded; empty where they have none."""
+        encoding, given = (
+            getattr(self.model, name, None) for name in ("encoding_", "feature_names_in_")
+        )
+        found = given if encoding is None else encoding.column_names
+        return () if found is None else tuple(map(str, found))
 
     @property
     def is_mixture(self) -> bool:
@@ -120,6 +128,28 @@ def process_of(model: Any) -> GaussianProcess | None:
         return model
     process = getattr(model, "process_", None)
     return process if isinstance(process, GaussianProcess) else None
+
+
+def in_suited_threads(report: Callable[P, R]) -> Callable[P, R]:
+    """A report whose threads are suited to the observations and points of its arguments.
+
+    The first is a fitted model, or a `Subject`; the second the points, if any.
+    """
+
+    @wraps(report)
+    def made(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = [*args, *kwargs.values()]
+        model = given[0].model if isinstance(given[0], Subject) else given[0]
+        process = process_of(model)
+        rows = None if process is None else getattr(process, "rows", None)
+        places = (getattr(model, name, None) for name in ("graph", "operator"))
+        points = args[1] if len(args) > 1 else kwargs.get("X_test")
+        count = len(points) if hasattr(points, "__len__") else None
+        known = len(rows) if isinstance(rows, Data) else None
+        with suited_threads(known, count, *places):
+            return report(*args, **kwargs)
+
+    return made
 
 
 def own_process(model: Any, otherwise: str) -> GaussianProcess:

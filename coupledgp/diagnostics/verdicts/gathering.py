@@ -24,7 +24,7 @@ from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.measures import gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.scores import LEVELS
-from coupledgp.diagnostics.scoring.subject import Subject, some_rows
+from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened, with_shared
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -54,6 +54,7 @@ N_PARTS = 3
 MOST_INPUTS = 4
 
 
+@in_suited_threads
 def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None = None) -> Evidence:
     """Measure a model with law `law` at its points against targets (p, k).
 

@@ -48,7 +48,8 @@ def honesty(
     gap, error = found.coverage[level] - level, found.standard_error[level]
     if counts is not None and counts.is_better:
         return _of_counts(counts)
-    if spreads:
+    is_scale_off = found.is_off or found.is_spread_off
+    if spreads and not (is_scale_off and found.rescaling_gain > spreads[0].gain):
         return _uneven(found, spreads[0])
     if shapes is not None and shapes.is_tails_alone:
         return _of_tails(found, shapes)

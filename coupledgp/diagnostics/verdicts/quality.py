@@ -22,7 +22,7 @@ from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict, nar
 
 # Names of the baselines in sentences.
 NAMES = {
-    "mean": "the mean of the training targets",
+    "mean": "the mean of the known targets",
     "nearest": "the nearest observation",
     "linear": "a linear model",
     "harmonic": "harmonic interpolation",

@@ -192,8 +192,12 @@ class ComparisonResult:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def verdict(self) -> str:
-        """Return the warnings, the three verdicts, and the first thing to do next, in words."""
-        return " ".join([*self.warnings, *self.conclusions()])
+        """Return the warnings, the three verdicts, and the first thing to do next, in words.
+
+        Where no verdict could be given it says why of each.
+        """
+        found = self.conclusions() or [one.text() for one in self.verdicts]
+        return " ".join([*self.warnings, *found])
 
     @property
     def headline(self) -> str:

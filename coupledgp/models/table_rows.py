@@ -99,7 +99,8 @@ def plain_table(X: Any, crs: str | None = None) -> tuple[Any, str | None]:
     found = None
     if is_point_table(X):
         X, found = with_coordinates(X, crs, "X")
-    if isinstance(X, Mapping) or (hasattr(X, "iloc") and X.ndim == 1):
+    # Sparse matrices may be mappings, too, and have an error of their own.
+    if (isinstance(X, Mapping) and not hasattr(X, "shape")) or (hasattr(X, "iloc") and X.ndim == 1):
         raise InvalidInputError(
             f"X: expected rows and columns, got {type(X).__name__}; one row is table.iloc[[k]], "
             "and one column table[[name]]"

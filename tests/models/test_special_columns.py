@@ -269,8 +269,10 @@ def test_rows_of_python_objects_are_encoded_too(table, y):
         model.predict(table[:0])
 
 
-def test_one_column_without_a_name_is_scikit_learns_error(table, y):
-    with pytest.raises(ValueError, match=r"Expected (2D array|a 2-dimensional)"):
+def test_one_column_without_rows_is_refused(table, y):
+    with pytest.raises(
+        ValueError, match=r"expected rows and columns, got Series; one row is table\.iloc"
+    ):
         cgp.ExactGPRegressor().fit(table["x"], y)
 
 

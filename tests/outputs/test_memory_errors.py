@@ -118,21 +118,27 @@ def test_a_real_limit():
 
 
 LIMITED = """
-import resource, sys
+import os, resource, sys
 import numpy as np, torch, pandas
 import coupledgp.models, coupledgp.cli.commands.table_tasks, coupledgp.cli.show.table
-from coupledgp.ground import memory
+from coupledgp.ground import compiled, memory
 from coupledgp.cli import run
 
+# The C library ends a process that has no memory left for a thread, and LLVM one without any for
+# machine code, which a first fit loads.
+compiled._number_of_threads = lambda: 1
 torch.set_num_threads(1)
 memory.available_bytes = lambda *_: float("inf")
 X = np.random.default_rng(0).normal(size=(3000, 3))
 np.savetxt("d.csv", np.c_[X, X[:, 0]], delimiter=",", header="a,b,c,y", comments="")
+open("few.csv", "w").writelines(open("d.csv").readlines()[:60])
+run("fit few.csv -t y --model exact --holdout 0 -o few.model --quiet".split())
+os.remove("few.csv"), os.remove("few.model")
 open("m.model", "w").write("old")
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, resource.RLIM_INFINITY))
-code = run("fit d.csv -t y --model exact --holdout 0 -o m.model".split())
+code = run("fit d.csv -t y --model exact --holdout 0 -o m.model --quiet".split())
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 sys.exit(code)
 """

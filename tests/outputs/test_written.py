@@ -256,11 +256,11 @@ def writes(tree: ast.AST) -> list[str]:
     return found
 
 
-# Files that write what `written_whole` yields, what it is made of, or copies of pipes.
+# Files that write what `written_whole` yields, what it is made of, or copies of pipes or inputs.
 WITHIN = (
     "ground/output.py", "cli/readers/tables.py", "formats/meshes.py",
     "formats/road_output.py", "cli/readers/files.py", "cli/commands/stream_tasks.py",
-    "cli/commands/series_files.py",
+    "cli/commands/series_files.py", "graphs/vtk_files.py",
 )  # fmt: skip
 
 

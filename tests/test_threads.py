@@ -7,6 +7,7 @@ them by threads, so that predictions agree to rounding, and results of an optimi
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread
 
@@ -85,6 +86,16 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
             np.testing.assert_allclose(one[name], two[name], rtol=0, atol=tolerance * scale)
 
 
+def words_of(script: str, variables: dict[str, str]) -> list[str]:
+    """What a script prints in a process of its own, in which these variables are set."""
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True, text=True, check=False, env=os.environ | variables,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return process.stdout.split()
+
+
 ON_A_GRAPH = """
 import networkx as nx
 import numpy as np
@@ -100,18 +111,12 @@ print(before, torch.get_num_threads())
 
 
 @pytest.mark.long
-def test_walks_leave_the_number_of_threads_of_torch(tmp_path: Path) -> None:
+def test_walks_leave_the_number_of_threads_of_torch() -> None:
     """Numba's own threads, once started, would set that of all OpenMP code to theirs.
 
     Two threads where one was asked for take twenty times as long as one on a busy machine.
     """
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
-    process = subprocess.run(
-        [sys.executable, "-c", ON_A_GRAPH],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split() == ["1", "1"]
+    assert words_of(ON_A_GRAPH, {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}) == ["1", "1"]
 
 
 @pytest.fixture
@@ -199,12 +204,31 @@ print(set(seen), torch.get_num_threads())
 """
 
 
+def test_limits_that_an_interrupt_left_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt in the first entry leaves BLAS limited, until the next body ends."""
+    with threadpool_limits(2):
+        monkeypatch.setattr(module._BLAS, "_limits", Interrupted())
+        with pytest.raises(KeyboardInterrupt), suited_threads(1):
+            pass
+        assert threads_of("blas") == {1}
+        with suited_threads(1):
+            assert threads_of("blas") == {1}
+        assert threads_of("blas") == {2}
+
+
+class Interrupted(ExitStack):
+    """Limits whose first entry is interrupted when it is done."""
+
+    left = 1
+
+    def enter_context(self, cm: object) -> object:
+        found = super().enter_context(cm)
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return found
+
+
 @pytest.mark.long
 def test_a_library_that_a_fit_loads_has_one_thread_in_it() -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    process = subprocess.run(
-        [sys.executable, "-c", TORCH_LATER],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split() == ["{1}", "2"]
+    assert words_of(TORCH_LATER, {"OMP_NUM_THREADS": "2"}) == ["{1}", "2"]

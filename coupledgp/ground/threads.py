@@ -83,10 +83,11 @@ class _OneThreadOfBlas:
 
     def __enter__(self) -> None:
         with self._lock:
-            self._n_bodies += 1
-            if self._n_bodies == 1:
+            # Limits that an interrupt leaves here are given back with those of the next body.
+            if not self._n_bodies:
                 _take_control()
                 self._limits.enter_context(_one_thread("blas"))
+            self._n_bodies += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:

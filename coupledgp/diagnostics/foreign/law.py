@@ -248,8 +248,8 @@ def law_of_prediction(prediction: Any, n_points: int) -> ForeignLaw:
         if len(shape) == 2 and shape == np.shape(spread) and shape[1] == n_points > 1 < shape[0]:
             return ForeignLaw.of_mixture(mean, spread)
         return ForeignLaw.of(mean, spread, n_points)
-    names = [str(name) for name in prediction.keys()] if hasattr(prediction, "keys") else []  # noqa: SIM118
-    if hasattr(prediction, "keys") and len(names) != n_points:  # a frame of draws has p columns
+    names = [*map(str, prediction.keys())] if hasattr(prediction, "keys") else None
+    if names is not None and len(names) != n_points:  # a frame of draws has p columns
         raise InvalidInputError(
             "predict: expected the names 'mean' and 'std', 'lower', 'upper' and 'level', or those "
             f"of chances such as '0.1', got {', '.join(map(repr, names))}"

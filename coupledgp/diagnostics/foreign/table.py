@@ -101,7 +101,7 @@ def rows_alone(X_test: Any, y_test: Any) -> ForeignTable:
         There are fewer than two rows, or see `ForeignTable.of`.
     """
     shape = np.shape(y_test)
-    if shape < (2,):
+    if not shape or shape[0] < 2:
         raise InvalidInputError(
             f"y_test: expected two targets at least without training rows, got shape {shape}"
         )

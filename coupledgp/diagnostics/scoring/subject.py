@@ -138,8 +138,8 @@ def in_suited_threads(report: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(report)
     def made(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = [*args, *kwargs.values()]
-        model = given[0].model if isinstance(given[0], Subject) else given[0]
+        first = next(iter((*args, *kwargs.values())), None)
+        model = first.model if isinstance(first, Subject) else first
         process = process_of(model)
         rows = None if process is None else getattr(process, "rows", None)
         places = (getattr(model, name, None) for name in ("graph", "operator"))

@@ -204,6 +204,7 @@ print(set(seen), torch.get_num_threads())
 """
 
 
+@pytest.mark.usefixtures("_limits")
 def test_limits_that_an_interrupt_left_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt in the first entry leaves BLAS limited, until the next body ends."""
     with threadpool_limits(2):

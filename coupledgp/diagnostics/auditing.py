@@ -211,7 +211,7 @@ def audit(
     audited = AuditReport(
         **vars(found), title=title, n_train=0 if train is None else len(train.y),
         joint=law.cov is not None,
-    )  # fmt: skip
+    ).with_target(y_test)  # fmt: skip
     if overlap is None or train is None:
         return audited
     nlpd = -found.predictions.log_density[:, 0] if alternatives else None

@@ -327,8 +327,10 @@ def plain_targets(y: Any) -> Any:
     Raises
     ------
     InvalidInputError
-        They are text, dates or durations, or whole numbers beyond those of floats.
+        They are None, text, dates or durations, or whole numbers beyond those of floats.
     """
+    if y is None:
+        raise InvalidInputError("y: a regressor requires y to be passed, but the target y is None")
     found = plain_array(y, "y")
     kind = getattr(getattr(found, "dtype", None), "kind", "")
     if kind in "mM" and kind:
@@ -344,8 +346,8 @@ def plain_targets(y: Any) -> Any:
             raise
         except OverflowError:
             raise InvalidInputError("y: expected numbers up to 1.8e308, got a larger one") from None
-        except (TypeError, ValueError):
-            return found
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"y: expected numbers, {error}") from None
     return found
 
 

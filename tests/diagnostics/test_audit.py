@@ -699,3 +699,18 @@ def test_predictions_in_other_units_are_remarked_on() -> None:
     near = cgp.audit((np.asarray(TABLES[3]) + 1.5 * np.std(TABLES[1]), std), *TABLES)
     told = [[one for one in report.remarks if "units" in one] for report in (far, near)]
     assert [len(one) for one in told] == [1, 0]
+
+
+def test_a_bias_is_told_as_one_and_in_the_unit_of_the_reader() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.uniform(size=(400, 1))
+    y = pd.Series(10 + np.sin(6 * X[:, 0]) + 0.2 * rng.normal(size=400), name="fuel [l]")
+    law = 10 + np.sin(6 * X[200:, 0]), np.full(200, 0.2)
+    fair, biased = (
+        cgp.audit((law[0] + shift, law[1]), X[:200], y[:200], X[200:], y[200:])
+        for shift in (0.0, 0.12)
+    )
+    assert "units of fuel [l]" in fair.verdict() and "units of y" not in fair.verdict()
+    assert "below the predictions on average" in biased.verdicts[1].sentence
+    assert biased.advice[0].action.startswith("Look for how test rows differ")
+    assert not biased.evidence.findings.found

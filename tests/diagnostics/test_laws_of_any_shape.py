@@ -284,7 +284,9 @@ class TestReports:
             report = cgp.audit(law, *given)
             assert [one.colour for one in report.verdicts] == ["green", "green", "grey"]
         for law in self.forms(mu, 0.5, rng).values():
-            assert cgp.audit(law, *given).verdicts[1].colour == "red"
+            report = cgp.audit(law, *given)
+            assert report.verdicts[1].colour == "red"
+            assert report.calibration.rescaling == pytest.approx(2.0, rel=0.15)
 
     def test_pages_say_what_was_judged(self) -> None:
         rng = np.random.default_rng(13)

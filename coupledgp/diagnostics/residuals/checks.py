@@ -49,12 +49,12 @@ class NextCheck(ResidualCheck):
     name = "next"
 
     def statistic(self, column: Column, residuals: FloatArray) -> FloatArray:
-        r = residuals[:, column.order]
+        r = _away(residuals)[:, column.order]
         return _ratio((r[:, 1:] * r[:, :-1]).sum(axis=1), np.square(r).sum(axis=1))
 
     def correction(self, column: Column, residuals: FloatArray, rows: IntArray) -> Correction:
         order = column.order
-        r = residuals[order]
+        r = (residuals - residuals[rows].mean())[order]
         near = np.zeros((len(r), 2))
         near[1:, 0], near[:-1, 1] = r[:-1], r[1:]
         beside = np.empty_like(near)
@@ -166,7 +166,7 @@ class RepeatsCheck(ResidualCheck):
 
     def _power(self, column: Column, residuals: FloatArray) -> FloatArray:
         """Share (m, f) of the squares of residuals (m, p) of a period and of half of it."""
-        angles = self._angles(column)
+        angles, residuals = self._angles(column), _away(residuals)
         size = np.square(residuals).sum(axis=1)[:, None] * len(column.values) / 2
         waves = np.square(residuals @ np.cos(angles)) + np.square(residuals @ np.sin(angles))
         n = angles.shape[1]
@@ -366,6 +366,11 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
+def _away(values: FloatArray) -> FloatArray:
+    """Values (m, p) less their means: a shift of all of them is no pattern."""
+    return values - values.mean(axis=1, keepdims=True)
+
+
 def _cosines(column: Column, n: int) -> FloatArray:
     """Cosines (p, n) of the ranks, each of mean zero."""
     waves = np.cos(np.pi * np.multiply.outer(column.ranks, np.arange(1, n + 1)))
@@ -375,7 +380,7 @@ def _cosines(column: Column, n: int) -> FloatArray:
 def _explained(design: FloatArray, values: FloatArray) -> FloatArray:
     """Share (m,) of the variance of values (m, p) about their means that columns explain."""
     basis = np.linalg.qr(design)[0]
-    away = values - values.mean(axis=1, keepdims=True)
+    away = _away(values)
     return _ratio(np.square(away @ basis).sum(axis=1), np.square(away).sum(axis=1))
 
 
@@ -399,7 +404,7 @@ def _between(column: Column, values: FloatArray) -> FloatArray:
     counts = np.bincount(groups)
     member = np.zeros((n, counts.size))
     member[np.arange(n), groups] = 1 / np.sqrt(counts[groups])
-    away = values - values.mean(axis=1, keepdims=True)
+    away = _away(values)
     return _ratio(np.square(away @ member).sum(axis=1), np.square(away).sum(axis=1))
 
 

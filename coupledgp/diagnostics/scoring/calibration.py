@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
@@ -32,6 +33,8 @@ N_ECDF = 1000
 MIN_GROUP = 8
 # Transforms nearer to 0 or 1 than this are beyond eight standard deviations.
 EDGE = 1e-15
+# Ends of the logarithm of a scale that is sought between the ends of intervals.
+MOST_LOG_SCALE = (-5.0, 5.0)
 
 
 class Intervals(NamedTuple):
@@ -116,7 +119,8 @@ class Calibration:
     rescaling, rescaling_gain : float
         Factor on all standard deviations that is best for these targets, the root mean square of
         the standardised residuals `r = Phi^-1(F(y))`, and the nats per point that it gains:
-        `(s^2 - 1 - log s^2) / 2`, s the factor.
+        `(s^2 - 1 - log s^2) / 2`, s the factor. Of laws without a density, the likeliest factor for
+        the numbers of targets between the ends of the intervals, and what that gains.
     n_points : int
         Number of targets.
     shift, shift_p_value : float
@@ -193,15 +197,22 @@ class Calibration:
         groups: Mapping[str, Any] | None = None,
         n_train: int | None = None,
         intervals: Intervals | None = None,
+        *,
+        is_binned: bool = False,
     ) -> Calibration:
         """Calibration of any laws from the transforms `F(y)` (p,) or (p, k); see `of`.
 
         Residuals beyond eight standard deviations count as eight. `intervals` are those whose
-        coverage is looked at, by default the central ones of 50, 80 and 95 %.
+        coverage is looked at, by default the central ones of 50, 80 and 95 %. `is_binned` says that
+        the laws have no density, so that it is not known how far beyond their ends targets lie.
         """
         z = ndtri(np.clip(transforms, EDGE, 1 - EDGE))
         chosen = Intervals.central() if intervals is None else intervals
-        return cls._of_residuals(z, correlation, groups, n_train, chosen)
+        found = cls._of_residuals(z, correlation, groups, n_train, chosen)
+        if not is_binned:
+            return found
+        factor, gain = _scale_between(z, chosen)
+        return replace(found, rescaling=factor, rescaling_gain=gain)
 
     @classmethod
     def _of_residuals(
@@ -380,6 +391,23 @@ def _off(shares: FloatArray, errors: FloatArray, levels: tuple[float, ...] = LEV
     gaps = np.abs(shares - np.array(levels)[:, None])
     largest: FloatArray = (gaps / np.maximum(errors, 1e-12)[:, None]).max(axis=0)
     return largest
+
+
+def _scale_between(residuals: FloatArray, intervals: Intervals) -> tuple[float, float]:
+    """The likeliest scale of normal residuals of which ends of intervals alone are known, a gain.
+
+    The gain is in nats per point over the scale one.
+    """
+    ends = ndtri(np.unique([*intervals.low, *intervals.high]))
+    ends = ends[np.isfinite(ends)]
+    counts = np.bincount(np.searchsorted(ends, residuals.ravel()), minlength=len(ends) + 1)
+
+    def loss(log_scale: float) -> float:
+        between = np.diff(ndtr(np.r_[-np.inf, ends / np.exp(log_scale), np.inf]))
+        return float(-counts @ np.log(np.maximum(between, 1e-300)) / residuals.size)
+
+    found = minimize_scalar(loss, bounds=MOST_LOG_SCALE, method="bounded")
+    return float(np.exp(found.x)), max(loss(0.0) - loss(float(found.x)), 0.0)
 
 
 def _spread_p_value(residuals: FloatArray, draws: FloatArray | None) -> float:

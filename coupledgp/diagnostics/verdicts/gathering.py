@@ -22,7 +22,7 @@ from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.measures import gain_of
-from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.score_table import OwnLaws, lacking
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
@@ -226,7 +226,7 @@ def gather(
     else:
         calibration = Calibration.of_transforms(
             mixture.transforms(y)[chosen], matrix, parts, n_train,
-            getattr(mixture, "intervals", None),
+            getattr(mixture, "intervals", None), is_binned="nlpd" in lacking(mixture),
         )  # fmt: skip
     misfit = _misfit(part, targets, seed)
     # A law without spread, as of targets that are all alike, has no residuals in units of it.

@@ -127,14 +127,17 @@ def _uneven(found: Calibration, best: Finding) -> Verdict:
 
 def _of_spread(found: Calibration) -> Verdict:
     """The verdict where squared residuals are off on the whole, which shares do not show."""
+    colour: Colour = "red" if is_serious(found) else "amber"
+    detail, unit = _nats(found.rescaling_gain), "standard deviations"
+    if found.is_shifted:  # squares are large for their mean
+        sentence = f"{_kind(found)}: {found.text()}."
+        return _verdict(colour, sentence, found.shift, None, unit, detail)
     size = "small" if found.rescaling > 1 else "large"
     sentence = (
         f"Its standard deviations are too {size}: residuals have a root mean square of "
         f"{found.rescaling:.3g} of them (p = {found.spread_p_value:.1g})."
     )
-    colour: Colour = "red" if is_serious(found) else "amber"
-    detail = _nats(found.rescaling_gain)
-    return _verdict(colour, sentence, found.rescaling, None, "standard deviations", detail)
+    return _verdict(colour, sentence, found.rescaling, None, unit, detail)
 
 
 def _of_joint(found: Calibration, fault: str) -> Verdict:

@@ -27,6 +27,8 @@ def test_predictions_and_truth_need_no_further_table(tmp_path, call, table):
     assert [one["name"] for one in found["baselines"]] == ["mean"]
     assert found["n_train"] == 0
     assert "No training rows" in page.read_text()
+    assert "units of truth" in page.read_text()
+    assert "units of y" not in page.read_text()
 
 
 def test_other_columns_are_the_inputs_of_rivals(tmp_path, call, fails, table):

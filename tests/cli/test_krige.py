@@ -39,11 +39,9 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
         mean, std = loaded.predict(places, return_std=True, latent=True)
         assert float(found["mean"][3, 2]) == pytest.approx(mean[0])
         assert float(found["std"][3, 2]) == pytest.approx(std[0])
-    for command in (["predict"], ["report", "-t", "depth"]):
-        name, *more = command
-        written = tmp_path / ("page.html" if more else "predicted.csv")
-        assert run([name, str(model), str(wells), *more, "-o", str(written)]) == 0
-        assert written.stat().st_size > 1000
+    for name, file, told in (("predict", "p.csv", "depth"), ("report", "r.html", "units of depth")):
+        assert run([name, str(model), str(wells), "-o", str(tmp_path / file)]) == 0
+        assert told in (tmp_path / file).read_text()
     capsys.readouterr()
     table = tmp_path / "map.csv"
     assert run(["krige", str(wells), *options, "--grid", "7x5", "-o", str(table)]) == 0

@@ -533,6 +533,11 @@ class TestFormsOfPredictions:
         named = xr.DataArray(np.moveaxis(draws, 2, 0), dims=("row", "chain", "draw"))
         self.same(named, flat)
         self.same(named.stack(sample=("chain", "draw")), flat)
+        group = xr.Dataset({"y": named})
+        self.same(xr.DataTree.from_dict({"posterior_predictive": group, "posterior": group}), flat)
+        self.same({"posterior_predictive": group}, flat)  # as the older InferenceData has it
+        with pytest.raises(InvalidInputError, match="one variable in .*, got 'y', 'z'; give"):
+            cgp.audit({"posterior_predictive": group.assign(z=named)}, *TABLES)
         assert "stated by 200 draws" in cgp.audit(draws, *TABLES).remarks[0]
 
     def test_an_ensemble(self, rng: np.random.Generator) -> None:

@@ -26,4 +26,4 @@ def audit(options: AuditOptions) -> None:
             **settings(options, 0 if rows is None else len(rows), len(new), stated["kernel"]),
             **stated,
         )  # fmt: skip
-        write_page(options, page, report)
+        write_page(options, page, report.with_target(options.target))

@@ -47,7 +47,7 @@ def report(options: ReportOptions) -> None:
     with about(*options.inputs), written_whole(options.output) as page:
         with reporter("read"):
             fitted = read_model(options.model)
-            where, y, geometry, beside = test_data(fitted, options.data, options)
+            where, y, geometry, beside, target = test_data(fitted, options.data, options)
         solved = by_solves(fitted, method=options.how)
         if max_rows is None:
             max_rows = MAX_SOLVED_ROWS if solved else MAX_TEST_ROWS
@@ -77,7 +77,7 @@ def report(options: ReportOptions) -> None:
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)
-        write_page(options, page, result)
+        write_page(options, page, result.with_target(target))
 
 
 def left_out(options: ReportOptions) -> None:

@@ -42,11 +42,12 @@ def described(data: Path, n_kept: int, n_rows: int) -> str:
 
 def test_data(
     model: Any, data: Path, options: ReportOptions
-) -> tuple[Any, FloatArray, Any, Beside]:
+) -> tuple[Any, FloatArray, Any, Beside, str]:
     """Read the test points, their targets (p,), and the mesh or positions of the nodes.
 
     Test points are inputs (p, d), or labels of p nodes. Without a mesh or positions the third value
-    is None. The last are columns of a table that the model does not see.
+    is None. The fourth are columns of a table that the model does not see, the last is the name of
+    the targets where it is known.
     """
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
@@ -56,10 +57,10 @@ def test_data(
             places = _mesh(options.mesh, model.graph.n_nodes)
         elif options.positions is not None:
             places = read_positions(options.positions, network, options.node_column)
-        return labels, values, places, {}
+        return labels, values, places, {}, options.target
     refuse(options, ("mesh", "positions"), "expected a model of a graph, this one has none")
-    X, y, beside = _rows(model, data, options.target)
-    return X, y, None, beside
+    X, y, beside, target = _rows(model, data, options.target)
+    return X, y, None, beside, target
 
 
 def _mesh(path: Path, n_nodes: int) -> Any:
@@ -75,8 +76,8 @@ def _mesh(path: Path, n_nodes: int) -> Any:
     )
 
 
-def _rows(model: Any, data: Path, target: str) -> tuple[Any, FloatArray, Beside]:
-    """Inputs (p, d) in the order of the model's columns, targets (p,), and other columns."""
+def _rows(model: Any, data: Path, target: str) -> tuple[Any, FloatArray, Beside, str]:
+    """Inputs (p, d) in the order of the model's columns, targets (p,), others, and their name."""
     table, source = read_inputs(data, kinds_of_model(model)), str(data)
     names = getattr(model, "feature_names_in_", None)
     inputs = None if names is None else list(names)
@@ -101,4 +102,4 @@ def _rows(model: Any, data: Path, target: str) -> tuple[Any, FloatArray, Beside]
     y = numeric(table, [target], source).column(0).to_numpy()
     X = model_inputs(model, table, inputs, source)
     unseen = [name for name in table.column_names if name not in {*inputs, target}]
-    return (without_names(X) if names is None else X), y, columns_beside(table, unseen)
+    return (without_names(X) if names is None else X), y, columns_beside(table, unseen), target

@@ -39,7 +39,7 @@ def beside(shell: Report, comparison: ExactComparison | None, target: str = "y")
     if comparison is None:
         return shell
     report = comparison.report
-    made = (report.changed(target=target) if report.target == "y" else report).layout()
+    made = report.with_target(target).layout()
     first = [one for one in made.sections if one.key == "predictions"]
     rest = [one for one in made.sections if one.key != "predictions"]
     own = shell.sections

@@ -236,8 +236,11 @@ def law_of_prediction(prediction: Any, n_points: int) -> ForeignLaw:
     A pair of means and standard deviations or covariance, or of both of an ensemble. A mapping,
     data frame or data set with `mean` and `std`; `means`, `stds` and `weights` of a mixture;
     `lower`, `upper` and `level`; `quantiles` and `levels`, or columns whose names are chances;
-    `draws`. A frozen distribution. Anything else is draws.
+    `draws`, or those of the posterior predictive group of ArviZ. A frozen distribution. Anything
+    else is draws.
     """
+    if _has(prediction, "posterior_predictive"):
+        prediction = _only_variable(prediction["posterior_predictive"])
     if _is_named(prediction):
         return _law_of_named(prediction, n_points)
     if is_distribution(prediction) and not hasattr(prediction, "__array__"):
@@ -300,6 +303,18 @@ def chance_names(given: Any) -> dict[Any, float]:
 def _has(value: Any, name: str) -> bool:
     """Whether a mapping, data frame or data set has a column of a name."""
     return hasattr(value, "keys") and name in value.keys()  # noqa: SIM118, not rows of a frame
+
+
+def _only_variable(group: Any) -> Any:
+    """The draws of the one variable of a group of ArviZ."""
+    names = [str(name) for name in group.data_vars]
+    if len(names) != 1:
+        raise InvalidInputError(
+            "predict: expected one variable in posterior_predictive, got "
+            f"{', '.join(map(repr, names))}; give the draws of one, "
+            "data.posterior_predictive['NAME']"
+        )
+    return group[names[0]]
 
 
 def _draws_first(samples: Any) -> Any:

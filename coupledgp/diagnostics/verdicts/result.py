@@ -167,9 +167,10 @@ class ComparisonResult:
         return self.changed(overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
     def with_target(self, y: Any) -> Self:
-        """The same result with the name of targets that have one, as a column of pandas has."""
-        name = getattr(y, "name", None)
-        return self.changed(target=name) if isinstance(name, str) and self.target == "y" else self
+        """The same result with a name of the targets, or that which a column of pandas has."""
+        name = y if isinstance(y, str) else getattr(y, "name", None)
+        is_new = isinstance(name, str) and name != "" and self.target == "y"
+        return self.changed(target=name) if is_new else self
 
     def with_alternatives(self, found: Alternatives | None) -> Self:
         """The same result with other models among its evidence; itself for None."""

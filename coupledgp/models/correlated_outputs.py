@@ -35,7 +35,7 @@ from coupledgp.inference.weights.coregional import (
     fitted_outputs,
     patterns_of,
 )
-from coupledgp.models.estimator import interval_ends
+from coupledgp.models.estimator import check_probabilities, interval_ends
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray, draw_seed
 
@@ -292,10 +292,18 @@ class CorrelatedOutputsGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimat
 
     def predict_interval(
         self, X: Any, level: float = 0.95, *, given: ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ends (p, Q) of the intervals that hold an observation with the probability `level`."""
+        low, high = np.moveaxis(self.predict_quantiles(X, interval_ends(level), given=given), 2, 0)
+        return low, high
+
+    def predict_quantiles(
+        self, X: Any, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, given: ArrayLike | None = None
     ) -> FloatArray:
-        """Central intervals (p, Q, 2) that hold an observation with the probability `level`."""
+        """Quantiles (p, Q, q) of observations at probabilities (q,) in (0, 1)."""
+        chances = check_probabilities(quantiles, "quantiles")
         mean, std = self.predict(X, True, given=given)
-        return np.asarray(mean[..., None] + std[..., None] * ndtri(interval_ends(level)))
+        return np.asarray(mean[..., None] + std[..., None] * ndtri(chances))
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = None, *, latent: bool = False

@@ -70,6 +70,11 @@ def _located(operator: LaplaceOperator, places: Any, name: str) -> Points:
         return checked_locations(operator, places, name)
     if is_point_table(places):
         places = table_points(places, operator.origin is not None, name)
+    if hasattr(places, "columns"):  # of a table whose columns are named as axes, in any order
+        axes = [str(column).strip().lower() for column in places.columns]
+        places = np.asarray(places)
+        if sorted(axes) == ["x", "y", "z"][: len(axes)]:
+            places = places[:, np.argsort(axes)]
     array = places if isinstance(places, (list, tuple)) else np.asarray(places)
     if are_labels(operator, array):
         return operator.at_vertices(array).points

@@ -106,7 +106,7 @@ def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     except InvalidInputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r}") from None
+        raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r:.60}") from None
     if array.shape != (n_rows,):
         raise InvalidInputError(
             f"{name}: expected shape ({n_rows},), one number a row, got {array.shape}"

@@ -37,9 +37,11 @@ def error_sentence(process: GaussianProcess, kind: str) -> str:
         return ""
     n, spread = len(data), data.targets.std(axis=0)
     inner = innermost(process)
-    members = len(inner.members) if isinstance(inner, MixtureGP) else 1
+    members, weights = (process,), np.ones(1)
+    if isinstance(inner, MixtureGP):
+        members, weights = inner.members, inner.weights
     unknown = f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
-    if not process.noise.is_gaussian or n < 3 or members * float(n) ** 3 > MOST_CUBES:
+    if not process.noise.is_gaussian or n < 3 or len(members) * float(n) ** 3 > MOST_CUBES:
         return unknown
     try:
         law = process.left_out_law(np.arange(n))
@@ -48,8 +50,8 @@ def error_sentence(process: GaussianProcess, kind: str) -> str:
     error = np.sqrt(np.mean((data.targets - law.mean) ** 2, axis=0))
     noise = ""
     if has_normal_noise(process):
-        deviation = np.sqrt(process.units.spread(process.noise.variance))
-        noise = f"; noise alone has a standard deviation of {_listed(deviation)}"
+        variances = [one.units.spread(one.noise.variance) for one in members]
+        noise = f"; noise alone has a standard deviation of {_listed(np.sqrt(weights @ variances))}"
     return (
         f"Predictions are typically off by {_listed(error)} where one of {n} {kind} is left out; y "
         f"itself varies by {_listed(spread)}{noise}."

@@ -536,7 +536,7 @@ class TestFormsOfPredictions:
         group = xr.Dataset({"y": named})
         self.same(xr.DataTree.from_dict({"posterior_predictive": group, "posterior": group}), flat)
         self.same({"posterior_predictive": group}, flat)  # as the older InferenceData has it
-        with pytest.raises(InvalidInputError, match="one variable in .*, got 'y', 'z'; give"):
+        with pytest.raises(InvalidInputError, match=r"one variable in .*, got 'y', 'z'; give"):
             cgp.audit({"posterior_predictive": group.assign(z=named)}, *TABLES)
         assert "stated by 200 draws" in cgp.audit(draws, *TABLES).remarks[0]
 
@@ -715,7 +715,8 @@ def test_a_bias_is_told_as_one_and_in_the_unit_of_the_reader() -> None:
         cgp.audit((law[0] + shift, law[1]), X[:200], y[:200], X[200:], y[200:])
         for shift in (0.0, 0.12)
     )
-    assert "units of fuel [l]" in fair.verdict() and "units of y" not in fair.verdict()
+    assert "units of fuel [l]" in fair.verdict()
+    assert "units of y" not in fair.verdict()
     assert "below the predictions on average" in biased.verdicts[1].sentence
     assert biased.advice[0].action.startswith("Look for how test rows differ")
     assert not biased.evidence.findings.found

@@ -4,10 +4,11 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.errors import ExtrapolationWarning, NumericalError
+from coupledgp.errors import ExtrapolationWarning, InvalidInputError, NumericalError
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -206,3 +207,16 @@ def test_text_targets_are_classification(labels):
             gp.fit(X, labels)
     numbers = cgp.ExactGPRegressor(optimizer=None).fit(X, [str(value) for value in y])
     assert np.isfinite(numbers.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (None, "requires y to be passed"),
+        (pd.cut(pd.Series(np.arange(50.0)), 3), "expected numbers, .*Interval"),
+        ([{"a": 1}] * 50, "expected numbers, .*dict"),
+    ],
+)
+def test_targets_that_are_no_numbers_are_an_error_of_y(targets, said):
+    with pytest.raises(InvalidInputError, match=f"^y: .*{said}"):
+        cgp.ExactGPRegressor().fit(table(0)[0], targets)

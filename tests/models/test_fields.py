@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import trimesh
 from scipy.spatial import Delaunay
@@ -57,6 +58,10 @@ def test_places_may_be_positions_vertices_or_locations(fitted):
     vertices = [3, 50, 641]
     by_number = fitted.predict(vertices)
     np.testing.assert_allclose(fitted.predict(MESH.vertices[vertices]), by_number, rtol=1e-9)
+    table = pd.DataFrame(MESH.vertices[vertices], columns=["x", "y", "z"])
+    np.testing.assert_allclose(fitted.predict(table[["z", "x", "y"]]), by_number, rtol=1e-9)
+    table.columns = ["east", "north", "up"]  # no names of axes: in the order that they have
+    np.testing.assert_allclose(fitted.predict(table), by_number, rtol=1e-9)
     np.testing.assert_allclose(fitted.predict(OPERATOR.at_vertices(vertices)), by_number)
     np.testing.assert_allclose(fitted.predict(np.array(vertices)), by_number)
     np.testing.assert_allclose(fitted.predict(), fitted.predict(np.arange(642)))

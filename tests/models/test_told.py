@@ -32,6 +32,14 @@ def test_the_error_is_that_of_rows_that_are_left_out():
     assert float(found[2]) == pytest.approx(Y.std(), rel=0.01)
 
 
+def test_noise_of_a_mixture_is_that_of_all_members():
+    fitted = model(hyperparameters="averaged")
+    found = re.search(r"noise alone has a standard deviation of (\d*\.\d+)", fitted.explain())
+    each = np.array([one.noise_ for one in fitted.members_])
+    assert np.ptp(each) > 0.05 * each.mean()
+    assert float(found[1]) == pytest.approx(np.sqrt(fitted.member_weights_ @ each), rel=0.005)
+
+
 def test_columns_are_in_order_of_what_they_move():
     line = model().explain().splitlines()[1]
     assert re.findall(r"(load|age|lot) \(", line)[:2] == ["load", "age"]

@@ -261,13 +261,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         """
         times = self.grid_process_.rows.times
         step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
-        duration = self.time_axis_.duration(ahead, "ahead")
-        count = int(np.floor(duration / step + 1e-9))
-        if count < 1:
-            raise InvalidInputError(
-                f"ahead: expected a step of the data, {step:g} {self.time_axis_.unit}, or more, "
-                f"got {ahead!r}"
-            )
+        count = self.time_axis_.steps(ahead, step, "ahead")
         p = self.grid_process_.rows.sensors.size if n_nodes is None else n_nodes
         limit = Budget.of(budget)
         process = self.days_process_

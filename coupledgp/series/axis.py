@@ -112,6 +112,12 @@ class TimeAxis:
         return regular_step(self.values)
 
     @property
+    def usual_step(self) -> float:
+        """Step of a regular axis, else the median gap; one where there is one time."""
+        gaps = np.diff(self.values)
+        return self.step or (float(np.median(gaps)) if gaps.size else 1.0)
+
+    @property
     def unit(self) -> str:
         """The unit of `values` in words."""
         return "units of the times" if self.origin is None else "seconds"
@@ -197,6 +203,21 @@ class TimeAxis:
                 f"{value!r}"
             )
         return durations.seconds(value, name)
+
+    def steps(self, value: Any, step: float, name: str = "duration") -> int:
+        """Number of whole steps in a duration, one at least.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no duration, or shorter than a step.
+        """
+        count = int(np.floor(self.duration(value, name) / step + 1e-9))
+        if count < 1:
+            raise InvalidInputError(
+                f"{name}: expected a step of the data, {step:g} {self.unit}, or more, got {value!r}"
+            )
+        return count
 
     def seconds_of_day(self, numbers: Any) -> FloatArray | None:
         """Seconds since midnight (m,) on local clocks; None if times are numbers."""

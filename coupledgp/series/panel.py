@@ -295,7 +295,7 @@ def _refuse_duplicate(axis: TimeAxis, place: Any, node: Any, count: int) -> None
         hint = "; an hour that daylight saving repeats needs times with a zone"
     raise InvalidInputError(
         f"times: expected one value of a node at one time, got more {where} ({count} such cases)"
-        f"{hint}; resolution= averages them"
+        f"{hint}; resolution= (--resolution) averages them"
     )
 
 

@@ -289,11 +289,13 @@ def test_a_live_feed_goes_on_with_a_saved_model(files, interpolated, tmp_path, m
     np.testing.assert_allclose(grid(again), grid(table), rtol=1e-9)
 
 
-def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys):
+def test_options_are_refused_before_the_fit(files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cgp.GraphTimeGPRegressor, "fit", None)
     words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o"]
     words += [tmp_path / "law.csv"]
     for more, message in (
         (["--ahead", "1h"], "--ahead: expected --time-column beside it"),
+        (["--time-column", "t", "--ahead", "6"], "--ahead: expected a step of the data, 300 sec"),
         (["--time-column", "t", "--holdout", "0.1"], "--holdout: expected no --time-column"),
         (["--time-column", "t", "--n-walks", "4"], "--set n_walks: expected no --time-column"),
         (["--target", "a", "--target", "b"], "--target: expected one, got 2"),

@@ -95,6 +95,16 @@ def test_what_is_no_duration_is_refused(value):
         TimeAxis.of(TIMES).duration(value, "forecast")
 
 
+def test_steps_of_a_duration():
+    axis = TimeAxis.of([0.0, 1.0, 3.0, 6.0])
+    assert axis.step is None
+    assert axis.usual_step == 2.0
+    assert axis.steps(5, axis.usual_step) == 2
+    assert TimeAxis.of([4.0]).usual_step == 1.0
+    with pytest.raises(InvalidInputError, match="ahead: expected a step of the data, 2 units"):
+        axis.steps(1.9, 2.0, "ahead")
+
+
 def test_a_unit_of_time_has_no_meaning_for_numbers():
     with pytest.raises(InvalidInputError, match="expected a number in the unit of the times"):
         TimeAxis.of([0.0, 1.0]).duration("1h")

@@ -200,10 +200,13 @@ class SeriesDomain(Domain):
         if options.update is not None:
             return self._updated(panel)
         window = None
+        step = panel.axis.usual_step
         if options.window is not None:
-            step = panel.axis.step or float(np.median(np.diff(panel.axis.values)))
             with naming("--window"):
                 window = int(np.ceil(panel.axis.duration(options.window, "window") / step))
+        if options.ahead is not None:
+            with naming("--ahead"):
+                panel.axis.steps(options.ahead, step, "ahead")
         model = clone(self.model).set_params(graph=self.place.domain, window=window)
         with as_options(options):
             return model.fit(panel, covariates=self.covariates)

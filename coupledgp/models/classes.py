@@ -180,7 +180,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         if strange.any():
             raise InvalidInputError(
                 f"y: expected labels {self.classes_.tolist()} of the fit, got "
-                f"{labels[strange][0]!r}"
+                f"{labels[strange].tolist()[0]!r}"
             )
         return places
 

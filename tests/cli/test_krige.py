@@ -100,7 +100,7 @@ def test_degrees_are_kilometres_unless_they_are_numbers(wells, tmp_path, capsys)
     (["--grid", "70000x70000"], "--grid: expected at most"),
     (["--places", "east,south"], "south"),
     (["--trend", "cubic"], "trend: expected"),
-    (["-o", "map.png"], "--output"),
+    (["-o", "map.png"], "--output: expected a path ending in .nc, .nc4, .csv"),
 ])  # fmt: skip
 def test_wrong_options_are_named(wells, tmp_path, capsys, options, message):
     given = {"-t": "depth", "--places": "east,north", "-o": str(tmp_path / "map.csv")}

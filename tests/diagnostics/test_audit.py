@@ -326,6 +326,10 @@ class TestPredictions:
         assert report.kl_per_point == pytest.approx(gaussian_kl(*EXACT, *wide) / 30)
         function = cgp.audit(lambda rows: wide, *TABLES, kernel="gaussian", **HYPER)
         assert function.figures == report.figures
+        parts = (torch.as_tensor(part) for part in wide)
+        normal = torch.distributions.MultivariateNormal(*parts, validate_args=False)
+        of_torch = cgp.audit(normal, *TABLES, kernel="gaussian", **HYPER)
+        assert of_torch.kl_per_point == pytest.approx(report.kl_per_point, rel=1e-6)
         latent = (wide[0], wide[1] - 0.05 * np.eye(30))
         noisy = cgp.audit(latent, *TABLES, kernel="gaussian", latent=True, **HYPER)
         assert noisy.kl_per_point == pytest.approx(report.kl_per_point)
@@ -669,6 +673,7 @@ class TestErrors:
             ((EXACT[0], np.linalg.cholesky(EXACT[1])), {}, "expected a symmetric covariance"),
             ((EXACT[0], np.full(30, np.nan)), {"kernel": "gaussian", **HYPER}, "NaN or inf"),
             (np.ones((4, 30)), {"kernel": "gaussian", **HYPER}, "at least 8 draws of 30 points"),
+            (EXACT[0], {}, r"expected standard deviations \(30,\) beside the means"),
             ("model", {"kernel": "gaussian", **HYPER}, "predict: expected a fitted model"),
             (EXACT, {"kernel": lambda a, b: np.ones(3), "noise": 0.1}, "finite covariances of sha"),
         ],
@@ -687,8 +692,9 @@ class TestErrors:
             (0, np.full((60, 2), np.nan), "X_train, y_train: expected finite values"),
             (1, np.ones(7), r"expected shapes \(n, d\) and \(n,\)"),
             (2, np.ones((30, 3)), "X_test: expected 2 columns, got 3"),
-            (2, [["a", "b"]] * 30, "X_test, y_test: expected numbers"),
+            (2, [["a", "b"]] * 30, "X_test: expected numbers"),
             (2, np.ones((0, 2)), "expected shapes"),
+            (3, ["fail"] * 30, "y_test: expected numbers, .*; chances of classes are a mapping"),
         ],
     )
     def test_tables(self, place: int, value: Any, message: str) -> None:

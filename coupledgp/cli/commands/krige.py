@@ -28,7 +28,7 @@ def krige(options: KrigeOptions) -> None:
             "--output: NetCDF needs xarray: pip install 'coupledgp[series]', or write .csv"
         )
     if not netcdf:
-        check_table_path(options.output, "--output")
+        check_table_path(options.output, "--output", NETCDF)
     names = None if options.places is None else [one.strip() for one in options.places.split(",")]
     if names is not None:
         grid_of(options.grid, len(names))

@@ -107,6 +107,11 @@ class ForeignLaw:
     def of_samples(cls, samples: Any, n_points: int) -> ForeignLaw:
         """Law of draws (n_samples, p) or (n_chains, n_draws, p), 8 or more."""
         draws = _numbers(_draws_first(samples))
+        if draws.size == n_points:
+            raise InvalidInputError(
+                f"predict: expected standard deviations ({n_points},) beside the means, (mean, "
+                "std), got means alone, which are no law"
+            )
         draws = draws.reshape(-1, draws.shape[-1]) if draws.ndim == 3 else draws
         if draws.ndim != 2 or draws.shape[1] != n_points or len(draws) < FEWEST_DRAWS:
             raise InvalidInputError(
@@ -236,8 +241,8 @@ def law_of_prediction(prediction: Any, n_points: int) -> ForeignLaw:
     A pair of means and standard deviations or covariance, or of both of an ensemble. A mapping,
     data frame or data set with `mean` and `std`; `means`, `stds` and `weights` of a mixture;
     `lower`, `upper` and `level`; `quantiles` and `levels`, or columns whose names are chances;
-    `draws`, or those of the posterior predictive group of ArviZ. A frozen distribution. Anything
-    else is draws.
+    `draws`, or those of the posterior predictive group of ArviZ. A frozen distribution, or one of
+    torch with a covariance. Anything else is draws.
     """
     if _has(prediction, "posterior_predictive"):
         prediction = _only_variable(prediction["posterior_predictive"])
@@ -245,6 +250,8 @@ def law_of_prediction(prediction: Any, n_points: int) -> ForeignLaw:
         return _law_of_named(prediction, n_points)
     if is_distribution(prediction) and not hasattr(prediction, "__array__"):
         return ForeignLaw.of_distribution(prediction, n_points)
+    if hasattr(prediction, "covariance_matrix"):  # of torch and gpytorch
+        return ForeignLaw.of(prediction.mean, prediction.covariance_matrix, n_points)
     if isinstance(prediction, tuple | list) and len(prediction) == 2:
         mean, spread = prediction
         shape = np.shape(mean)

@@ -39,7 +39,8 @@ def law_at_rows(predict: Any, test: ForeignTable, rows: IntArray) -> ForeignLaw:
     if hasattr(predict, "predict"):
         raise InvalidInputError(
             f"predict: {type(predict).__name__} is no model whose law is known here; give its "
-            "means and standard deviations at the test rows, or a function that returns them"
+            "means and standard deviations at the test rows, or a function that returns them, "
+            "such as lambda X: model.predict(X, return_std=True)"
         )
     return law_of_prediction(predict, len(test.y)).take(rows)
 

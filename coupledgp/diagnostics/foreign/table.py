@@ -36,9 +36,15 @@ class ForeignTable(NamedTuple):
         """
         try:
             rows = real_array(X, "X")
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"X_{name}: expected numbers, {error}") from None
+        try:
             targets = real_array(y, "y")
         except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"X_{name}, y_{name}: expected numbers, {error}") from None
+            raise InvalidInputError(
+                f"y_{name}: expected numbers, {error}; chances of classes are a mapping with "
+                "'chances' and 'classes'"
+            ) from None
         targets = targets.reshape(-1) if targets.shape == (len(rows), 1) else targets
         if targets.ndim == 2 and len(targets) == len(rows):
             raise InvalidInputError(

@@ -99,9 +99,8 @@ class ClassLaws:
                 f"{name}: expected labels like {self.classes.tolist()}, got {given[:3].tolist()}"
             ) from None
         if np.any(strange):
-            raise InvalidInputError(
-                f"{name}: expected labels {self.classes.tolist()}, got {given[strange][0]!r}"
-            )
+            known, other = self.classes.tolist(), given[strange].tolist()[0]
+            raise InvalidInputError(f"{name}: expected labels {known}, got {other!r}")
         return np.asarray(places)
 
     @property

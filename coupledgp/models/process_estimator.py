@@ -196,7 +196,10 @@ class ProcessEstimator(Declared, Plotted, Stored):
             `X` and `y` do not fit the model, or it has a picture with both alone.
         """
         check_is_fitted(self)
-        return self._picture(X) if y is None else self._against(X, y)
+        if y is None:
+            return self._picture(X)
+        name = getattr(y, "name", None)
+        return self._against(X, y).named(name if isinstance(name, str) else "")
 
     def _picture(self, X: Any) -> Any:
         """The picture of the model alone."""

@@ -561,10 +561,12 @@ class TestReports:
         found = Alternatives([], [Skipped("local part", "forecast 9 s, 2 s of the budget left")])
         for one in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
             assert one.skipped == found.skipped
+        assert "2 s of the budget left" in found._repr_html_()
+        assert str(found) == found.explain()
         report = cgp.posterior_report(TestOwnRivals.MODEL, *TEST, alternatives=lambda *given: found)
         *baselines, row = rival_table(report).rows
         gains = {one[0]: one[1] for one in baselines}
-        assert next(iter(gains)) == "the nearest observation"
+        assert next(iter(gains)) == "a process of functions of single columns and pairs"
         gain = report.baselines[0].differences["nlpd"]["mean"]
         assert gains["the mean of the known targets"].startswith(f"{gain:+.3f} ± ")
         assert row[:2] == ["local part", "skipped: forecast 9 s, 2 s of the budget left"]

@@ -87,8 +87,12 @@ def test_new_observations_stand_beside_their_predictions(single):
     outside = axes.lines[1]
     assert outside.get_ydata().tolist() == y[~inside].tolist()
     assert np.allclose(outside.get_xdata(), single.predict(X)[~inside])
+    named = single.plot(X, pd.Series(y, name="yield %"))
+    assert named.get_ylabel() == "observed (units of yield %)"
+    shown = pyplot.get_fignums()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         single.plot(X, y[:4])
+    assert pyplot.get_fignums() == shown  # no empty figure below the error
 
 
 def test_latitude_and_longitude_have_maps():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
+from coupledgp.diagnostics.verdicts.verdict import in_units_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import NotebookPicture
 from coupledgp.ground.output import write_bytes, write_text
@@ -90,8 +91,13 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
         from matplotlib import pyplot
 
         into = pyplot.figure(layout="constrained", facecolor="white")
-    with drawn_into(into):
-        figure = draw().figure
+    try:
+        with drawn_into(into):
+            figure = draw().figure
+    except BaseException:
+        if axes is None:  # an empty figure would be shown below the error
+            pyplot.close(into)
+        raise
     own = [one for one in figure.axes if one not in before and one.get_label() != "<colorbar>"]
     shown: list[Any] = [one for one in own if one.get_visible()] or [axes]
     return shown[0] if len(shown) == 1 else np.array(shown)
@@ -120,6 +126,15 @@ class Picture:
     figure: Figure
     scene: Scene | None = None
     wide: bool = False
+
+    def named(self, target: str) -> Picture:
+        """The picture with the reader's name of y on its axes and in its caption."""
+        from matplotlib.text import Text
+
+        for text in self.figure.findobj(Text):
+            text.set_text(in_units_of(text.get_text(), target))
+            text.set_parse_math(False)
+        return replace(self, caption=in_units_of(self.caption, target))
 
     def svg(self) -> str:
         """Return the picture as an SVG document in light colours.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.notebook import ExplainedChoice
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Skipped:
     reason: str
 
 
-class Alternatives(tuple[Alternative, ...]):
+class Alternatives(ExplainedChoice, tuple[Alternative, ...]):
     """Alternatives, the greatest gain first.
 
     Attributes
@@ -79,7 +80,7 @@ class Alternatives(tuple[Alternative, ...]):
     >>> trees = Alternative(
     ...     "trees", "Fit boosted trees.", 0.5, 0.25, rmse=0.3, nlpd=0.2, seconds=1.5
     ... )
-    >>> print(Alternatives([trees]).explain())
+    >>> print(Alternatives([trees]))
     +0.500 ± 0.25 nats per point, RMSE 0.3, 1.5 s: Fit boosted trees.
     """
 

@@ -168,14 +168,7 @@ def _named(value: Any, target: str) -> Any:
 
 
 def _picture_named(draw: Callable[[], Picture], target: str) -> Picture:
-    """A picture with the name of y on its axes and in its caption."""
-    from matplotlib.text import Text
-
-    picture = draw()
-    for text in picture.figure.findobj(Text):
-        text.set_text(_named(text.get_text(), target))
-        text.set_parse_math(False)
-    return replace(picture, caption=_named(picture.caption, target))
+    return draw().named(target)
 
 
 def _said(section: Section) -> str:

@@ -98,7 +98,7 @@ def test_a_network_without_lengths_is_a_graph(tmp_path, speeds, call, fails):
 
 
 def test_lines_take_sensors_by_place_and_give_maps(gpkg, tmp_path, call):
-    """The same sensors by x and y, by longitude and latitude, and by edge and offset."""
+    """The same sensors by x and y, in degrees, by edge and offset, and as points."""
     roads = cgp.read_roads(gpkg)
     found = roads.project(PLACES[::2])
     places = degrees(PLACES[::2])
@@ -107,9 +107,15 @@ def test_lines_take_sensors_by_place_and_give_maps(gpkg, tmp_path, call):
         "degrees": {"longitude": places[:, 0], "latitude": places[:, 1], "v": SPEEDS[::2]},
         "edges": {"edge": found.edges, "offset": found.offsets, "value": SPEEDS[::2]},
     }
+    files = [write(tmp_path / f"{name}.csv", columns) for name, columns in tables.items()]
+    sensors = gpd.GeoDataFrame(
+        {"mph": SPEEDS[::2]}, geometry=gpd.points_from_xy(*PLACES[::2].T), crs="EPSG:32633"
+    )
+    for file in ("sensors.gpkg", "sensors.geojson"):  # the latter has degrees
+        (sensors if file.endswith("gpkg") else sensors.to_crs(4326)).to_file(tmp_path / file)
+        files.append(tmp_path / file)
     laws = []
-    for name, columns in tables.items():
-        values = write(tmp_path / f"{name}.csv", columns)
+    for values in files:
         call(gpkg, "--values", values, "-o", tmp_path / "law.csv")
         laws.append(read(tmp_path / "law.csv"))
     assert list(laws[0]) == ["node", "x", "y", "mean", "std"]

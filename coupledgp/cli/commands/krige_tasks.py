@@ -11,24 +11,21 @@ import pyarrow as pa
 
 from coupledgp.cli.commands.latent_tasks import describe_law, is_gaussian
 from coupledgp.cli.commands.table_options import KrigeOptions
-from coupledgp.cli.readers.files import about, on_disk
+from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.guesses import guessed_places, value_column
 from coupledgp.cli.readers.notices import announce
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table, write_table
+from coupledgp.cli.readers.tables import POINTS, check_columns, numeric, read_table, write_table
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.columns.globe import narrower
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.road_lines import read_layer
-from coupledgp.graphs.forms import with_coordinates
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.models import GPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.random import FloatArray
 
-# Files of points, and the columns that their coordinates become.
-POINTS = (".gpkg", ".geojson", ".shp", ".fgb")
+# Columns that coordinates of a file of points become.
 COORDINATES = ("longitude", "latitude", "x", "y", "z")
 # Places of a grid whose prediction is timed.
 TRIAL_PLACES = 4096
@@ -39,9 +36,8 @@ def read_places(
 ) -> tuple[pa.Table, FloatArray]:
     """Places, n rows of named columns, and values (n,) of a table."""
     with reporter("read"), about(data):
-        points = data.suffix.lower() in POINTS
-        table = read_points(data) if points else read_table(data)
-        if names is None and points:
+        table = read_table(data)
+        if names is None and data.suffix.lower() in POINTS:
             names = [name for name in table.column_names if name in COORDINATES]
         if names is None:
             names = list(guessed_places(data, table.column_names, "--places"))
@@ -53,12 +49,6 @@ def read_places(
             raise InvalidInputError(f"{data}: expected rows below the header, got none")
         columns = numeric(table, [*names, target], str(data))
     return columns.select(names), columns.column(target).to_numpy()
-
-
-def read_points(path: Path) -> pa.Table:
-    """A file of points as a table, whose first columns are their coordinates."""
-    found, _ = with_coordinates(read_layer(on_disk(path), None, "Point"), None, "geometry")
-    return pa.Table.from_pandas(found, preserve_index=False)
 
 
 def model_of(options: KrigeOptions) -> Any:

@@ -28,6 +28,8 @@ from coupledgp.random import FloatArray
 PARQUET, JSON = (".parquet", ".pq"), ".json"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET_MARK = b"PAR1"
+# Files of points, whose coordinates become columns.
+POINTS = (".gpkg", ".geojson", ".shp", ".fgb")
 # Most characters of another library's message on a file.
 LONGEST_MESSAGE = 300
 
@@ -38,13 +40,13 @@ def read_table(
     as_text: Sequence[str] = (),
     missing_text: bool = False,
 ) -> pa.Table:
-    """Read a Parquet file (by its extension) or a CSV file, compressed or not.
+    """Read a Parquet file or one of points (by its extension), or a CSV file, compressed or not.
 
     Parameters
     ----------
     path
         CSV with a header line, delimiter comma, semicolon or tab, see `read_text_table`; or
-        Parquet.
+        Parquet; or a layer of points, whose coordinates are the first columns.
     text_columns
         Read every column of a CSV file as text, as it stands.
     as_text
@@ -63,6 +65,8 @@ def read_table(
     source = on_disk(path)
     parquet = holds_parquet(path, source)
     try:
+        if path.suffix.lower() in POINTS:
+            return _read_points(source)
         if parquet:
             table = _read_parquet(source)
         else:
@@ -86,6 +90,15 @@ def read_table(
                 else f"{path}: column {name!r} appears more than once"
             )
     return table
+
+
+def _read_points(source: Path) -> pa.Table:
+    """Longitude and latitude of points in degrees, else x and y, and their other columns."""
+    from coupledgp.formats.road_lines import read_layer
+    from coupledgp.graphs.forms import with_coordinates
+
+    found, _ = with_coordinates(read_layer(source, None, "Point"), None, "geometry")
+    return pa.Table.from_pandas(found, preserve_index=False)
 
 
 def check_table_path(path: Path, name: str, others: Iterable[str] = ()) -> None:

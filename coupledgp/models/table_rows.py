@@ -100,7 +100,12 @@ def plain_table(X: Any, crs: str | None = None) -> tuple[Any, str | None]:
     if is_point_table(X):
         X, found = with_coordinates(X, crs, "X")
     # Sparse matrices may be mappings, too, and have an error of their own.
-    if (isinstance(X, Mapping) and not hasattr(X, "shape")) or (hasattr(X, "iloc") and X.ndim == 1):
+    is_mapping = isinstance(X, Mapping) and not hasattr(X, "shape")
+    if hasattr(X, "collect") and not hasattr(X, "shape"):  # polars, before it is computed
+        raise InvalidInputError(
+            f"X: expected rows and columns, got {type(X).__name__}; X.collect() computes them"
+        )
+    if is_mapping or (hasattr(X, "to_frame") and len(X.shape) == 1):
         raise InvalidInputError(
             f"X: expected rows and columns, got {type(X).__name__}; one row is table.iloc[[k]], "
             "and one column table[[name]]"

@@ -276,6 +276,18 @@ def test_one_column_without_rows_is_refused(table, y):
         cgp.ExactGPRegressor().fit(table["x"], y)
 
 
+def test_a_column_and_a_plan_of_polars_are_refused():
+    class Series:  # which has no number of dimensions
+        shape, to_frame = (20,), None
+
+    class LazyFrame:
+        columns, collect = ["a"], None
+
+    for given, said in ((Series(), "got Series; one row"), (LazyFrame(), "X.collect\\(\\) comp")):
+        with pytest.raises(InvalidInputError, match=f"^X: expected rows and columns, .*{said}"):
+            cgp.ExactGPRegressor().fit(given, np.arange(20.0))
+
+
 def test_columns_of_equal_names_are_refused(table, y):
     twice = pd.concat([table[["sex"]], table[["x"]], table[["sex"]]], axis=1)
     with pytest.raises(InvalidInputError, match="different names, got more than one 'sex'"):

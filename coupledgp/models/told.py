@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -37,7 +37,8 @@ def error_sentence(process: GaussianProcess, kind: str) -> str:
         return ""
     n, spread = len(data), data.targets.std(axis=0)
     inner = innermost(process)
-    members, weights = (process,), np.ones(1)
+    members: Sequence[GaussianProcess] = [process]
+    weights = np.ones(1)
     if isinstance(inner, MixtureGP):
         members, weights = inner.members, inner.weights
     unknown = f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."

@@ -86,17 +86,17 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
     if axes is not None and not hasattr(axes, "get_subplotspec"):
         raise InvalidInputError(f"ax: expected axes of matplotlib, got {type(axes).__name__}")
     before = set() if axes is None else set(axes.figure.figure.axes)
-    into: Axes | Figure | None = axes
+    made: Figure | None = None
     if axes is None:
         from matplotlib import pyplot
 
-        into = pyplot.figure(layout="constrained", facecolor="white")
+        made = pyplot.figure(layout="constrained", facecolor="white")
     try:
-        with drawn_into(into):
+        with drawn_into(made if axes is None else axes):
             figure = draw().figure
     except BaseException:
-        if axes is None:  # an empty figure would be shown below the error
-            pyplot.close(into)
+        if made is not None:  # an empty figure would be shown below the error
+            pyplot.close(made)
         raise
     own = [one for one in figure.axes if one not in before and one.get_label() != "<colorbar>"]
     shown: list[Any] = [one for one in own if one.get_visible()] or [axes]

@@ -155,4 +155,5 @@ class FitInBatches(TableRegressor):
                 kept: Any = process
                 process = replace(kept, rows=passes.all_rows())
         self._warn_if_stopped(results)
-        return self.holding(passes.fitted(process, results))
+        names = (target,) if isinstance(target, str) else tuple(target or ())
+        return self.holding(replace(passes.fitted(process, results), target_names=names))

@@ -107,7 +107,7 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(X, y, sample_weight), y)
+        return self._assigned(lambda: self._fit(X, y, sample_weight), y, y=y)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
         budget = seconds_of(self.budget)

@@ -197,7 +197,7 @@ class GraphGPClassifier(PlaceClassifier):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(nodes, y, sample_weight), y, self.graph)
+        return self._assigned(lambda: self._fit(nodes, y, sample_weight), y, self.graph, y=y)
 
     @property
     def _graph(self) -> Graph:
@@ -305,7 +305,7 @@ class FieldGPClassifier(FieldEstimator, PlaceClassifier):
         UserWarning
             A position is far from the surface, or a part of it has no observation.
         """
-        return self._assigned(lambda: self._fit(places, y, sample_weight), y, self.operator)
+        return self._assigned(lambda: self._fit(places, y, sample_weight), y, self.operator, y=y)
 
     def _located(self, X: Any) -> Points:
         operator = as_operator(self.operator)

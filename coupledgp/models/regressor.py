@@ -197,6 +197,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         return self._assigned(
             lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure)),
             numbers_of(y) / LIGHT,
+            y=y,
         )
 
     def partial_fit(

@@ -89,6 +89,9 @@ def test_new_observations_stand_beside_their_predictions(single):
     assert np.allclose(outside.get_xdata(), single.predict(X)[~inside])
     named = single.plot(X, pd.Series(y, name="yield %"))
     assert named.get_ylabel() == "observed (units of yield %)"
+    table = pd.DataFrame({"depth": DEPTH, "age": Y})
+    fitted = cgp.ExactGPRegressor(optimizer=None).fit(table, pd.Series(Y, name="yield %"))
+    assert fitted.plot()[0].get_ylabel() == "effect (units of yield %)"
     shown = pyplot.get_fignums()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         single.plot(X, y[:4])

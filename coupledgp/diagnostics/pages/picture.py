@@ -131,6 +131,8 @@ class Picture:
         """The picture with the reader's name of y on its axes and in its caption."""
         from matplotlib.text import Text
 
+        if not target:
+            return self
         for text in self.figure.findobj(Text):
             text.set_text(in_units_of(text.get_text(), target))
             text.set_parse_math(False)

@@ -166,9 +166,12 @@ class ComparisonResult:
         """The same result, and what is known of test rows that are training rows."""
         return self.changed(overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
-    def with_target(self, y: Any) -> Self:
-        """The same result with a name of the targets, or that which a column of pandas has."""
+    def with_target(self, y: Any, model: Any = None) -> Self:
+        """The same result with a name of the targets, of a column y of pandas or of a fit."""
         name = y if isinstance(y, str) else getattr(y, "name", None)
+        fitted = list(getattr(model, "target_names_", ()))
+        if not isinstance(name, str) and len(fitted) == 1:
+            name = fitted[0]
         is_new = isinstance(name, str) and name != "" and self.target == "y"
         return self.changed(target=name) if is_new else self
 

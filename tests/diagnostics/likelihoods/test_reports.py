@@ -40,7 +40,7 @@ def test_a_report_of_classes_has_all_renderings(classes, tmp_path):
     assert isinstance(classes, ClassReport)
     keys = [one.key for one in classes.layout().sections]
     assert keys == [
-        "reliability", "instead", "class-scores", "confusion", "latent-distance", "differences",
+        "chances", "reliability", "instead", "class-scores", "confusion", "latent-distance", "differences",
         "provenance", "models",
     ]  # fmt: skip
     page, text = classes.to_html(tmp_path / "page.html"), classes.to_text()

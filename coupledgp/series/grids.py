@@ -58,7 +58,7 @@ def on_grid(times: FloatArray, name: str = "times") -> tuple[FloatArray, IntArra
     if times.size > MOST_STAMPS and regular_step(times) is None:
         raise InvalidInputError(
             f"{name}: expected at most {MOST_STAMPS} distinct times that are on no regular grid, "
-            f"got {times.size}; resolution= rounds them to a grid"
+            f"got {times.size}; a resolution, such as 1min, rounds them to a grid"
         )
     return times, np.arange(times.size)
 

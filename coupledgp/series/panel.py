@@ -274,7 +274,7 @@ def _check_room(n_nodes: int, axis: TimeAxis) -> None:
     check_memory(
         8.0 * COPIES * n_nodes * axis.n_times,
         f"values: {n_nodes} nodes at {axis.n_times} times",
-        "give fewer times, or a coarser resolution=",
+        "give fewer times, or a coarser resolution",
     )
 
 
@@ -295,7 +295,7 @@ def _refuse_duplicate(axis: TimeAxis, place: Any, node: Any, count: int) -> None
         hint = "; an hour that daylight saving repeats needs times with a zone"
     raise InvalidInputError(
         f"times: expected one value of a node at one time, got more {where} ({count} such cases)"
-        f"{hint}; resolution= (--resolution) averages them"
+        f"{hint}; a resolution, such as 1h, averages them"
     )
 
 

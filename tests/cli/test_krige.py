@@ -45,7 +45,13 @@ def test_maps_are_those_of_the_model(wells, tmp_path, capsys):
     capsys.readouterr()
     table = tmp_path / "map.csv"
     assert run(["krige", str(wells), *options, "--grid", "7x5", "-o", str(table)]) == 0
-    assert "gaussian kernel" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "gaussian kernel" in told
+    assert "Mean and std of the function, noise left out, are in" in told
+    assert (
+        run(["krige", str(wells), *options, "--grid", "7x5", "-o", str(table), "--no-latent"]) == 0
+    )
+    assert "Mean and std of observations, noise included, are in" in capsys.readouterr().out
     assert list(pd.read_csv(table).columns) == ["east", "north", "mean", "std"]
     assert len(pd.read_csv(table)) == 35
 

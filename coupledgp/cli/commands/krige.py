@@ -17,7 +17,13 @@ NETCDF = (".nc", ".nc4")
 
 def krige(options: KrigeOptions) -> None:
     """Fit all rows, and write mean and standard deviation on a grid over the box of the rows."""
-    from coupledgp.cli.commands.krige_tasks import described, model_of, read_places, write_map
+    from coupledgp.cli.commands.krige_tasks import (
+        described,
+        model_of,
+        of_function,
+        read_places,
+        write_map,
+    )
     from coupledgp.cli.readers.tables import check_table_path
     from coupledgp.cli.shared.parameters import as_options
     from coupledgp.diagnostics.pages.terminal import PlainConsole
@@ -41,7 +47,10 @@ def krige(options: KrigeOptions) -> None:
     write_map(gp, X, counts, options, netcdf)
     if options.save_model is not None:
         gp.save(options.save_model, include_data=True)  # which reports need
-    result = {**described(gp), "rows": len(y), "output": str(options.output)}
+    result = {
+        **described(gp), "rows": len(y), "output": str(options.output),
+        "latent": of_function(gp, options),
+    }  # fmt: skip
     if options.as_json:
         print(json.dumps(result))
         return
@@ -49,9 +58,11 @@ def krige(options: KrigeOptions) -> None:
 
 
 def _sentences(result: dict[str, Any]) -> str:
+    of = "the function, noise left out," if result["latent"] else "observations, noise included,"
+    last = f"Mean and std of {of} are in {result['output']}."
     if "lengthscale" not in result:
         lines = [f"{result['rows']} rows.", *result["explanation"]]
-        return "\n".join([*lines, f"Mean and std are in {result['output']}."])
+        return "\n".join([*lines, last])
     lengths = ", ".join(f"{value:.4g}" for value in result["lengthscale"])
     if len(result["lengthscale"]) == len(result["lengthscale_of"]):
         lengths += f" of {', '.join(result['lengthscale_of'])}"
@@ -63,7 +74,7 @@ def _sentences(result: dict[str, Any]) -> str:
     ]
     if result["std_error"]:
         lines.append(f"Standard deviations have a relative error of {result['std_error']:.0%}.")
-    return "\n".join([*lines, f"Mean and std are in {result['output']}."])
+    return "\n".join([*lines, last])
 
 
 def grid_of(text: str | None, n_places: int) -> tuple[int, ...]:

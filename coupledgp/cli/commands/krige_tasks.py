@@ -19,6 +19,7 @@ from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.columns.globe import narrower
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.models import GPRegressor
@@ -112,7 +113,7 @@ def write_map(
             values = narrower(values)
         axes[name] = np.linspace(values.min(), values.max(), count)
     _announce_grid(gp, X, int(np.prod(counts)))
-    latent = options.latent if "latent" in options.given else None
+    latent = of_function(gp, options)
     grid = gp.predict_grid(axes, return_std=True, latent=latent, level=options.level)
     with written_whole(options.output) as temporary:
         if netcdf:
@@ -123,6 +124,11 @@ def write_map(
         keys = ("mean", "std") if options.level is None else ("mean", "std", "lower", "upper")
         found |= {key: np.asarray(grid[key]).ravel() for key in keys}
         write_table(pa.table(found), temporary, like=options.output)
+
+
+def of_function(gp: Any, options: KrigeOptions) -> bool:
+    """Whether a map is of the function without noise: as it is asked, or where noise is normal."""
+    return options.latent if "latent" in options.given else has_normal_noise(gp.process_)
 
 
 def _announce_grid(gp: Any, X: pa.Table, n_places: int) -> None:

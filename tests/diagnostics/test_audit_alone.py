@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import coupledgp as cgp
-from coupledgp.diagnostics.audit_evidence import FOLDS
+from coupledgp.diagnostics.audit_figures import FOLDS
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(5)

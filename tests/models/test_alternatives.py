@@ -26,8 +26,8 @@ from coupledgp.diagnostics.sections.comparison import rival_table
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import reporter, silent, watched
-from coupledgp.models.other_models.boosting import boosting
 from coupledgp.models.other_models.judge import alternatives_of_predictions
+from coupledgp.models.other_models.tables import boosting
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (120, 2))

@@ -20,8 +20,7 @@ from coupledgp.ground.progress import silent, watched
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.tables import lattice_kernels
 from coupledgp.search.tables.lattice import HopelessError, LatticeFitter
-from coupledgp.search.tables.lattice_forecast import LatticeForecast
-from coupledgp.search.tables.lattice_kernels import LatticeProblem
+from coupledgp.search.tables.lattice_kernels import LatticeForecast, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.spectra import parse_spectrum
 

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Rendered
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.space_time.gains import answer, cards, headline, where_time_adds_nothing
 from coupledgp.diagnostics.space_time.map_layers import map_layers
 from coupledgp.diagnostics.space_time.record import SpaceTimePage
-from coupledgp.diagnostics.space_time.sections import layout_of
+from coupledgp.diagnostics.space_time.sensors import ChosenSensors, drawn_sensors
+from coupledgp.diagnostics.space_time.tables import (
+    calibration_tables,
+    fact_table,
+    gain_table,
+    provenance_table,
+    score_table,
+    sensor_tables,
+    term_table,
+)
+from coupledgp.diagnostics.space_time.words import duration_words, time_texts, zone_sentence
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.formats.time_maps import write_time_map
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.picture import Picture
 
 
 class SpaceTimeReport(SpaceTimePage, Rendered):
@@ -71,3 +89,104 @@ class SpaceTimeReport(SpaceTimePage, Rendered):
     def layout(self) -> Layout:
         """The report with its sections: map over time, gains, series, sensors and calibration."""
         return layout_of(self)
+
+
+def layout_of(report: SpaceTimePage) -> Layout:
+    """The header, the answers and the sections of a space-time model."""
+    return Layout(
+        title=report.title,
+        lead=[_lead(report)],
+        headline=answer(report),
+        warnings=report.warnings,
+        verdicts=cards(report),
+        statements=[headline(report), *where_time_adds_nothing(report)],
+        sections=sections_of(report, ["space-time"]),
+    )
+
+
+def _lead(report: SpaceTimePage) -> str:
+    """What the data are: nodes, sensors, times, step and zone."""
+    axis = report.axis
+    first, *_, last = time_texts(axis, axis.values[[0, -1]])
+    step = (
+        "irregular steps" if axis.step is None else f"a step of {duration_words(axis.step, axis)}"
+    )
+    return (
+        f"{len(report.nodes)} nodes, {report.sensors.size} of them with a sensor; "
+        f"{axis.values.size} times from {first} to {last}, {step}. {zone_sentence(axis)}"
+    )
+
+
+Build = Callable[[SpaceTimePage], Section | None]
+
+
+def _map(report: SpaceTimePage, name: str) -> Picture:
+    """The map over time, or six times of it side by side, by the name of the method."""
+    from coupledgp.diagnostics.space_time.maps import TimeMaps
+
+    drawn: Picture = getattr(TimeMaps(report), name)()
+    return drawn
+
+
+def map_section(report: SpaceTimePage) -> Section:
+    """The law on the map, all times of it and some side by side."""
+    names = ["interactive", "small_multiples"][: 1 + (report.times.size > 1)]
+    return Section("map", pictures=[partial(_map, report, name) for name in names])
+
+
+def gains_section(report: SpaceTimePage) -> Section | None:
+    """Scores of the model and of what could be picked instead, by kind of hidden value."""
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    for one in report.scores:
+        kind = one.kind if one.ahead is None else f"{one.kind} {one.ahead}"
+        values = {"n": one.n, "rmse": one.rmse, "mae": one.mae, "crps": one.crps, "nlpd": one.nlpd}
+        known = {name: value for name, value in values.items() if value is not None}
+        figures.setdefault(kind, {})[one.model] = known
+    return _of_tables("gains", [gain_table(report), score_table(report)], figures)
+
+
+def series_section(report: SpaceTimePage) -> Section:
+    """The law of the worst sensors and a median one over time."""
+    chosen = drawn_sensors(report)
+    return Section("series", pictures=[partial(_series, report, one, k)
+                                       for k, one in enumerate(chosen, 1)])  # fmt: skip
+
+
+def _series(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
+    from coupledgp.diagnostics.space_time.series import sensor_picture
+
+    return sensor_picture(report, chosen, number)
+
+
+def calibration_section(report: SpaceTimePage) -> Section | None:
+    """Shares inside intervals and errors over the day."""
+
+    def hours() -> Picture:
+        from coupledgp.diagnostics.space_time.series import hours_picture
+
+        return hours_picture(report)
+
+    tables, drawn = calibration_tables(report), [hours] if report.hours else []
+    return Section("calibration", tables=tables, pictures=drawn) if tables or drawn else None
+
+
+def _of_tables(
+    key: str, tables: list[ReportTable | None], figures: Mapping[str, Any] | None = None
+) -> Section | None:
+    """A section of the tables that there are; None without any."""
+    known = [one for one in tables if one is not None]
+    return Section(key, figures=figures or {}, tables=known) if known else None
+
+
+BUILDERS: dict[str, Build] = {
+    "map": map_section,
+    "gains": gains_section,
+    "terms": lambda report: _of_tables("terms", [term_table(report)]),
+    "series": series_section,
+    "sensors": lambda report: _of_tables("sensors", [*sensor_tables(report)]),
+    "calibration": calibration_section,
+    "computation": lambda report: _of_tables("computation", [fact_table(report)]),
+    "provenance": lambda report: _of_tables("provenance", [provenance_table(report)]),
+}
+for key, build in BUILDERS.items():
+    register_section(key, build, "space-time")

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time import learned, per_step, time_alone
-from coupledgp.diagnostics.space_time.covariances import sensor_covariance
+from coupledgp.diagnostics.space_time.per_step import sensor_covariance
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.simple import (
@@ -131,7 +131,7 @@ def test_covariances_by_series_equal_dense_ones(monkeypatch):
     data = readings(5)
     dense = sensor_covariance(data, GraphMaternKernel(3.0))
     assert np.diagonal(dense).mean() == pytest.approx(1.0)
-    monkeypatch.setattr("coupledgp.diagnostics.space_time.covariances.MOST_DENSE", 3)
+    monkeypatch.setattr("coupledgp.diagnostics.space_time.per_step.MOST_DENSE", 3)
     np.testing.assert_allclose(sensor_covariance(data, GraphMaternKernel(3.0)), dense, atol=1e-5)
 
 

@@ -28,7 +28,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp.datasets import meshes, traffic
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,

@@ -17,7 +17,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.models.batch_sums import ColumnsPass, RowsPass, SummarisedPasses
+from coupledgp.models.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
 from coupledgp.models.table_parts import Reading, TablePart
 from coupledgp.random import IntArray
 

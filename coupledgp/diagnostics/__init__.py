@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.power_scaling import power_sensitivity as power_sensitivity
     from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
     from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
-    from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
-    from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.residuals.check import ResidualCheck as ResidualCheck
     from coupledgp.diagnostics.residuals.checks import (
         register_residual_check as register_residual_check,
@@ -64,13 +62,18 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scoring.scores import rmse as rmse
     from coupledgp.diagnostics.scoring.scores import sharpness as sharpness
     from coupledgp.diagnostics.sections.posterior import PosteriorReport as PosteriorReport
+    from coupledgp.diagnostics.sections.section import ReportTable as ReportTable
     from coupledgp.diagnostics.sections.section import Section as Section
     from coupledgp.diagnostics.sections.section import register_section as register_section
     from coupledgp.diagnostics.sections.section import unregister_section as unregister_section
-    from coupledgp.diagnostics.sections.table import ReportTable as ReportTable
     from coupledgp.diagnostics.simulation_based import ProcessSimulation as ProcessSimulation
+    from coupledgp.diagnostics.simulation_based import RankCheck as RankCheck
+    from coupledgp.diagnostics.simulation_based import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.simulation_based import (
         simulation_based_calibration as simulation_based_calibration,
+    )
+    from coupledgp.diagnostics.space_time.evaluation import (
+        SpaceTimeEvaluation as SpaceTimeEvaluation,
     )
     from coupledgp.diagnostics.space_time.evaluation import (
         evaluate_space_time as evaluate_space_time,
@@ -78,7 +81,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.readings import SensorReadings as SensorReadings
     from coupledgp.diagnostics.space_time.report import SpaceTimeReport as SpaceTimeReport
     from coupledgp.diagnostics.space_time.reporting import space_time_report as space_time_report
-    from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation as SpaceTimeEvaluation
     from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
     from coupledgp.diagnostics.space_time.sensor_table import SensorTable as SensorTable
     from coupledgp.diagnostics.space_time.sensors_out import (

@@ -9,8 +9,7 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.score_table import per_cent
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.sections.section import Section, register_section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 
 

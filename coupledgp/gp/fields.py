@@ -21,7 +21,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian

@@ -22,6 +22,30 @@ MOVED = {
             "progress", "temporary", "validation", "visible",
         )
     },
+    **{
+        f"coupledgp.{old}": f"coupledgp.{new}"
+        for old, new in (
+            ("gp.boosted_trees", "gp.frozen_mean"), ("gp.back_transformed", "gp.target_maps"),
+            ("gp.variance_field", "gp.varying_noise"), ("geometry.surfaces", "geometry.meshes"),
+            ("batches.files", "batches.parse"), ("botorch.paths", "botorch.model"),
+            ("dask.local_process", "dask.local"),
+            ("kernels.gpytorch.gram", "kernels.gpytorch.features"),
+            ("kernels.graph.device_series", "kernels.graph.exact"),
+            ("inference.fields.field_covariance", "inference.fields.covariance"),
+            ("inference.sites.evidence", "inference.sites.objective"),
+            ("models.batch_sums", "models.batch_passes"), ("models.targets", "models.tables"),
+            ("search.tables.observed", "search.tables.expression"),
+            ("selection.constant_members", "selection.members"),
+            ("selection.additive_members", "selection.near_members"),
+            ("diagnostics.rank_statistics", "diagnostics.simulation_based"),
+            ("diagnostics.rivals.linear", "diagnostics.rivals.tables"),
+            ("diagnostics.rivals.position_gp", "diagnostics.rivals.places"),
+            ("diagnostics.scoring.point_laws", "diagnostics.scoring.laws"),
+            ("diagnostics.sections.table", "diagnostics.sections.section"),
+            ("diagnostics.space_time.result", "diagnostics.space_time.evaluation"),
+            ("diagnostics.verdicts.nearby", "diagnostics.verdicts.variations"),
+        )
+    },
     "coupledgp.gp.hermite": "coupledgp.likelihoods.hermite",
     "coupledgp.gp.noise": "coupledgp.likelihoods",
     "coupledgp.cli.evaluate": "coupledgp.cli.shared.evaluate",

@@ -22,7 +22,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,

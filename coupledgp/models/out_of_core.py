@@ -42,7 +42,7 @@ from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence, in_units
 from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, WholeTable
-from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior
+from coupledgp.search.tables.spectra import PilotRows, drawn_for_posterior
 from coupledgp.spectra import Spectrum
 
 # Rows of which features are made to see how long it takes.

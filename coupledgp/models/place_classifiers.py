@@ -21,7 +21,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.validation import check_choice, check_positive
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.kernels.fields import KernelOfField, parse_field_kernels
 from coupledgp.likelihoods.bernoulli import Bernoulli

@@ -46,8 +46,7 @@ from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.expression_members import ExpressionMembers
 from coupledgp.selection.latent_kernels import KernelChoice
-from coupledgp.selection.member_costs import Size
-from coupledgp.selection.member_kinds import MemberPlan
+from coupledgp.selection.member_kinds import MemberPlan, Size
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
 from coupledgp.selection.noise_choice import (

@@ -28,14 +28,16 @@ from coupledgp.search.tables.local import (
     Round,
     kernels_for,
 )
-from coupledgp.selection.member_costs import DISTANCE_SECONDS, EVALUATION_SECONDS, Size
 from coupledgp.selection.member_kinds import (
+    DISTANCE_SECONDS,
+    EVALUATION_SECONDS,
     FittedMember,
     LeftOutScores,
     MemberKind,
     MemberPlan,
     MemberTask,
     PartsModel,
+    Size,
 )
 from coupledgp.spectra import parse_spectrum
 

@@ -31,11 +31,11 @@ from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.random import FloatArray
 from coupledgp.search.latent import one_row
 from coupledgp.search.search import SearchResult
+from coupledgp.search.tables.expression import ObservedProblem
 from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.search.tables.observed import ObservedProblem
 from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
-from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
+from coupledgp.selection.member_kinds import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
 from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 

@@ -15,7 +15,6 @@ from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.member_costs import Size
 from coupledgp.selection.member_kinds import (
     FittedMember,
     LeftOutScores,
@@ -23,6 +22,7 @@ from coupledgp.selection.member_kinds import (
     MemberPlan,
     MemberPrior,
     MemberTask,
+    Size,
 )
 from coupledgp.spectra import Spectrum, parse_spectrum
 

@@ -19,8 +19,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.tables.local import LOCAL_ROUNDS, LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.exact_members import computed
-from coupledgp.selection.member_costs import Size
-from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask
+from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask, Size
 from coupledgp.selection.near_members import NearModel
 
 # A tenth of the rows are held out, within these limits.

@@ -8,21 +8,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.gp.boosted_trees import BoostedTrees, folds_of
-from coupledgp.gp.frozen_mean import FrozenMeanGP, residuals
+from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.local import LOCAL_ROUNDS, LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS, EXACT_ROWS, DenseModel
-from coupledgp.selection.member_costs import DISTANCE_SECONDS, Size
 from coupledgp.selection.member_kinds import (
+    DISTANCE_SECONDS,
     FittedMember,
     LeftOutScores,
     MemberKind,
     MemberPlan,
     MemberPrior,
     MemberTask,
+    Size,
 )
 from coupledgp.selection.near_members import NearModel
 from coupledgp.spectra import parse_spectrum

@@ -12,9 +12,9 @@ from coupledgp.models.local import split_kernel
 from coupledgp.search.tables import additive
 from coupledgp.search.tables.additive import AdditiveSearch, FeatureSizes
 from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
-from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS
+from coupledgp.selection.near_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(6)

@@ -20,7 +20,7 @@ from coupledgp.diagnostics.rivals import contest as contest_module
 from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
 from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
 from coupledgp.diagnostics.scoring.alternatives import Alternatives, Skipped
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.sections.comparison import rival_table
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError

@@ -8,8 +8,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from coupledgp.errors import DiscreteTargetsWarning, ModelFileError
-from coupledgp.gp.boosted_trees import BoostedTrees, folds_of
-from coupledgp.gp.frozen_mean import FrozenMeanGP, residuals
+from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries

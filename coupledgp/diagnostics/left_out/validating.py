@@ -28,14 +28,13 @@ from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
-from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.place_map import PlacesOf
-from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import usual_groups

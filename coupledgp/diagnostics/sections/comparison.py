@@ -17,8 +17,7 @@ from coupledgp.diagnostics.scoring.score_table import (
 )
 from coupledgp.diagnostics.sections.effects import effects
 from coupledgp.diagnostics.sections.place_map import place_map
-from coupledgp.diagnostics.sections.section import Section, register_section
-from coupledgp.diagnostics.sections.table import ReportTable, Row
+from coupledgp.diagnostics.sections.section import ReportTable, Row, Section, register_section
 from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 

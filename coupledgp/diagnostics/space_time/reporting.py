@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.provenance import versions
-from coupledgp.diagnostics.space_time.evaluation import AS_THE_MODEL, evaluate_space_time
+from coupledgp.diagnostics.space_time.evaluation import (
+    AS_THE_MODEL,
+    SpaceTimeEvaluation,
+    evaluate_space_time,
+)
 from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
 from coupledgp.diagnostics.space_time.places import MapSites
 from coupledgp.diagnostics.space_time.record import (
@@ -23,7 +27,6 @@ from coupledgp.diagnostics.space_time.record import (
     TermShare,
 )
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
-from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation
 from coupledgp.diagnostics.space_time.scoring import ALL, BY_DAY, BY_STEP, LEVEL, PART_HOURS
 from coupledgp.diagnostics.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.space_time.times import most_times, thinned_times

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD, PointScore, paired_scores
 from coupledgp.diagnostics.scoring.scores import (
     coverage_points,

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from coupledgp.diagnostics.rivals.contest import FOLDS
 from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
-from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -21,10 +21,9 @@ from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.models.tables import TableRegressor
-from coupledgp.models.targets import chosen_transforms
+from coupledgp.models.tables import TableRegressor, chosen_transforms
 from coupledgp.random import FloatArray
-from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS
 from coupledgp.selection.protocol import is_auto, with_parameters
 

@@ -18,12 +18,12 @@ from scipy.special import logsumexp
 
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.evidence import (
     RatioEvidence,
     evidence_at_ratios,
     integrated_amplitude,
 )
-from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
     LEAST_SCALE,

@@ -13,7 +13,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.grid import SHARES, FieldGrid

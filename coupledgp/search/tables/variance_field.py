@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.tails import Tail
-from coupledgp.gp.variance_field import VarianceField, variance_features
+from coupledgp.gp.varying_noise import VarianceField, variance_features
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box
 from coupledgp.inference.sites.objective import SiteObjective

@@ -15,8 +15,7 @@ import coupledgp as cgp
 from coupledgp.datasets.files import data_folder
 from coupledgp.datasets.traffic import load
 from coupledgp.diagnostics.space_time.per_step import sensor_covariance
-from coupledgp.diagnostics.space_time.readings import DAY, SensorReadings
-from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings, SplitPlan
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray
 

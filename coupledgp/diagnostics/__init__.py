@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.residuals.findings import Finding as Finding
     from coupledgp.diagnostics.residuals.findings import Findings as Findings
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
+    from coupledgp.diagnostics.rivals.observations import BaselinePrediction as BaselinePrediction
+    from coupledgp.diagnostics.rivals.observations import Rivals as Rivals
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
     from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of
     from coupledgp.diagnostics.rivals.places import baseline_predictions as baseline_predictions
     from coupledgp.diagnostics.rivals.places import (
         leave_one_out_baselines as leave_one_out_baselines,
     )
-    from coupledgp.diagnostics.rivals.prediction import BaselinePrediction as BaselinePrediction
-    from coupledgp.diagnostics.rivals.prediction import Rivals as Rivals
     from coupledgp.diagnostics.scoring.alternatives import Alternative as Alternative
     from coupledgp.diagnostics.scoring.alternatives import Alternatives as Alternatives
     from coupledgp.diagnostics.scoring.divergences import gaussian_kl as gaussian_kl
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.evaluation import (
         evaluate_space_time as evaluate_space_time,
     )
-    from coupledgp.diagnostics.space_time.readings import SensorReadings as SensorReadings
     from coupledgp.diagnostics.space_time.report import SpaceTimeReport as SpaceTimeReport
     from coupledgp.diagnostics.space_time.reporting import space_time_report as space_time_report
     from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.sensors_out import (
         leave_one_sensor_out as leave_one_sensor_out,
     )
+    from coupledgp.diagnostics.space_time.splits import SensorReadings as SensorReadings
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions

@@ -15,7 +15,7 @@ from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
 from coupledgp.series.axis import LARGEST_SECONDS
 from coupledgp.series.covariates import BOTH, MOST_KINDS, NODES, TIMES, Covariate
-from coupledgp.series.zones import zone_of_name
+from coupledgp.series.stamps import zone_of_name
 
 # Most covariates of a file.
 MOST_COVARIATES = 1024

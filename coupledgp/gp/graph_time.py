@@ -14,8 +14,11 @@ from coupledgp.gp.graph_time_prior import (
     SensorScales,
     SpaceTimeHyperparameters,
     SpaceTimePrior,
+    SpaceTimeRows,
+    StoredRows,
     noise_at,
     sites_of_points,
+    units_of,
 )
 from coupledgp.gp.graph_time_state import (
     grid_from,
@@ -28,7 +31,6 @@ from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Problem, Want
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.site_state import sites_from, sites_state
-from coupledgp.gp.space_time_rows import SpaceTimeRows, StoredRows, units_of
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory

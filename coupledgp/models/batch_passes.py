@@ -15,19 +15,22 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.table_passes import BlockedPass, MomentsPass, SavedPass, TablePasses
 from coupledgp.ground.progress import Progress, duration
-from coupledgp.models.checkpoint_states import (
+from coupledgp.models.checkpoints import Checkpoint, key_of
+from coupledgp.models.record import FittedModel
+from coupledgp.models.table_parts import (
+    Reading,
+    TablePart,
     answer_state,
+    n_rows_of,
     part_from,
     part_state,
+    row_values,
     rows_from,
     rows_state,
     search_from,
     search_state,
     stored_answers,
 )
-from coupledgp.models.checkpoints import Checkpoint, key_of
-from coupledgp.models.record import FittedModel
-from coupledgp.models.table_parts import Reading, TablePart, n_rows_of, row_values
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.optimize import OptimizationResult
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.effects_state import axis_from, axis_state
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
 from coupledgp.gp.units import Units

@@ -55,7 +55,7 @@ from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
 from coupledgp.series.durations import has_unit, seconds
-from coupledgp.series.zones import zone_name
+from coupledgp.series.stamps import zone_name
 
 MODELS = ("auto", "field", "graph")
 # Seconds of a law of all nodes and times, without checks and with them, for each multiplication of

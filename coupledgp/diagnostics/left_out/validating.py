@@ -24,8 +24,8 @@ from coupledgp.diagnostics.residuals.findings import (
 )
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.laws import Law, PointLaws

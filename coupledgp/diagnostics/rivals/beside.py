@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import differences, gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws

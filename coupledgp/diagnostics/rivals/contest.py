@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from coupledgp.diagnostics.rivals.observations import first_seen
-from coupledgp.diagnostics.rivals.prediction import positive
+from coupledgp.diagnostics.rivals.observations import first_seen, positive
 from coupledgp.diagnostics.rivals.rival import Rival, fitted_to, laws_at
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives, Skipped
 from coupledgp.diagnostics.scoring.laws import PointLaws

@@ -26,8 +26,7 @@ from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.links import linked
 from coupledgp.diagnostics.rivals.nearest import Finder, RowFinder, WayFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import Locations, canonical, location_positions, location_rows
 from coupledgp.geometry.operator import LaplaceOperator

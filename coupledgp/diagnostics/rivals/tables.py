@@ -25,8 +25,12 @@ from coupledgp.diagnostics.rivals.flexible import (
     PlainRival,
 )
 from coupledgp.diagnostics.rivals.nearest import RowFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, positive
+from coupledgp.diagnostics.rivals.observations import (
+    BaselinePrediction,
+    Observations,
+    Rivals,
+    positive,
+)
 from coupledgp.errors import MemoryLimitError
 from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.ground.validation import varies

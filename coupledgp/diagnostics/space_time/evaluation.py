@@ -14,10 +14,9 @@ from coupledgp.diagnostics.rivals.contest import Contest, Entry, seconds_of
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
 from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law, rival_seconds
 from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow, SpaceTimeLaw, score_rows
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSplit, SplitPlan
 from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text

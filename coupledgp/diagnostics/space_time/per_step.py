@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.optimize import minimize_scalar
 
-from coupledgp.diagnostics.space_time.readings import SensorReadings
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.graphs import Graph
 from coupledgp.kernels.graph.exact import SeriesOperator, dense_kernel

@@ -18,9 +18,8 @@ from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.objective import REACH, SiteObjective
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray

@@ -23,9 +23,8 @@ from coupledgp.gp.varying_noise import VarianceField, variance_features
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box
 from coupledgp.inference.sites.objective import SiteObjective
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import FeatureSites
-from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.positive import SquaredNormal
 from coupledgp.linalg.cholesky import batch_cholesky

@@ -10,7 +10,6 @@ from sklearn.linear_model import Ridge
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time import learned, per_step, time_alone
 from coupledgp.diagnostics.space_time.per_step import sensor_covariance
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
@@ -20,7 +19,7 @@ from coupledgp.diagnostics.space_time.simple import (
     nearest_sensor,
     path_lengths,
 )
-from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SplitPlan
 from coupledgp.errors import InvalidInputError
 from coupledgp.kernels import GraphMaternKernel
 from tests.diagnostics.space_time.cases import readings, road

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.simulation_based import RankCheck, SimulatedCalibration, _ranks
 from coupledgp.diagnostics.studies.draws import Draw, StudyRow

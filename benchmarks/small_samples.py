@@ -37,7 +37,7 @@ from coupledgp.kernels import (
     WhittleMatern,
 )
 from coupledgp.kernels.fields import FieldKernel
-from coupledgp.models.field_places import located
+from coupledgp.models.field_estimator import located
 
 SIZES = (15, 30, 60, 120)
 LEVELS = (0.5, 0.8, 0.95)

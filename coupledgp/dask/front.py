@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.local import fit_local
 from coupledgp.dask.nodes import fit_nodes
-from coupledgp.dask.partitions import Partitions, partitions_of
-from coupledgp.dask.passes import DaskPasses
+from coupledgp.dask.passes import DaskPasses, Partitions, partitions_of
 from coupledgp.dask.predictions import predict_partitions
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import CPU, parse_device

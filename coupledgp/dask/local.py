@@ -15,8 +15,7 @@ from coupledgp.batches.passes import Pass
 from coupledgp.dask.cells import CellTable, local_table
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.neighbours import CandidatesPass, Queries, RankedPass, RankedRows, near_rows
-from coupledgp.dask.partitions import Partitions
-from coupledgp.dask.passes import DaskPasses
+from coupledgp.dask.passes import DaskPasses, Partitions
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters, LocalPrior

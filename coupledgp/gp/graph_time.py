@@ -16,15 +16,13 @@ from coupledgp.gp.graph_time_prior import (
     SpaceTimePrior,
     SpaceTimeRows,
     StoredRows,
-    noise_at,
-    sites_of_points,
-    units_of,
-)
-from coupledgp.gp.graph_time_state import (
     grid_from,
     grid_state,
+    noise_at,
+    sites_of_points,
     terms_from,
     terms_state,
+    units_of,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.normalized_process import NormalizedProcess

@@ -31,10 +31,11 @@ from coupledgp.kernels.fields import (
 )
 from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
-from coupledgp.models.field_estimator import FieldEstimator, members_of
-from coupledgp.models.field_places import (
+from coupledgp.models.field_estimator import (
+    FieldEstimator,
     as_operator,
     located,
+    members_of,
     refined_places,
     spread_out,
     warn_of_defaults,

@@ -33,8 +33,7 @@ from coupledgp.models.classes import (
     restored_classes,
 )
 from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
-from coupledgp.models.field_estimator import FieldEstimator
-from coupledgp.models.field_places import as_operator, located, warn_of_parts
+from coupledgp.models.field_estimator import FieldEstimator, as_operator, located, warn_of_parts
 from coupledgp.models.latent_places import (
     search_places,
 )

@@ -15,10 +15,10 @@ from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import check_integer, plain_record, require_type
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.notebook import ExplainedChoice

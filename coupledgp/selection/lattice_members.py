@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem

@@ -13,8 +13,8 @@ from scipy.spatial.distance import pdist
 import coupledgp as cgp
 from coupledgp.diagnostics.variograms import variogram
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent, watched
 from coupledgp.inference.evidence.problem import Hyperparameters

@@ -12,12 +12,12 @@ from scipy import linalg
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.linalg.cholesky import Factor, covariance_factor
 from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
 from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.matrices import Factor, covariance_factor
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.random import FloatArray, IntArray
 

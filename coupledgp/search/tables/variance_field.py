@@ -27,7 +27,7 @@ from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.positive import SquaredNormal
-from coupledgp.linalg.cholesky import batch_cholesky
+from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Search

@@ -11,8 +11,7 @@ from scipy import stats
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.simulation_based import RankCheck, SimulatedCalibration, _ranks
-from coupledgp.diagnostics.studies.draws import Draw, StudyRow
-from coupledgp.diagnostics.studies.pairs import all_pairs, holm
+from coupledgp.diagnostics.studies.pairs import Draw, StudyRow, all_pairs, holm
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.advising import ENOUGH, advise
 from coupledgp.diagnostics.verdicts.closing import Closing, closest

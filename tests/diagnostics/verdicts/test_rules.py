@@ -18,9 +18,9 @@ from coupledgp.diagnostics.verdicts.closing import Closing, closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gather
 from coupledgp.diagnostics.verdicts.honesty import honesty
-from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.verdicts.quality import linear_badge, quality
+from coupledgp.diagnostics.verdicts.result import advised, judged
 from coupledgp.diagnostics.verdicts.variations import Variation
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict, worst
 

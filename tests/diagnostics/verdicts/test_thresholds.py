@@ -17,8 +17,8 @@ from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
 from coupledgp.diagnostics.verdicts.chance import clear_gap, shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty, is_serious
-from coupledgp.diagnostics.verdicts.judging import judged
 from coupledgp.diagnostics.verdicts.quality import quality
+from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.diagnostics.verdicts.variations import Variation
 from tests.diagnostics.verdicts.test_rules import MEAN, Other, beside
 

@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 .PHONY: demo site lowest light suite test long lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
-# torch goes first: with it in place no other package can pull in a different build.
+# torch goes first: with it in place no other package can pull in a different build. Byte code of
+# all modules takes half of an installation: each import makes what it needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || ($(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 demo: $(VENV)/.installed

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.audit_figures import ALONE, FOLDS
 from coupledgp.diagnostics.foreign.classes import ForeignFunctions, chances, functions
-from coupledgp.diagnostics.foreign.table import ForeignTable, tables
+from coupledgp.diagnostics.foreign.table import ForeignTable, rows_alone, tables
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.diagnostics.likelihoods.evidence import class_draws
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw, LatentKL
 from coupledgp.diagnostics.likelihoods.report import ClassReport
 from coupledgp.diagnostics.likelihoods.reporting import chances_of, class_report
-from coupledgp.diagnostics.likelihoods.rivals import table_class_rivals
+from coupledgp.diagnostics.likelihoods.rivals import left_out_class_rivals, table_class_rivals
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scoring.overlap import counted
 from coupledgp.diagnostics.scoring.subject import some_rows
@@ -43,7 +44,7 @@ TOO_LARGE = (
 def audit_classifier(
     model: Any,
     X_train: Any,
-    y_train: ArrayLike,
+    y_train: ArrayLike | None,
     X_test: Any,
     y_test: ArrayLike,
     *,
@@ -63,7 +64,8 @@ def audit_classifier(
         with `chances` (p, K) of all test rows and `classes` (K,), of which only the chances are
         known.
     X_train, y_train
-        Rows (n, d) and labels (n,) that the model was fitted to.
+        Rows (n, d) and labels (n,) that the model was fitted to; None for both where they are not
+        at hand, as in `audit`.
     X_test, y_test
         Rows (p, d) and labels (p,).
     options
@@ -84,11 +86,16 @@ def audit_classifier(
     """
     chosen = StochasticOptions() if options is None else options
     classes = _classes(model, y_train)
-    codes = _codes(classes, y_train, "y_train"), _codes(classes, y_test, "y_test")
-    train, test = tables(X_train, codes[0].astype(float), X_test, codes[1].astype(float))
-    overlap, same = counted(RowDigests.of(train.X, train.y[:, None]), test.X, test.y[:, None])
+    codes = _codes(classes, y_test, "y_test").astype(float)
+    train, overlap, same = None, None, np.zeros(len(codes), dtype=bool)
+    if X_train is None:
+        test = rows_alone(X_test, codes)
+    else:
+        own = _codes(classes, y_train, "y_train").astype(float)
+        train, test = tables(X_train, own, X_test, codes)
+        overlap, same = counted(RowDigests.of(train.X, train.y[:, None]), test.X, test.y[:, None])
     rows = np.arange(len(test.y))
-    if leave_out_overlap and overlap.n_rows:
+    if leave_out_overlap and overlap is not None and overlap.n_rows:
         rows = np.flatnonzero(~same)
         if not rows.size:
             raise InvalidInputError(
@@ -105,18 +112,25 @@ def audit_classifier(
     remarks = found.remarks
     if judged.size < rows.size:
         remarks += (f"Measured at {judged.size} of {rows.size} test points, drawn at random.",)
-    return found.changed(title=title, remarks=remarks).with_overlap(overlap)
+    found = found.changed(title=title, remarks=remarks)
+    return found if overlap is None else found.with_overlap(overlap)
 
 
 def _audited(
-    model: Any, classes: Any, train: ForeignTable, test: ForeignTable, report: Progress
+    model: Any, classes: Any, train: ForeignTable | None, test: ForeignTable, report: Progress
 ) -> ClassReport:
     stated, _ = chances(model, test.given)
     laws = ClassLaws.of(stated, classes, len(test.y))
-    codes, labels = test.y.astype(int), train.y.astype(int)
+    codes, name = test.y.astype(int), model_name(model)
     report("rivals")
+    if train is None:
+        return class_report(
+            laws, codes, draws=class_draws(None, Bernoulli(), laws, None),
+            rivals=left_out_class_rivals(test.X, codes, classes, FOLDS), model=name, is_own=False,
+            remarks=[ALONE],
+        )  # fmt: skip
+    labels = train.y.astype(int)
     rivals = table_class_rivals(train.X, labels, test.X, classes)
-    name = model_name(model)
     found, reason = _functions(model, test)
     if found is None:
         # Chances that somebody states are judged as they are stated: the scale of logits that a
@@ -198,6 +212,8 @@ def _classes(model: Any, y_train: Any) -> Any:
     """Labels of the classes of a model; those of the training rows where it states none."""
     is_mapping = isinstance(model, Mapping)
     known = model["classes"] if is_mapping else getattr(model, "classes_", None)
+    if known is None and y_train is None:
+        raise InvalidInputError("y_train: expected labels for a model without classes_, got None")
     found = np.unique(np.asarray(y_train)) if known is None else np.asarray(known)
     if known is None and len(found) != 2:
         raise InvalidInputError(f"y_train: expected two classes, got {len(found)}")

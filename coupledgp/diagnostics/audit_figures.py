@@ -54,6 +54,10 @@ from coupledgp.random import FloatArray
 
 # Parts of the test rows whose baselines are fitted to the other parts, without training rows.
 FOLDS = 10
+ALONE = (
+    "No training rows are given, so that there is no exact process beside it. Rivals predict each "
+    "tenth of the test rows from the others, which are their training rows."
+)
 
 
 class Way(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.audit_classes import audit_classifier, model_name
-from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
+from coupledgp.diagnostics.audit_figures import ALONE, Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.classes import is_classifier
 from coupledgp.diagnostics.foreign.inducing import refits
@@ -39,10 +39,6 @@ from coupledgp.spectra import Spectrum
 MAX_ALONE = 5000
 # Errors of so many standard deviations of the training targets are of other units.
 FAR_OFF = 2.0
-ALONE = (
-    "No training rows are given, so that there is no exact process beside it. Rivals predict each "
-    "tenth of the test rows from the others, which are their training rows."
-)
 
 
 def audit(
@@ -87,7 +83,7 @@ def audit(
     X_train, y_train
         Rows (n, d) and targets (n,) that the posterior was made from. None for both: they are not
         at hand. Then there is no exact process, and simple rivals predict each tenth of the test
-        rows from the others.
+        rows from the others. So it is for classifiers, too.
     X_test, y_test
         Rows (p, d) and targets (p,). Without training rows `X_test` may be None beside predictions:
         the mean of the targets is the only rival then.
@@ -158,15 +154,13 @@ def audit(
                 predict, X_test, y_test, sites=sites_of(method), options=options,
                 leave_out_overlap=leave_out_overlap, title=title, progress=progress,
             )  # fmt: skip
-        if X_train is None or y_train is None:
-            raise InvalidInputError("X_train: expected the training rows of a classifier, got None")
+        _check_both(X_train, y_train, leave_out_overlap)
         return audit_classifier(
             predict, X_train, y_train, X_test, y_test, options=options,
             leave_out_overlap=leave_out_overlap, title=title, progress=progress,
         )  # fmt: skip
     chosen = StochasticOptions() if options is None else options
-    if (X_train is None) != (y_train is None):
-        raise InvalidInputError("X_train, y_train: expected both or None for both, got one")
+    _check_both(X_train, y_train, leave_out_overlap, alternatives)
     train: ForeignTable | None = None
     if X_train is None:
         test = rows_alone(X_test, y_test)
@@ -177,8 +171,6 @@ def audit(
     overlap, rows = None, np.arange(len(test.y))
     if train is not None:
         overlap, rows = _rows(train, test, leave_out_overlap)
-    else:
-        _check_alone(alternatives, leave_out_overlap)
     limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
     judged = rows[some_rows(rows.size, limit, chosen.seed)]
     law, points = law_at_rows(predict, test, judged), test.take(judged)
@@ -219,10 +211,12 @@ def audit(
     return audited.with_overlap(overlap).with_alternatives(others)
 
 
-def _check_alone(alternatives: Any, leave_out_overlap: bool) -> None:
-    """Refuse what needs training rows, where there are none."""
+def _check_both(X: Any, y: Any, leave_out_overlap: bool, alternatives: Any = False) -> None:
+    """Refuse training rows without targets, and without either what needs them."""
+    if (X is None) != (y is None):
+        raise InvalidInputError("X_train, y_train: expected both or None for both, got one")
     for name, given in (("alternatives", alternatives), ("leave_out_overlap", leave_out_overlap)):
-        if given:
+        if given and X is None:
             raise InvalidInputError(f"{name}: expected none without training rows, got {given!r}")
 
 

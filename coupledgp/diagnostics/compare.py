@@ -151,7 +151,7 @@ def compare(
             labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
     found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
     found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
-    return found.with_overlap(overlap).with_target(given)
+    return found.with_overlap(overlap).with_target(given, model)
 
 
 def compared(

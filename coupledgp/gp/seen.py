@@ -20,8 +20,10 @@ LEAST_GAP, MOST_COLUMNS = 0.125, 1000
 # A lengthscale counts as at most this share of the range of its column, times the root of the
 # number of columns: distances of rows, and lengthscales with them, grow with that root.
 WIDEST = 0.5
-# Columns up to which a value counts as far that a column had not where it never varied. Ordinary
-# rows of more columns have such values, as words have that are in no other text.
+# Ranges of a column of two values to a lengthscale: no value between them is far.
+OF_TWO = 3.0
+# Columns of a table up to which a value counts as far that a column had not where it never varied.
+# Ordinary rows of more columns have such values, as words have that are in no other text.
 MOST_CONSTANT = 100
 # Lengthscales from the nearest value beyond which a point is an extrapolation: values of a function
 # at this distance have a correlation of .14 under the Gaussian kernel and Matern-1/2 alike.
@@ -86,48 +88,55 @@ class Seen:
         ends = np.concatenate([[self.low[column]], own.ravel(), [self.high[column]]])
         return ends.reshape(-1, 2)
 
-    def distances(self, points: FloatArray, lengthscale: FloatArray) -> FloatArray:
-        """Distances (p,) of points (p, d) from the values of the rows, in lengthscales (d,).
+    def distances(self, points: FloatArray, scale: FloatArray) -> FloatArray:
+        """Distances (p,) of points (p, d) from the values of the rows, in scales (d,).
 
-        The distance is the largest over the columns, each by itself. A lengthscale counts as at
-        most `sqrt(d) / 2` ranges of its column. A column that never varied has no scale: every
-        other value is at the distance `MOST_DISTANT`, in tables of up to `MOST_CONSTANT` columns.
+        The distance is the largest over the columns, each by itself.
         """
         step = max(1, CHUNK_ENTRIES // max(len(self.low), 1))
         parts = [
-            self._beyond(points[start : start + step], lengthscale).max(axis=1)
+            self._beyond(points[start : start + step], scale).max(axis=1)
             for start in range(0, len(points), step)
         ]
         return np.minimum(np.concatenate([np.zeros(0), *parts]), MOST_DISTANT)
 
-    def furthest(self, points: FloatArray, lengthscale: FloatArray) -> IntArray:
+    def furthest(self, points: FloatArray, scale: FloatArray) -> IntArray:
         """Number (p,) of the column of greatest distance at each point (p, d).
 
         Where all values are among those of the rows, it is that furthest from its middle.
         """
-        beyond = self._beyond(points, lengthscale)
-        middle = np.abs(points - 0.5 * (self.low + self.high)) / self._scale(lengthscale)
+        beyond = self._beyond(points, scale)
+        middle = np.abs(points - 0.5 * (self.low + self.high)) / scale
         within = (beyond <= 0).all(axis=1, keepdims=True)
         found: IntArray = np.where(within, middle, beyond).argmax(axis=1)
         return found
 
-    def _scale(self, lengthscale: FloatArray) -> FloatArray:
-        d, span = len(self.low), self.high - self.low
-        rounding = ROUNDING * np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.where(
-            varies(self.low, self.high),
-            np.minimum(lengthscale, WIDEST * np.sqrt(d) * span),
-            np.maximum(rounding, SMALLEST) if d <= MOST_CONSTANT else lengthscale,
-        )
+    def scale(self, lengthscale: FloatArray, n_columns: int) -> FloatArray:
+        """Scales (d,) of distances for lengthscales (d,), in a table of so many columns.
 
-    def _beyond(self, points: FloatArray, lengthscale: FloatArray) -> FloatArray:
-        """Distances (p, d) of each column from its nearest value, in lengthscales."""
+        A lengthscale counts as at most `sqrt(d) / 2` ranges of its column. In tables of up to
+        `MOST_CONSTANT` columns it counts as at most a third of the range of a column of two values,
+        such as 0 and 1. A column that never varied has no scale there: every other value is at the
+        distance `MOST_DISTANT`.
+        """
+        d, span = len(self.low), self.high - self.low
+        scale = np.minimum(lengthscale, WIDEST * np.sqrt(d) * span)
+        if n_columns <= MOST_CONSTANT:
+            ends = np.stack([self.low, self.high], axis=1)[self.columns]
+            two = self.columns[(self.gaps == ends).all(axis=1)]
+            scale[two] = np.minimum(scale[two], span[two] / OF_TWO)
+            rounding = ROUNDING * np.maximum(np.abs(self.low), np.abs(self.high))
+            lengthscale = np.maximum(rounding, SMALLEST)
+        return np.where(varies(self.low, self.high), scale, lengthscale)
+
+    def _beyond(self, points: FloatArray, scale: FloatArray) -> FloatArray:
+        """Distances (p, d) of each column from its nearest value, in scales."""
         beyond = np.maximum(self.low - points, points - self.high)
         np.maximum(beyond, 0.0, out=beyond)
         for (low, high), column in zip(self.gaps, self.columns, strict=True):
             values, own = points[:, column], beyond[:, column]
             np.maximum(own, np.minimum(values - low, high - values), out=own)
-        beyond /= self._scale(lengthscale)
+        beyond /= scale
         return beyond
 
     def is_far(self, mean: FloatArray) -> NDArray[np.bool_]:

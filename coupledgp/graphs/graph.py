@@ -30,6 +30,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
+# Largest difference of weights that are the same, over the largest weight.
+SAME_WEIGHTS = 1e-9
 
 
 class Graph:
@@ -256,6 +258,15 @@ class Graph:
         np.divide(1.0, np.sqrt(self.degrees), out=scale, where=self.degrees > 0)
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
         return self._matrix(self.weights * (scale[rows] * scale[self.indices]))
+
+    def has_weights_of(self, other: Graph) -> bool:
+        """Whether another graph has the same labels in any order, and weights equal to rounding."""
+        own, its = (list(one.label_all(np.arange(one.n_nodes))) for one in (self, other))
+        if len(own) != len(its) or set(own) != set(its):
+            return False
+        order = other.index(own)
+        apart = abs(self.adjacency - other.adjacency[order][:, order])
+        return bool(apart.max() <= SAME_WEIGHTS * self.weights.max(initial=0.0))
 
     def product_elsewhere(
         self, V: FloatArray, a: float, b: float, c: float, S: FloatArray | None

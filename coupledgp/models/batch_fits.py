@@ -15,7 +15,7 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.table_passes import TablePasses
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
-from coupledgp.ground.validation import check_positive
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.batch_passes import BatchPasses
 from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.options import estimator
@@ -93,7 +93,7 @@ class FitInBatches(TableRegressor):
         sample_weight: str | None = None,
         sample_noise: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
-        budget: float | None = None,
+        budget: float | str | None = None,
     ) -> Self:
         """Fit to a table of any number of rows, in passes over batches of it.
 
@@ -123,9 +123,9 @@ class FitInBatches(TableRegressor):
             table. A fit that was killed, called again with the same arguments, goes on from there,
             with the same result. Delete the folder after use.
         budget
-            Most seconds of one core that the fit may take by its forecast, which is made from the
-            speed of the first pass and of products on this machine (`forecast_`); None for any
-            number.
+            Most seconds of one core, or a text such as `"5min"`, that the fit may take by its
+            forecast, which is made from the speed of the first pass and of products on this machine
+            (`forecast_`); None for any number.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class FitInBatches(TableRegressor):
         self.check_parameters()
         self.check_passes()
         if budget is not None:
-            check_positive(budget, "budget")
+            budget = seconds_of(budget)
         source = as_source(
             batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
         )
@@ -155,4 +155,5 @@ class FitInBatches(TableRegressor):
                 kept: Any = process
                 process = replace(kept, rows=passes.all_rows())
         self._warn_if_stopped(results)
-        return self.holding(passes.fitted(process, results))
+        names = (target,) if isinstance(target, str) else tuple(target or ())
+        return self.holding(replace(passes.fitted(process, results), target_names=names))

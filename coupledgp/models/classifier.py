@@ -12,7 +12,8 @@ from coupledgp.expressions import Kernel
 from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import check_number
 from coupledgp.gp.units import Units
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_positive_int
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.models.classes import (
     ProcessClassifier,
@@ -47,7 +48,7 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         constant"`, an additive kernel of columns and pairs, and `"laplace + constant"` are
         compared; on more rows than exact posteriors are for, `"matern-3/2"` and `"matern-5/2"`.
     budget
-        Seconds of one core that the fit may take, by a forecast from the size of the table. Beyond
+        Seconds of one core, or a text such as `"5min"`, that the fit may take by a forecast. Beyond
         it the first kernel alone is fitted; `fit` refuses if that is too much, too.
     n_frequencies
         Frequencies of the features of large tables.
@@ -74,7 +75,7 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
     """
 
     kernel: str | Kernel | None = None
-    budget: float = 600.0
+    budget: float | str = 600.0
     n_frequencies: int = 512
     random_state: Any = None
     _: KW_ONLY
@@ -106,10 +107,10 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(X, y, sample_weight), y)
+        return self._assigned(lambda: self._fit(X, y, sample_weight), y, y=y)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        budget = check_positive(self.budget, "budget")
+        budget = seconds_of(self.budget)
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         classes, codes = learn_classes(y)
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)

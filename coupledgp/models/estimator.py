@@ -375,9 +375,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         -------
         pandas.DataFrame
             Columns `mean`, `std`, `lower` and `upper`. For targets (n, k) columns have two levels,
-            `output` (0 to k - 1) and `law`. The index is that of X if X is a data frame, and else
-            the numbers of rows of a table, the labels of nodes or vertices, or the coordinates of
-            places. Vertices of no face or edge are left out.
+            `output`, which is of `target_names_` or 0 to k - 1, and `law`. The index is that of X
+            if X is a data frame, and else the numbers of rows of a table, the labels of nodes or
+            vertices, or the coordinates of places. Vertices of no face or edge are left out.
 
         Warns
         -----
@@ -395,7 +395,8 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         ends = interval_ends(level)
         X, index = self._indexed(X)
         mean, std = self.predict(X, return_std=True, exposure=exposure)
-        return law_frame(mean, std, self._quantiles(X, ends, exposure, judged=False), index)
+        bounds = self._quantiles(X, ends, exposure, judged=False)
+        return law_frame(mean, std, bounds, index, self.target_names_)
 
     def _indexed(self, X: Any) -> tuple[Any, Any]:
         """Points, and what `law_frame` takes as the index of their rows."""

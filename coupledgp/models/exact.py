@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -98,7 +98,7 @@ class ExactGPRegressor(StationaryRegressor):
 
     def around(self, process: GaussianProcess, record: FittedModel) -> ExactGPRegressor:
         """Return this estimator around the exact process of a fitted model."""
-        return self.holding(FittedModel(process, record.ndim, {}, record.columns))
+        return self.holding(replace(record, process=process, results={}, digests=None, seen=None))
 
     def fit_data(
         self, data: Data, columns: Columns, **further: Any

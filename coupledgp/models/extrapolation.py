@@ -43,13 +43,14 @@ class Extrapolations:
         mean: FloatArray | None = None,
     ) -> Extrapolations:
         """Judge encoded rows (p, d) with means (p, k), or by their distances alone."""
-        distance = seen.distances(points, lengthscale)
+        scale = seen.scale(lengthscale, columns.n_features)
+        distance = seen.distances(points, scale)
         distant = distance > DISTANT
         far = np.zeros(len(points), dtype=bool) if mean is None else seen.is_far(mean)
         rows = np.flatnonzero(distant | far)
         first = rows[:MOST_NAMED]
         words = []
-        for row, column in zip(first, seen.furthest(points[first], lengthscale), strict=True):
+        for row, column in zip(first, seen.furthest(points[first], scale), strict=True):
             text = f"{columns.part_of(int(column))!r} {_distance(distance[row])}"
             if far[row] and mean is not None:
                 text += f", mean {', '.join(f'{value:.4g}' for value in mean[row])}"

@@ -200,7 +200,7 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
             that kernels and units are found without it; or the fitted range is shorter than five
             edges.
         """
-        return self._assigned(lambda: self._fit(places, y, exposure), y, self.operator)
+        return self._assigned(lambda: self._fit(places, y, exposure), y, self.operator, y=y)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -30,6 +30,7 @@ from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.quantities import QuantitiesGPRegressor
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.models.stored import restored_names
 
 MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
     kind.__name__: kind
@@ -157,6 +158,9 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
         )
     with container.restoring(Path(path), "model"):
         model = MODEL_CLASSES[name].from_state(header, arrays)
+        record = model.fitted_
+        targets = restored_names(header, record.process.units.n_outputs)
+        model.holding(replace(record, target_names=targets))
     if isinstance(getattr(model, "graph", None), Quantities) and where == CPU:
         return QuantitiesGPRegressor.of(model)
     return model if where == CPU else _on(model, device, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
 
-def law_frame(mean: FloatArray, std: FloatArray, ends: FloatArray, index: Any) -> pd.DataFrame:
+def law_frame(
+    mean: FloatArray,
+    std: FloatArray,
+    ends: FloatArray,
+    index: Any,
+    outputs: Sequence[str] = (),
+) -> pd.DataFrame:
     """Return laws of p points as a frame.
 
     Parameters
@@ -28,6 +35,8 @@ def law_frame(mean: FloatArray, std: FloatArray, ends: FloatArray, index: Any) -
         Shapes (p,) and (p, 2), or (p, k) and (p, k, 2) for k outputs.
     index
         Index of pandas; or the levels of one, of p names each, by their own names; None: numbers.
+    outputs
+        Names (k,) of the outputs; empty: numbers.
 
     Raises
     ------
@@ -40,10 +49,10 @@ def law_frame(mean: FloatArray, std: FloatArray, ends: FloatArray, index: Any) -
     )
     import pandas as pd
 
-    outputs, columns = parts.shape[1:-1], pd.Index(LAW_COLUMNS)
-    if outputs:
-        names = ["output", "law"]
-        columns = pd.MultiIndex.from_product([range(*outputs), LAW_COLUMNS], names=names)
+    columns = pd.Index(LAW_COLUMNS)
+    if parts.ndim == 3:
+        own = outputs if len(outputs) == parts.shape[1] else range(parts.shape[1])
+        columns = pd.MultiIndex.from_product([own, LAW_COLUMNS], names=["output", "law"])
     frame.columns = columns
     if isinstance(index, dict):
         levels = [pd.Index(one, tupleize_cols=False) for one in index.values()]

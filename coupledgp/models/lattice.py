@@ -31,6 +31,7 @@ from coupledgp.ground.validation import (
 from coupledgp.ground.warned import warn
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
@@ -83,8 +84,9 @@ class LatticeGPRegressor(FitInBatches):
     random_state
         Seed of probes and draws.
     budget
-        Seconds of one core that the fit may take. A forecast from few rows and the speed of this
-        machine is made before all rows are searched, and `fit` refuses what is above the budget.
+        Seconds of one core, or a text such as `"5min"`, that the fit may take. A forecast from few
+        rows and the speed of this machine is made before all rows are searched, and `fit` refuses
+        what is above the budget.
     geographic
         Columns of latitude and longitude in degrees, which become kilometres: on a plane within
         1000 km of their centre, whose distances are within .4 %, and in space beyond, where places
@@ -139,7 +141,7 @@ class LatticeGPRegressor(FitInBatches):
     noise: float | None = None
     optimizer: str | None = "information"
     n_draws: int = N_DRAWS
-    budget: float = 600.0
+    budget: float | str = 600.0
     geographic: GeographicLike = "auto"
 
     choice_ = fitted_result("choice_", "The kernels that were tried, the best first.")
@@ -186,7 +188,7 @@ class LatticeGPRegressor(FitInBatches):
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
         with reporter("fit", self.progress) as report:
             rows = RowsInMemory(data, units, trend)
-            budget = check_positive(self.budget, "budget")
+            budget = seconds_of(self.budget)
             problem = self._problem(rows, columns, known, report, budget)
             if are_constant(data.targets):
                 return self._found(self._given(problem, kernels[0]))

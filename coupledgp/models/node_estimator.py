@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -215,7 +215,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
             Observations lie in several components of the graph, which are fitted apart, and some
             components take the hyperparameters of others (see `component_models_`).
         """
-        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure), y, self.graph)
+        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure), y, self.graph, y=y)
 
     def _fit(
         self,
@@ -468,7 +468,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
     def around(self, process: GaussianProcess, record: FittedModel) -> Self:
         """Return this estimator around the process of another fitted model of the same data."""
         results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True, "steps_": ()}
-        return self.holding(FittedModel(process, record.ndim, results))
+        return self.holding(replace(record, process=process, results=results))
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:

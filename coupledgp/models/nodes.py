@@ -191,7 +191,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
                 "hyperparameters: expected 'auto' or 'maximum' where the coupling or the number "
                 "of walkers is chosen, got 'averaged'"
             )
-        return self._assigned(lambda: self._fit_automatic(nodes, y), y, self.graph)
+        return self._assigned(lambda: self._fit_automatic(nodes, y), y, self.graph, y=y)
 
     @property
     def n_walks_(self) -> int:

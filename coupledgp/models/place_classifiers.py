@@ -20,8 +20,9 @@ from coupledgp.gp.schema import check_number
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
-from coupledgp.ground.validation import check_choice, check_positive
+from coupledgp.ground.validation import check_choice
 from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.kernels.fields import KernelOfField, parse_field_kernels
 from coupledgp.likelihoods.bernoulli import Bernoulli
@@ -59,7 +60,8 @@ class PlaceClassifier(ComparesKernels, ProcessClassifier):
     Parameters
     ----------
     budget
-        Seconds of one core that the fit may take, by a forecast; `fit` refuses if it is too much.
+        Seconds of one core, or a text such as `"5min"`, that the fit may take by a forecast;
+        `fit` refuses if it is too much.
     inference
         Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
 
@@ -73,7 +75,7 @@ class PlaceClassifier(ComparesKernels, ProcessClassifier):
     """
 
     _: KW_ONLY
-    budget: float = 600.0
+    budget: float | str = 600.0
     inference: str = "variational"
 
     @abstractmethod
@@ -85,7 +87,7 @@ class PlaceClassifier(ComparesKernels, ProcessClassifier):
         """Points (n, ...) of the observations of a fit."""
 
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        budget, seed = check_positive(self.budget, "budget"), draw_seed(self.random_state)
+        budget, seed = seconds_of(self.budget), draw_seed(self.random_state)
         points = self._located(X)
         classes, codes = learn_classes(y)
         data = self._observed(points, y, codes, len(classes), sample_weight)
@@ -194,7 +196,7 @@ class GraphGPClassifier(PlaceClassifier):
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(nodes, y, sample_weight), y, self.graph)
+        return self._assigned(lambda: self._fit(nodes, y, sample_weight), y, self.graph, y=y)
 
     @property
     def _graph(self) -> Graph:
@@ -302,7 +304,7 @@ class FieldGPClassifier(FieldEstimator, PlaceClassifier):
         UserWarning
             A position is far from the surface, or a part of it has no observation.
         """
-        return self._assigned(lambda: self._fit(places, y, sample_weight), y, self.operator)
+        return self._assigned(lambda: self._fit(places, y, sample_weight), y, self.operator, y=y)
 
     def _located(self, X: Any) -> Points:
         operator = as_operator(self.operator)

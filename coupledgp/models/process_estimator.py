@@ -12,7 +12,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.threads import suited_threads
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.record import FittedModel, fitted_result, names_of_targets
 from coupledgp.models.stored import Stored, digests_of
 from coupledgp.random import FloatArray, draw_seed
 
@@ -80,15 +80,15 @@ class ProcessEstimator(Declared, Plotted, Stored):
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
         """Further observations, points (n, ...) and targets (n, k), checked against the fit."""
 
-    def _assigned(self, fit: Callable[[], FittedModel], *sizes: Any) -> Self:
-        """The estimator with the results of a fit, which take effect by one assignment.
+    def _assigned(self, fit: Callable[[], FittedModel], *sizes: Any, y: Any = None) -> Self:
+        """The estimator with the results of a fit to y, which take effect by one assignment.
 
         `sizes` are those of the work, by which its threads are chosen; see `suited_threads`.
         """
         with named_exhaustion("fit"), suited_threads(*sizes):
             self.check_parameters()
             fitted = fit()
-        self._fitted = fitted
+        self._fitted = replace(fitted, target_names=names_of_targets(y))
         return self
 
     def check_parameters(self) -> None:
@@ -126,6 +126,11 @@ class ProcessEstimator(Declared, Plotted, Stored):
     def process_(self) -> GaussianProcess:
         """The fitted process, which never changes: a further fit makes a new one."""
         return self.fitted_.process
+
+    @property
+    def target_names_(self) -> tuple[str, ...]:
+        """Names of the targets of the fit, columns of a data frame or series; () without names."""
+        return self.fitted_.target_names
 
     @property
     def log_marginal_likelihood_value_(self) -> float:

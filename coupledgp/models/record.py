@@ -35,6 +35,8 @@ class FittedModel:
         Further fitted attributes of the estimator by name.
     seen : Seen or None
         Ranges of the rows of a table; None if the rows are kept, or for an old file without ranges.
+    target_names : tuple of str
+        Names of the targets, of a series or the columns of a data frame; empty where they had none.
     dropped : frozenset of str
         Names of results that were dropped, since the process has other rows now.
     columns : Columns or None
@@ -50,6 +52,7 @@ class FittedModel:
     digests: RowDigests | None = None
     dropped: frozenset[str] = frozenset()
     seen: Seen | None = None
+    target_names: tuple[str, ...] = ()
 
     @cached_property
     def extent(self) -> Seen | None:
@@ -75,6 +78,16 @@ class FittedModel:
     def shaped(self, array: FloatArray, axis: int) -> FloatArray:
         """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
         return np.moveaxis(array, axis, 0)[0] if self.ndim == 1 else array
+
+
+def names_of_targets(y: Any) -> tuple[str, ...]:
+    """Names of targets: columns of a table, or the name of a series; none of arrays and lists."""
+    names = getattr(y, "columns", None)
+    if names is None:
+        name = getattr(y, "name", None)
+        return (name,) if isinstance(name, str) else ()
+    found = tuple(one for one in names if isinstance(one, str))
+    return found if len(found) == len(names) == len(set(found)) else ()
 
 
 def fitted_result(name: str, text: str) -> Any:

@@ -22,9 +22,10 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.threads import LIGHT, numbers_of
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.ground.warned import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
@@ -92,7 +93,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         `"additive-features"` (features of columns and pairs), `"additive-local"` (local and these),
         `"trees"` (boosted trees as a mean) and `"transformed"` (models of a transform of y).
     budget
-        Seconds of one core that the fit may take, by a forecast from the size of the table. A
+        Seconds of one core, or a text such as `"5min"`, that the fit may take by a forecast. A
         member beyond it has a search of fewer iterations, at least a quarter, or is left out. If no
         whole member fits in, all columns share one lengthscale (10 000 columns of 100 rows do). The
         names of the members state both. `fit` refuses if even a quarter of the cheapest search is
@@ -145,7 +146,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     """
 
     model: str | Sequence[str] = "auto"
-    budget: float = 600.0
+    budget: float | str = 600.0
     trend: str = "linear"
     n_neighbors: int = 32
     n_frequencies: int = 64
@@ -195,6 +196,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         return self._assigned(
             lambda: self._fit(X, y, *_given(sample_weight, sample_noise, exposure)),
             numbers_of(y) / LIGHT,
+            y=y,
         )
 
     def partial_fit(
@@ -228,7 +230,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         """
         self.check_parameters()
         size = Size(n_rows, n_columns, self.n_neighbors, self.n_frequencies)
-        budget, wanted = self.budget, self._kinds()
+        budget, wanted = seconds_of(self.budget), self._kinds()
         if self.noise == "varying":
             budget -= noise_seconds(n_rows, n_columns)
         if self.kernel is None:
@@ -264,7 +266,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         if law is not None or self.noise == "constant" or self.targets_are_given:
             return record
         seconds = record.results["forecast_"] + noise_seconds(*record.process.data.points.shape)
-        if self.noise == "auto" and seconds > self.budget:
+        if self.noise == "auto" and seconds > seconds_of(self.budget):
             return record
         with reporter("fit", self.progress) as report:
             report("noise that varies")
@@ -321,7 +323,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit one function whose observations follow a law that is not Gaussian."""
         n_frequencies = SAMPLED_A_FITTED * check_positive_int(self.n_frequencies, "n_frequencies")
-        budget = check_positive(self.budget, "budget")
+        budget = seconds_of(self.budget)
         units = units_under(law, data)
         if isinstance(
             self.likelihood, str
@@ -342,7 +344,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         super().check_parameters()
         check_choice(self.noise, NOISES, "noise")
         check_choice(self.trend, TRENDS, "trend")
-        check_positive(self.budget, "budget")
+        seconds_of(self.budget)
         check_positive_int(self.n_neighbors, "n_neighbors")
         check_positive_int(self.n_frequencies, "n_frequencies")
         if self.kernel is not None:

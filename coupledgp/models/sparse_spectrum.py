@@ -225,7 +225,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         size = numbers_of(y)
         if isinstance(self.n_frequencies, int):  # rows whose dense matrix costs as much
             size = float(np.cbrt(size * (2.0 * self.n_frequencies) ** 2))
-        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise, **further), size)
+        return self._assigned(
+            lambda: self._fit(X, y, sample_weight, sample_noise, **further), size, y=y
+        )
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
         single = self.keep_rows is not False and isinstance(parse_kernel(self.kernel), Spectrum)

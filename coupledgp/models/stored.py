@@ -88,6 +88,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
             "class": type(self).__name__,
             "parameters": {k: self._plain(k, v) for k, v in self._stored_parameters().items()},
             "y_ndim": record.ndim,
+            **({"target_names": list(record.target_names)} if record.target_names else {}),
             self._section: {**stored, **header.get(self._section, {})},
         }, arrays
 
@@ -158,6 +159,14 @@ def restored_ndim(header: Header, process: GaussianProcess) -> int:
     if ndim == 1 and process.units.n_outputs != 1:
         raise ModelFileError(f"y_ndim: expected 2 for {process.units.n_outputs} outputs, got 1")
     return ndim
+
+
+def restored_names(header: Header, n_outputs: int) -> tuple[str, ...]:
+    """Names of the targets in a header; none in a file without them."""
+    names = require_type(header.get("target_names", []), list, "target_names")
+    if not all(isinstance(one, str) for one in names) or len(names) not in (0, 1, n_outputs):
+        raise ModelFileError(f"target_names: expected {n_outputs} names, got {names!r:.80}")
+    return tuple(names)
 
 
 def plain_seed(random_state: Any) -> int | None:

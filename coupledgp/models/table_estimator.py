@@ -116,7 +116,8 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         """Distance (p,) of each row from the training rows, in lengthscales; above 2 is far.
 
         `max_j min_i |x_j - x_ij| / min(l_j, sqrt(d) w_j / 2)`, where the values i of column j stand
-        for intervals without gaps above an eighth of its range w_j. Holes that show in several
+        for intervals without gaps above an eighth of its range w_j. In tables of up to 100 columns
+        a column of two values has the scale `min(l_j, w_j / 3)`. Holes that show in several
         columns together only are not seen; standard deviations grow there.
 
         Parameters

@@ -126,7 +126,7 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         NumericalError
             A matrix is not positive definite to working precision.
         """
-        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise), y)
+        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise), y, y=y)
 
     def partial_fit(
         self,

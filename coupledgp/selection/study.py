@@ -318,7 +318,7 @@ def posterior_report(
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
         columns = kept_columns(columns, ~rows) if overlap.left_out else columns
     base, study = _compared(model, X_test, y_test, asked, method, options, progress, columns)
-    base = base.with_overlap(overlap).with_target(given)
+    base = base.with_overlap(overlap).with_target(given, model)
     base = base.with_alternatives(asked_alternatives(alternatives, model, X_test, y_test))
     return StudyReport(
         **vars(base),

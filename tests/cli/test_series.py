@@ -289,6 +289,20 @@ def test_a_live_feed_goes_on_with_a_saved_model(files, interpolated, tmp_path, m
     np.testing.assert_allclose(grid(again), grid(table), rtol=1e-9)
 
 
+def test_a_model_goes_on_with_its_own_graph_alone(files, interpolated, tmp_path):
+    state, path = tmp_path / "state.model", files / "roads.csv"
+    interpolated("long.csv", "--save-model", state)
+    roads = path.read_text().splitlines()
+    try:
+        path.write_text("\n".join([roads[0], *roads[:0:-1]]) + "\n")
+        interpolated("long.csv", "--update", state)  # in another order
+        path.write_text("\n".join(roads[:-1]) + "\n")
+        with pytest.raises(AssertionError, match=r"--update: .*expected the graph that the model"):
+            interpolated("long.csv", "--update", state)
+    finally:
+        path.write_text("\n".join(roads) + "\n")
+
+
 def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys):
     words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o"]
     words += [tmp_path / "law.csv"]

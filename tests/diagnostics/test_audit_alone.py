@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 import coupledgp as cgp
@@ -73,9 +74,34 @@ def test_what_needs_training_rows_is_refused():
         cgp.audit(law, X, None, X, Y)
     with pytest.raises(InvalidInputError, match="y_test: expected two targets at least without"):
         cgp.audit((F[:1], STD[:1]), None, None, None, Y[:1])
+    labels = (Y > 3).astype(int)
     classes = {"chances": np.full((N, 2), 0.5), "classes": np.array([0, 1])}
-    with pytest.raises(InvalidInputError, match="X_train: expected the training rows of a class"):
-        cgp.audit(classes, None, None, X, (Y > 3).astype(int))
+    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected none without"):
+        cgp.audit(classes, None, None, X, labels, leave_out_overlap=True)
+    with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
+        cgp.audit(classes, None, labels, X, labels)
+
+
+def test_chances_need_no_training_rows():
+    high = np.where(RNG.random(N) < norm.cdf((F - 3) / 0.5), "up", "down")
+    chances = norm.cdf((F - 3) / 0.5)
+    law = {"chances": np.column_stack([1 - chances, chances]), "classes": ["down", "up"]}
+    report = cgp.audit(law, None, None, X, high)
+    assert [one.colour for one in report.verdicts[:3]] == ["green", "green", "grey"]
+    assert report.nlpd == pytest.approx(
+        -np.log(np.where(high == "up", chances, 1 - chances)).mean()
+    )
+    assert report.lead()[0].startswith("No training rows, 300 test points")
+    named = {one.name: one for one in report.baselines}
+    counted = [(high[part != PARTS] == "up").sum() + 1 for part in PARTS]
+    shares = np.array(counted) / np.array([(part != PARTS).sum() + 2 for part in PARTS])
+    loss = -np.log(np.where(high == "up", shares, 1 - shares)).mean()
+    assert named["the shares of the classes"].nlpd == pytest.approx(loss)
+    assert {"logistic regression", "boosted trees"} <= set(named)
+    wrong = {"chances": np.column_stack([chances, 1 - chances]), "classes": ["down", "up"]}
+    alone = cgp.audit(wrong, None, None, None, high)
+    assert alone.verdicts[0].colour == "red"
+    assert [one.name for one in alone.baselines] == ["the shares of the classes"]
 
 
 def test_draws_and_quantiles_need_no_rows():

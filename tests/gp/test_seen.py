@@ -23,6 +23,11 @@ def table(seed, n=40):
     return X, rng.normal(size=(n, 2)), rng
 
 
+def distances(seen, points, lengthscale):
+    """Distances in lengthscales, of a table whose columns are numbers."""
+    return seen.distances(points, seen.scale(lengthscale, points.shape[1]))
+
+
 def plain_distances(X, points, lengthscale):
     """Each column by itself, by a loop over its sorted values."""
     found = np.zeros(points.shape)
@@ -30,6 +35,7 @@ def plain_distances(X, points, lengthscale):
         values = np.unique(X[:, j])
         span = values[-1] - values[0]
         scale = min(lengthscale[j], 0.5 * np.sqrt(X.shape[1]) * span)
+        scale = min(scale, span / 3) if len(values) == 2 else scale
         for i, x in enumerate(points[:, j]):
             place = np.searchsorted(values, x)
             before, after = values[max(place - 1, 0)], values[min(place, len(values) - 1)]
@@ -48,17 +54,17 @@ def test_distances_are_those_of_a_plain_reference(seed):
     moves = np.ptp(X, axis=0) * rng.normal(size=(60, X.shape[1]))
     points = X[rng.integers(len(X), size=60)] + (rng.random(moves.shape) < 0.2) * moves
     seen = Seen.of(X, y)
-    found = seen.distances(points, lengthscale)
+    found = distances(seen, points, lengthscale)
     np.testing.assert_allclose(found, plain_distances(X, points, lengthscale), rtol=1e-9)
-    assert not seen.distances(X, lengthscale).any()
+    assert not distances(seen, X, lengthscale).any()
     assert (found > 2).any()
     # In other units, and in any parts, they are the same.
     scale, shift = 10.0 ** rng.integers(-5, 5, X.shape[1]), 7.0
     moved = Seen.of(X[:, :3] * scale[:3] + shift, y)
     mine = Seen.of(X[:, :3], y)
     np.testing.assert_allclose(
-        moved.distances(points[:, :3] * scale[:3] + shift, lengthscale[:3] * scale[:3]),
-        mine.distances(points[:, :3], lengthscale[:3]), rtol=1e-4, atol=1e-4,
+        distances(moved, points[:, :3] * scale[:3] + shift, lengthscale[:3] * scale[:3]),
+        distances(mine, points[:, :3], lengthscale[:3]), rtol=1e-4, atol=1e-4,
     )  # fmt: skip
     for cut in (1, 13, 39):
         joined = Seen.of(X[cut:], y[cut:]).joined(Seen.of(X[:cut], y[:cut]))
@@ -73,8 +79,24 @@ def test_the_furthest_column_is_named():
     points[0, 3] += 1.0
     points[1, 0] = X[:, 0].max() + 100
     lengthscale = np.maximum(X.std(axis=0), 1e-3)
-    assert seen.furthest(points, lengthscale)[:2].tolist() == [3, 0]
-    assert seen.distances(points, lengthscale)[0] == MOST_DISTANT
+    assert seen.furthest(points, seen.scale(lengthscale, 5))[:2].tolist() == [3, 0]
+    assert distances(seen, points, lengthscale)[0] == MOST_DISTANT
+    # Codes of a category are many columns, of a table of five: a constant of it stays one.
+    codes = np.repeat(np.eye(40), 3, axis=1)
+    seen = Seen.of(np.hstack([codes, X[:, 3:]]), y)
+    further = np.hstack([codes[:3], points[:, 3:]])
+    scale = seen.scale(np.ones(122), 5)
+    assert seen.distances(further, scale).tolist() == [MOST_DISTANT, 0.0, 0.0]
+    assert not seen.distances(further[1:], seen.scale(np.ones(122), 122)).any()
+
+
+def test_other_values_than_those_of_a_column_of_two_are_far():
+    X = np.column_stack([np.arange(8.0), np.arange(8) % 2])
+    seen = Seen.of(X, X[:, :1])
+    points = np.column_stack([np.full(5, 3.0), [-1.0, 0.0, 0.5, 1.0, 2.0]])
+    np.testing.assert_allclose(distances(seen, points, np.full(2, 9.0)), [3, 0, 1.5, 0, 3])
+    # Counts of words are 0 and 1 in most columns of wide tables, and seldom more.
+    assert seen.distances(points, seen.scale(np.full(2, 9.0), 200)).max() < 1.5
 
 
 def test_a_mean_is_far_beyond_three_ranges():
@@ -89,7 +111,7 @@ def test_wide_tables_keep_ranges_alone():
     X = np.where(rng.random((30, 1200)) < 0.05, 1.0, 0.0)
     seen = Seen.of(X, X[:, :1])
     assert not len(seen.gaps)
-    assert not (seen.distances(1.0 - X, np.full(1200, 30.0)) > 1).any()
+    assert not (distances(seen, 1.0 - X, np.full(1200, 30.0)) > 1).any()
 
 
 def test_files_hold_it_and_others_are_refused():

@@ -187,7 +187,7 @@ def test_a_fit_beyond_its_budget_is_refused_before_all_rows_are_searched(monkeyp
     monkeypatch.setattr(LatticeFitter, "search", lambda *own: pytest.fail("all rows are searched"))
     places = np.random.default_rng(0).uniform(0, 10, (5000, 1))
     with pytest.raises(InvalidInputError, match=r"budget: the fit takes about .*LocalGPRegressor"):
-        cgp.LatticeGPRegressor("gaussian", budget=1e-6).fit(places, np.sin(places[:, 0]))
+        cgp.LatticeGPRegressor("gaussian", budget="0.000001s").fit(places, np.sin(places[:, 0]))
     with pytest.raises(InvalidInputError, match="budget: expected"):
         cgp.LatticeGPRegressor("gaussian", budget=0).fit(places, np.sin(places[:, 0]))
 

@@ -116,7 +116,7 @@ def test_checkpoints_go_on_and_budgets_hold(tmp_path):
     again = model().fit_batches(cut(500, X, Y), checkpoint=folder)
     np.testing.assert_array_equal(laws(again), laws(whole))
     with pytest.raises(InvalidInputError, match="budget: the fit takes about"):
-        model().fit_batches(cut(500, X, Y), budget=1e-3)
+        model().fit_batches(cut(500, X, Y), budget="0.001s")
     with pytest.raises(InvalidInputError, match="target_transform: expected None for batches"):
         model(target_transform="log").fit_batches(cut(500, X, Y))
 

@@ -185,7 +185,7 @@ class TestEveryClassifier:
             with pytest.raises(ValueError, match=message):
                 clone(model).fit(points, given)
         with pytest.raises(InvalidInputError, match=r"budget: .* would take about"):
-            clone(model).set_params(budget=1e-4).fit(points, y)
+            clone(model).set_params(budget="0.0001s").fit(points, y)
         with pytest.raises(InvalidInputError, match="inference"):
             clone(model).set_params(inference="ep").fit(points, y)
         with pytest.raises(InvalidInputError, match="missing"):

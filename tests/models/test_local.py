@@ -222,7 +222,7 @@ def test_a_member_of_a_small_budget_has_a_shorter_search(rng):
     size = Size(5200, 2, 32, 8)
     kind = KINDS["sparse-spectrum"]
     budget = 0.5 * (kind.forecast(size) + kind.forecast(size, effort=0.25))
-    gp = cgp.GPRegressor(budget=budget, n_frequencies=8, random_state=0).fit(X, y)
+    gp = cgp.GPRegressor(budget=f"{budget:f}s", n_frequencies=8, random_state=0).fit(X, y)
     assert "% of the search" in gp.explain()
     assert gp.forecast_ <= budget
     whole = cgp.GPRegressor("sparse-spectrum", n_frequencies=8, random_state=0).fit(X, y)

@@ -12,7 +12,14 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.errors import ExtrapolationWarning, InvalidInputError, MissingLibraryError
+from coupledgp.diagnostics import compare
+from coupledgp.errors import (
+    ExtrapolationWarning,
+    InvalidInputError,
+    MissingLibraryError,
+    ModelFileError,
+)
+from coupledgp.gp import container
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(40, 2))
@@ -52,6 +59,32 @@ def test_several_outputs_have_two_levels():
             found[k].to_numpy(), np.column_stack([mean, std, low, high])[:, k::2]
         )
     assert found[1]["mean"].mean() > found[0]["mean"].mean() + 1
+
+
+def test_outputs_have_the_names_of_the_targets(tmp_path):
+    gp = fitted(MODELS[1], pd.DataFrame(Y, columns=["flow", "heat"]))
+    assert gp.target_names_ == ("flow", "heat")
+    gp.save(tmp_path / "model")
+    for model in (gp, cgp.load_model(tmp_path / "model"), gp.conditioned_on(NEW, Y[:7])):
+        frame = model.predict_frame(NEW)
+        assert frame.columns.get_level_values("output").unique().tolist() == ["flow", "heat"]
+        np.testing.assert_array_equal(
+            frame["heat"]["mean"].to_numpy(), model.predict(NEW)[:, 1]
+        )  # fmt: skip
+    one = fitted(MODELS[0], pd.Series(Y[:, 0], name="flow"))
+    assert compare(one, NEW, Y[:7, 0]).target == "flow"
+    assert fitted(MODELS[0], Y).target_names_ == ()
+    batches = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None)
+    pd.DataFrame(np.column_stack([X, Y]), columns=[*NAMES, "flow", "heat"]).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    batches.fit_batches(str(tmp_path / "rows.csv"), ["heat", "flow"])
+    assert batches.target_names_ == ("heat", "flow")
+    _, arrays = container.read(tmp_path / "model")
+    header = container.read(tmp_path / "model")[0] | {"target_names": ["flow", 7]}
+    container.write(tmp_path / "model", header, arrays)
+    with pytest.raises(ModelFileError, match=r"target_names: expected 2 names, got \['flow', 7\]"):
+        cgp.load_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize("rows", [NEW.to_numpy(), NEW.to_numpy().tolist()])

@@ -42,6 +42,7 @@ from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.space_time.per_step import graph_of
 from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
@@ -216,6 +217,13 @@ class SeriesDomain(Domain):
             raise InvalidInputError(
                 f"--update: {path}: expected a model of values over time, as --save-model writes "
                 f"it, got {type(model).__name__}"
+            )
+        kept, given = map(graph_of, (model.graph, self.place.domain))
+        if not kept.has_weights_of(given):
+            raise InvalidInputError(
+                f"--update: {path}: expected the graph that the model is of, of {kept.n_nodes} "
+                f"nodes and {kept.n_edges} edges, got one of {given.n_nodes} nodes and "
+                f"{given.n_edges} edges with other weights or labels; fit a model to it"
             )
         new = new_panel(model, panel)
         if new is not None:

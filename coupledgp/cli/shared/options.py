@@ -105,7 +105,7 @@ def check_page(path: Path, name: str) -> None:
 
 def budget_seconds(text: str, name: str = "--budget") -> float:
     """Seconds of a time such as 90s or 5min, or of a number of seconds."""
-    from coupledgp.models.other_models.judge import seconds_of
+    from coupledgp.inference.nodes.forecast import seconds_of
 
     with naming(name):
         return seconds_of(float(text) if is_number(text) else text)

@@ -86,9 +86,10 @@ class LikelihoodReport(PosteriorReport):
         reference = "none" if self.reference is None else self.reference
         data = self.provenance.get("data")
         told = [] if data is None else [f"Data: {data}."]
+        rows = f"{self.n_train or 'No'} training rows"
         return [
             *told,
-            f"{self.n_train} training rows, {self.figures.n_test} test points; observations follow "
+            f"{rows}, {self.figures.n_test} test points; observations follow "
             f"a {self.likelihood} law.",
             f"Reference: {reference}.",
         ]

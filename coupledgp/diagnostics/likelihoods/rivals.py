@@ -22,7 +22,7 @@ from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import kind_of
 from coupledgp.diagnostics.rivals.places import FieldRivals
-from coupledgp.diagnostics.rivals.tables import TableRivals
+from coupledgp.diagnostics.rivals.tables import TableRivals, drawn_parts
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.errors import CoupledGPError
@@ -160,7 +160,7 @@ def table_class_rivals(
     X, codes = X[rows], codes[rows]
     counts = None if counts is None else counts[rows]
     found = [_shares(codes, len(X_test), classes, counts)]
-    if np.bincount(codes).max() == len(codes):
+    if np.bincount(codes).max() == len(codes) or not X.shape[1]:
         return found
     for name, model in _classifiers():
         weights = counts
@@ -177,6 +177,25 @@ def table_class_rivals(
         chances = (chances + 1 / (len(X) * len(classes))) / (1 + 1 / len(X))
         found.append(ClassRival(name, ClassLaws(chances, classes)))
     return found
+
+
+def left_out_class_rivals(
+    X: FloatArray, codes: IntArray, classes: NDArray[Any], n_parts: int
+) -> list[ClassRival]:
+    """The same of every one of parts, drawn at random, of rows (n, d) fitted to the others."""
+    parts = drawn_parts(len(X), n_parts)
+    found: dict[str, FloatArray] = {}
+    for part in np.unique(parts):
+        own, others = np.flatnonzero(parts == part), np.flatnonzero(parts != part)
+        for one in table_class_rivals(X[others], codes[others], X[own], classes):
+            chances = found.setdefault(one.name, np.full((len(X), len(classes)), np.nan))
+            chances[own] = one.laws.chances
+    # Where the other parts have one class alone, there are its shares and nothing else.
+    return [
+        ClassRival(name, ClassLaws(chances, classes))
+        for name, chances in found.items()
+        if not np.isnan(chances).any()
+    ]
 
 
 def _classifiers() -> Iterator[tuple[str, Any]]:

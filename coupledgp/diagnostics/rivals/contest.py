@@ -21,7 +21,6 @@ from coupledgp.diagnostics.scoring.scores import paired_difference, rmse
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.ground.progress import Progress, reporter, watched
-from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.random import FloatArray
 
 # A rival that takes this many times its forecast is ended where others wait for the time; by so
@@ -134,14 +133,6 @@ class Contest:
                 return attempt(one, seconds)
         except CoupledGPError as error:
             return Skipped(one.name, str(error))
-
-
-def seconds_of(budget: float | str) -> float:
-    """Seconds of a budget, a number or a text such as `"90s"`."""
-    seconds = Budget.of(budget).seconds
-    if seconds is None:
-        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
-    return seconds
 
 
 @dataclass(frozen=True, eq=False)

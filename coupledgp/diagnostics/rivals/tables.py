@@ -54,8 +54,14 @@ def table_baselines(X: FloatArray, y: FloatArray, X_test: FloatArray) -> Rivals:
 
 def left_out_baselines(X: FloatArray, y: FloatArray, n_folds: int, seed: int = 0) -> Rivals:
     """Predict (n,) every one of n_folds parts, drawn at random, of rows (n, d) from the others."""
-    folds = np.random.default_rng(seed).permutation(len(y)) % min(n_folds, len(y))
+    folds = drawn_parts(len(y), n_folds, seed)
     return TableRivals.of(X, y[:, None]).left_out(folds).with_laws().first_outputs()
+
+
+def drawn_parts(n_rows: int, n_parts: int, seed: int = 0) -> IntArray:
+    """Number of the part of each row (n,), drawn at random, of parts of equal size to one row."""
+    found: IntArray = np.random.default_rng(seed).permutation(n_rows) % min(n_parts, n_rows)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.rivals.contest import Contest, Entry, seconds_of
+from coupledgp.diagnostics.rivals.contest import Contest, Entry
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
 from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
@@ -22,6 +22,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import silent
 from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.random import draw_seed
 
 if TYPE_CHECKING:

@@ -171,9 +171,11 @@ class ComparisonResult:
         """The same result, and what is known of test rows that are training rows."""
         return self.changed(overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
-    def with_target(self, y: Any) -> Self:
-        """The same result with the name of targets that have one, as a column of pandas has."""
-        name = getattr(y, "name", None)
+    def with_target(self, y: Any, model: Any = None) -> Self:
+        """The same result with the name of targets, of a column y of pandas or of a model's fit."""
+        name, fitted = getattr(y, "name", None), list(getattr(model, "target_names_", ()))
+        if not isinstance(name, str) and len(fitted) == 1:
+            name = fitted[0]
         return self.changed(target=name) if isinstance(name, str) and self.target == "y" else self
 
     def with_alternatives(self, found: Alternatives | None) -> Self:

@@ -144,6 +144,14 @@ class Budget:
             )
 
 
+def seconds_of(budget: float | str) -> float:
+    """Seconds of a budget, a number or a text such as `"90s"`."""
+    seconds = Budget.of(budget).seconds
+    if seconds is None:
+        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
+    return seconds
+
+
 def _number(text: str, budget: str) -> float:
     try:
         return float(text)

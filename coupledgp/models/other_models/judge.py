@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
-from coupledgp.diagnostics.rivals.contest import seconds_of as seconds_of
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals, laws_of_process
 from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.laws import PointLaws, check_targets, law_of
@@ -24,6 +23,7 @@ from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import reporter
+from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.other_models.fields import FieldTask, field_member
 from coupledgp.models.other_models.nodes import NodeTask

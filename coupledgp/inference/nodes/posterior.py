@@ -142,7 +142,7 @@ class GraphPosterior(ABC):
         together = np.concatenate([nodes, self.nodes])
         unique, places = np.unique(together, return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
-        for block in self._blocks(n_samples):
+        for block in self._slices(n_samples):
             report(f"samples, {block.start} of {n_samples}")
             count = block.stop - block.start
             draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
@@ -151,7 +151,7 @@ class GraphPosterior(ABC):
             deviations[:, block] = there - self._smoothed_draws(noisy, nodes, error, report)
         return deviations
 
-    def _blocks(self, size: int) -> list[slice]:
+    def _slices(self, size: int) -> list[slice]:
         """Draws or nodes in blocks."""
         return blocks_of(size)
 

@@ -57,7 +57,7 @@ class PrecisionNodePosterior(GraphPosterior):
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         covariance = np.empty((nodes.size, nodes.size))
         scales = self._scales[nodes]
-        for block in self._blocks(nodes.size):
+        for block in self._slices(nodes.size):
             report(f"covariance, {block.start} of {nodes.size} nodes")
             own = nodes[block]
             columns = np.zeros((self._scales.size, own.size))
@@ -118,7 +118,7 @@ class PrecisionNodePosterior(GraphPosterior):
         pulled = spread(self.prior.graph, self.nodes, self._scales[self.nodes, None] * B)
         return self._scales[:, None] * self._precision.solve(pulled / ratio)
 
-    def _blocks(self, size: int) -> list[slice]:
+    def _slices(self, size: int) -> list[slice]:
         """Slices that cut columns of values at all nodes into blocks."""
         width = min(max(COLUMN_VALUES // self._scales.size, 1), BLOCK)
         return [slice(start, min(start + width, size)) for start in range(0, size, width)]

@@ -34,7 +34,8 @@ from coupledgp.models.local import LocalGPRegressor, column_groups, split_kernel
 from coupledgp.models.table_parts import Reading
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
-from coupledgp.search.tables.local import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
+from coupledgp.search.tables.local import LocalFitter, searched_order
+from coupledgp.search.tables.local_problem import MOMENT_ROWS, LocalProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,6 @@ from coupledgp.spectra import parse_spectrum
 
 # Largest half-width of a lattice in a file.
 MOST_HALF = 2**24
-# Arrays of complex numbers, which a file holds as pairs of numbers.
-COMPLEX = ("waves", "cross", "spread", "trend_cross")
 
 
 def lattice_state(process: Any) -> tuple[Header, Arrays]:

@@ -17,7 +17,8 @@ from coupledgp.random import FloatArray
 from coupledgp.search.averaging import inverse_hessian_root
 from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import (
     AVERAGED_ROWS,
     EXACT_ROWS,

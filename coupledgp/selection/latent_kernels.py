@@ -32,7 +32,8 @@ from coupledgp.random import FloatArray
 from coupledgp.search.latent import one_row
 from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import ObservedProblem
-from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
 from coupledgp.selection.member_kinds import EVALUATIONS_PER_ITERATION, GRAM_SECONDS

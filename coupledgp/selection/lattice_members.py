@@ -14,7 +14,7 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.member_kinds import (
     FittedMember,
     LeftOutScores,

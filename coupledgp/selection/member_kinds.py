@@ -18,7 +18,8 @@ from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import SCREENING, LocalProblem, LocalSearch, Round, kernels_for
+from coupledgp.search.tables.local import SCREENING, LocalSearch, Round, kernels_for
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.spectra import parse_spectrum
 
 # Seconds of one core of a server of 2023, which `benchmarks/performance/front_door_cost.py` sets

@@ -16,7 +16,8 @@ from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.tables.local import LOCAL_ROUNDS, LocalProblem
+from coupledgp.search.tables.local import LOCAL_ROUNDS
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.exact_members import computed
 from coupledgp.selection.member_kinds import FittedMember, MemberKind, MemberPlan, MemberTask, Size

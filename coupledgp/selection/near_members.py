@@ -16,13 +16,8 @@ from coupledgp.search.tables.additive import (
     AdditiveSearch,
     FeatureSizes,
 )
-from coupledgp.search.tables.local import (
-    FITTING_ROUNDS,
-    LOCAL_ROUNDS,
-    SCREENING,
-    LocalProblem,
-    kernels_for,
-)
+from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, kernels_for
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS
 from coupledgp.selection.member_kinds import (
     GRAM_SECONDS,

@@ -11,7 +11,7 @@ from coupledgp.gp.target_maps import Span, ToTargets
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity, TargetTransform
 from coupledgp.gp.units import Units
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.search.tables.transforms import ROWS, screened_transforms
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.exact_members import EXACT_ROWS, ExactMembers

@@ -12,7 +12,8 @@ from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, resid
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import LOCAL_ROUNDS, LocalProblem
+from coupledgp.search.tables.local import LOCAL_ROUNDS
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS, EXACT_ROWS, DenseModel
 from coupledgp.selection.member_kinds import (
     DISTANCE_SECONDS,

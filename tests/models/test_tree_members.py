@@ -15,7 +15,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import DiscreteTargets, discrete_outputs
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan
 from coupledgp.selection.members import MemberSearch, constant_means

@@ -32,8 +32,8 @@ from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.random import FloatArray, IntArray
 
-# Rows that rivals of tables are fitted to at most, and fewest of one class.
-MOST_ROWS, FEWEST_OF_CLASS = 20_000, 2
+# Rows that rivals of tables are fitted to at most.
+MOST_ROWS = 20_000
 # Least mean of a count law, and least chance of one count under a rounded normal law.
 LEAST_MEAN, LEAST_CHANCE = 1e-6, 1e-12
 # Iterations of logistic and Poisson regression.

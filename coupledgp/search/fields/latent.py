@@ -141,11 +141,6 @@ class KernelsOfFields(KernelsOfPlaces):
         return found
 
 
-def _is_free(family: FieldKernel) -> bool:
-    """Whether the lengthscale of the part of position is free."""
-    return family.position is not None and family.position.lengthscale is None
-
-
 def _is_given(family: FieldKernel) -> bool:
     """Whether no parameter of a sum is free."""
     assert family.surface is not None

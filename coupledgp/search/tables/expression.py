@@ -25,7 +25,8 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
-from coupledgp.search.tables.local import VALUE_TOLERANCE, LocalProblem, Round
+from coupledgp.search.tables.local import VALUE_TOLERANCE, Round
+from coupledgp.search.tables.local_problem import LocalProblem
 
 # Evidence costs O(n^3): most of the search is on few rows. Rows beyond the last number take part in
 # the posterior alone.

@@ -23,7 +23,7 @@ from scipy import integrate, special, stats
 from scipy.optimize import minimize
 
 from coupledgp.couplings import parse_coupling
-from coupledgp.couplings.frequencies.directions import haar_rows
+from coupledgp.couplings.frequencies.directions import haar_blocks
 from coupledgp.couplings.frequencies.simplex import settle, simplex_product
 from coupledgp.features import LaplaceFeatures
 from coupledgp.random import FloatArray
@@ -200,8 +200,8 @@ def table_1(kept: Record, dims: tuple[int, ...]) -> None:
     for dim in dims:
         rng, x = np.random.default_rng(dim), np.random.default_rng(1).normal(size=(64, dim))
         draws = {
-            "orthogonal": lambda d=dim, g=rng, x=x: x @ haar_rows(d, d, g).T,
-            "simplex": lambda d=dim, g=rng, x=x: x @ simplex_product(haar_rows(d, d, g)).T,
+            "orthogonal": lambda d=dim, g=rng, x=x: x @ haar_blocks(1, d, d, g)[0].T,
+            "simplex": lambda d=dim, g=rng, x=x: x @ simplex_product(haar_blocks(1, d, d, g)[0]).T,
         }
         maps = {
             f"{name} fast, 64 products": LaplaceFeatures(dim, dim, f"{name}-fast", generator=0)

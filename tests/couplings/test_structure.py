@@ -15,7 +15,7 @@ from coupledgp.couplings import (
     StratifiedNorms,
     parse_coupling,
 )
-from coupledgp.couplings.frequencies.directions import haar_rows
+from coupledgp.couplings.frequencies.directions import haar_blocks
 from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
@@ -146,7 +146,7 @@ def test_antithetic_appends_the_negatives(head: str, m: int, seed: int) -> None:
 def test_haar_law(rng: np.random.Generator) -> None:
     """Second and fourth moments of Haar entries, which a plain QR factor gets wrong."""
     dim = 3
-    q = np.stack([haar_rows(dim, dim, rng) for _ in range(20_000)])
+    q = haar_blocks(20_000, dim, dim, rng)
     assert_mean(q, 0.0)
     assert_mean(q**2, 1 / dim)
     assert_mean(q**4, 3 / (dim * (dim + 2)))
@@ -156,7 +156,7 @@ def test_haar_law(rng: np.random.Generator) -> None:
 
 
 def test_haar_rows_of_a_cut_block_are_rows_of_a_whole_one(rng: np.random.Generator) -> None:
-    q = np.stack([haar_rows(2, 4, rng) for _ in range(8000)])
+    q = haar_blocks(8000, 2, 4, rng)
     assert q.shape == (8000, 2, 4)
     assert_mean(q[:, 0, 0] ** 2 * q[:, 1, 1] ** 2, 5 / (3 * 4 * 6))
     assert_mean(q[:, 0, 0] ** 2 * q[:, 1, 0] ** 2, 1 / (4 * 6))

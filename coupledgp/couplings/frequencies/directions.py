@@ -102,17 +102,28 @@ class OrthogonalDirections(Directions):
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         n_full, rest = divmod(norms.size, dim)
-        blocks = [haar_rows(dim, dim, rng) for _ in range(n_full)]
-        if rest:
-            blocks.append(haar_rows(rest, dim, rng))
-        return np.concatenate(blocks)
+        rows = haar_blocks(n_full, dim, dim, rng).reshape(-1, dim)
+        return np.concatenate([rows, haar_blocks(1, rest, dim, rng)[0]]) if rest else rows
 
 
-def haar_rows(n_rows: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the first `n_rows <= dim` rows of a Haar-distributed orthogonal matrix (n_rows, dim).
+def haar_blocks(n_blocks: int, n_rows: int, dim: int, rng: np.random.Generator) -> FloatArray:
+    """Draw the first `n_rows <= dim` rows of Haar-distributed orthogonal matrices, in blocks.
 
-    They come from the QR factorisation of a Gaussian matrix. With the signs of R's diagonal the
-    factor is unique, and therefore Haar-distributed (Mezzadri, 2007).
+    They come from the QR factorisations of Gaussian matrices. With the signs of R's diagonal the
+    factors are unique, and therefore Haar-distributed (Mezzadri, 2007).
+
+    Parameters
+    ----------
+    n_blocks, n_rows, dim
+        Number of independent matrices, of their rows, and of columns.
+    rng
+        Generator, which draws one block after the other.
+
+    Returns
+    -------
+    FloatArray
+        Shape (n_blocks, n_rows, dim).
     """
-    q, r = np.linalg.qr(rng.standard_normal((dim, n_rows)))
-    return np.ascontiguousarray((q * np.sign(np.diagonal(r))).T)
+    q, r = np.linalg.qr(rng.standard_normal((n_blocks, dim, n_rows)))
+    signs = np.sign(np.diagonal(r, axis1=1, axis2=2))
+    return np.ascontiguousarray((q * signs[:, None, :]).swapaxes(1, 2))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.directions import Directions, haar_rows
+from coupledgp.couplings.frequencies.directions import Directions, haar_blocks
 from coupledgp.errors import NumericalError
 from coupledgp.ground.compiled import compiled
 from coupledgp.ground.validation import check_positive, check_positive_int
@@ -61,8 +61,8 @@ class SimplexDirections(Directions):
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         n_blocks = -(-norms.size // dim)
-        blocks = [simplex_product(haar_rows(dim, dim, rng)) for _ in range(n_blocks)]
-        return np.concatenate(blocks)[: norms.size]
+        blocks = map(simplex_product, haar_blocks(n_blocks, dim, dim, rng))
+        return np.concatenate(list(blocks))[: norms.size]
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,11 @@ class SimplexPlusDirections(Directions):
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         simplex = simplex_product(np.eye(dim))
         blocks = []
-        for start in range(0, norms.size, dim):
+        rotations = haar_blocks(-(-norms.size // dim), dim, dim, rng)
+        for start, rotation in zip(range(0, norms.size, dim), rotations, strict=True):
             block = norms[start : start + dim]
             settled, _ = settle(simplex[: block.size], block, self.tolerance, self.max_sweeps)
-            blocks.append(settled @ haar_rows(dim, dim, rng))
+            blocks.append(settled @ rotation)
         return np.concatenate(blocks)
 
 

@@ -175,9 +175,9 @@ def test_sizes_are_those_of_the_work() -> None:
     graph = nx.path_graph(30)
     mesh = trimesh.creation.icosphere(2)
     own = cgp.Graph.from_networkx(graph)
-    given = (7, [1, 2], np.zeros((3, 4)), torch.zeros(5, 2), graph, own, mesh, object())
+    given = (7, 10**400, [1, 2], np.zeros((3, 4)), torch.zeros(5, 2), graph, own, mesh, object())
     found = [numbers_of(one) for one in given]
-    assert found == [7, 2, 12, 5, 30, 30, len(mesh.vertices), np.inf]
+    assert found == [7, np.inf, 2, 12, 5, 30, 30, len(mesh.vertices), np.inf]
 
 
 TORCH_LATER = """

@@ -20,13 +20,15 @@ from typing import Any
 FEW = 2000
 # Rows given a few neighbours that cost as much as a row of a dense matrix of so many.
 LIGHT = 2
+# Numbers from which floats have no more.
+MOST = 1e300
 _LIMITED: ContextVar[ExitStack | None] = ContextVar("limited", default=None)
 
 
 def numbers_of(value: Any) -> float:
     """Nodes of a graph, vertices of a mesh, or numbers of a table; infinity where it has others."""
     if isinstance(value, Real):
-        return float(value)
+        return float(value) if value < MOST else inf
     for name in ("n_nodes", "n_vertices", "vertices", "size"):
         found = getattr(value, name, None)
         if isinstance(found, Integral):

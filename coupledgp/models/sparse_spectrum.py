@@ -224,7 +224,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         further = {} if queries is None else {"queries": queries}
         size = numbers_of(y)
         if isinstance(self.n_frequencies, int):  # rows whose dense matrix costs as much
-            size = float(np.cbrt(size * (2.0 * self.n_frequencies) ** 2))
+            size = float(np.cbrt(size * (2 * numbers_of(self.n_frequencies)) ** 2))
         return self._assigned(
             lambda: self._fit(X, y, sample_weight, sample_noise, **further), size, y=y
         )

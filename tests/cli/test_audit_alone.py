@@ -66,3 +66,23 @@ def test_numbers_of_rows_are_no_draws(tmp_path, call, fails, table):
     frame.to_csv(tmp_path / "with_index.csv")
     (tmp_path / "audit.html").unlink()
     assert "column 1 has no name (row numbers?)" in fails(*given, tmp_path / "with_index.csv")
+
+
+@pytest.mark.parametrize("labels", [("down", "up"), (0, 1)])
+def test_chances_of_classes_are_columns_of_their_labels(tmp_path, call, fails, labels):
+    rng = np.random.default_rng(4)
+    a = rng.uniform(-2, 2, 300)
+    high = 1 / (1 + np.exp(-3 * a))
+    truth = np.where(rng.random(300) < high, *labels[::-1])
+    named = {f"chance_{labels[0]}": 1 - high, f"chance_{labels[1]}": high}
+    pd.DataFrame({"a": a, "truth": truth} | named).to_csv(tmp_path / "test.csv", index=False)
+    page = ("-t", "truth", "-o", tmp_path / "audit.html")
+    found = json.loads(call("audit", "--test", tmp_path / "test.csv", *page, "--json"))
+    own = np.where(truth == labels[1], high, 1 - high)
+    assert found["nlpd"] == pytest.approx(-np.log(own).mean())
+    assert "logistic regression" in [one["name"] for one in found["baselines"]]
+    more = ("--train", tmp_path / "test.csv", "--drop", "chance_" + str(labels[0]))
+    train = json.loads(call("audit", "--test", tmp_path / "test.csv", *page, *more, "--json"))
+    assert (train["nlpd"], train["n_train"]) == (found["nlpd"], 300)
+    error = fails("audit", "--test", tmp_path / "test.csv", *page, "--latent")
+    assert "--latent: expected none beside chances of classes, the columns chance_" in error

@@ -17,9 +17,9 @@ def audit(options: AuditOptions) -> None:
     stated = hyperparameters(options)
     with about(*options.inputs), written_whole(options.output) as page:
         rows, new = tables(options, stated["kernel"])
+        X, y = (None, None) if rows is None else (rows.X, rows.y)
         report = audited(
-            prediction(options), None if rows is None else rows.X, None if rows is None else rows.y,
-            new.X if new.X.num_columns else None, new.y,
+            prediction(options, new.y), X, y, new.X if new.X.num_columns else None, new.y,
             metadata=new.beside or None, latent=options.latent, alternatives=options.others,
             budget=budget_seconds(options.budget), leave_out_overlap=options.leave_out_overlap,
             title=options.title or f"Audit of {(options.predictions or options.test).name}",

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from coupledgp.cli.commands.page_options import AuditOptions
-from coupledgp.cli.commands.table_tasks import load
+from coupledgp.cli.commands.table_tasks import labels_or_numbers, load
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.shared.declare import refuse
@@ -23,6 +24,10 @@ from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import IntArray
 from coupledgp.spectra import parse_spectrum
+
+# Begin of the columns of chances of classes, as `coupledgp predict` writes them, and the column of
+# the most probable class beside these.
+CHANCE, CLASS = "chance_", "class"
 
 
 def hyperparameters(options: AuditOptions) -> dict[str, Any]:
@@ -62,13 +67,15 @@ def tables(options: AuditOptions, kernel: Any) -> tuple[Rows | None, Rows]:
     They are in the order of the model whose kernel is taken, if it has names. All other columns of
     the test rows but the prediction are beside them. Without training rows these are the inputs.
     """
+    stated = _stated(options)
     if options.train is None:
-        return None, _alone(options)
+        return None, _alone(options, stated)
     left, own = list(options.drop or ()), options.id_column
     if own is not None and own in read_table(options.train).column_names:
         left.append(own)
-    rows, new = load(options, options.train, 0.0, left)
-    stated = (options.mean_column, options.std_column)
+    rows, new = load(options, options.train, 0.0, left, labels=CLASS in stated)
+    if CLASS in stated:
+        return rows, replace(new, beside={})
     beside = {name: values for name, values in new.beside.items() if name not in stated}
     names = getattr(kernel, "feature_names_in_", None)
     if names is None:
@@ -78,7 +85,20 @@ def tables(options: AuditOptions, kernel: Any) -> tuple[Rows | None, Rows]:
     return Rows(rows.X.select(names), rows.y), Rows(new.X.select(names), new.y, beside=beside)
 
 
-def _alone(options: AuditOptions) -> Rows:
+def _stated(options: AuditOptions) -> list[str]:
+    """Columns that state a law: mean and standard deviation, or `CLASS` and those of chances."""
+    names = read_table(options.predictions or options.test).column_names
+    chances = [name for name in names if name.startswith(CHANCE)]
+    if len(chances) < 2 or options.mean_column in names or options.samples or options.quantiles:
+        return [options.mean_column, options.std_column]
+    refuse(
+        options, ("kernel", "model", "others", "latent"),
+        f"expected none beside chances of classes, the columns {', '.join(chances)}",
+    )  # fmt: skip
+    return [CLASS, *chances]
+
+
+def _alone(options: AuditOptions, law: list[str]) -> Rows:
     """Test rows of which no training rows are known; they may have no inputs."""
     refuse(
         options, ("kernel", "model", "others", "leave_out_overlap"),
@@ -87,23 +107,26 @@ def _alone(options: AuditOptions) -> Rows:
     path, target = options.test, options.target
     table = read_table(path)
     check_columns(table, [target, *(options.drop or ())], f"--target, --drop: {path}")
-    stated = {options.mean_column, options.std_column, options.id_column, *(options.drop or ())}
+    stated = {*law, options.id_column, *(options.drop or ())}
     left = [name for name in table.column_names if name in stated - {target}]
     if len(left) + 1 == len(table.column_names):
-        return Rows(pa.table({}), numeric(table, [target], str(path)).column(0).to_numpy())
-    rows, _ = load(options, path, 0.0, left)
+        return Rows(pa.table({}), labels_or_numbers(table, target, str(path)))
+    rows, _ = load(options, path, 0.0, left, labels=CLASS in law)
     return replace(rows, beside={})
 
 
-def prediction(options: AuditOptions) -> Any:
-    """Means and standard deviations (p,), draws (n_samples, p) or quantiles by their chances."""
+def prediction(options: AuditOptions, y: NDArray[Any]) -> Any:
+    """Means and standard deviations (p,), draws (n_samples, p), quantiles, or chances of classes.
+
+    Quantiles are a mapping from their chances. Labels of classes are of the kind of the targets.
+    """
     path = options.predictions or options.test
     table = read_table(path)
     if options.id_column is not None:
         check_columns(table, [options.id_column], f"--id: {path}")
     if options.samples and options.quantiles:
         raise InvalidInputError("--quantiles: expected no --samples beside it")
-    names = [options.mean_column, options.std_column]
+    names = [name for name in _stated(options) if name != CLASS]
     if options.samples or options.quantiles:
         if options.predictions is None:
             name = "--samples" if options.samples else "--quantiles"
@@ -123,6 +146,9 @@ def prediction(options: AuditOptions) -> Any:
     found = np.column_stack([column.to_numpy() for column in values.columns])
     if options.predictions is not None:
         found = found[_places(table, options)]
+    if names[0].startswith(CHANCE) and names != [options.mean_column, options.std_column]:
+        labels = [name.removeprefix(CHANCE) for name in names]
+        return {"chances": found, "classes": labels if y.dtype.kind == "U" else _as_numbers(labels)}
     if options.quantiles:
         chances = chance_names(dict.fromkeys(names))
         if not chances:
@@ -132,6 +158,17 @@ def prediction(options: AuditOptions) -> Any:
             )
         return {chances[name]: column for name, column in zip(names, found.T, strict=True)}
     return np.ascontiguousarray(found.T) if options.samples else (found[:, 0], found[:, 1])
+
+
+def _as_numbers(labels: list[str]) -> list[float]:
+    """Labels of classes that are numbers in the column of the targets, or Booleans."""
+    try:
+        return [float({"False": "0", "True": "1"}.get(label, label)) for label in labels]
+    except ValueError as error:
+        raise InvalidInputError(
+            f"--target: expected labels of classes, as {CHANCE}LABEL names them, got numbers: "
+            f"{error}"
+        ) from None
 
 
 def _places(table: pa.Table, options: AuditOptions) -> IntArray:

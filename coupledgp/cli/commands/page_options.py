@@ -88,7 +88,7 @@ class AuditOptions(PageOptions):
     )
     test: Path = required("Test rows with the target.")
     predictions: Path | None = option(
-        "Table of the predictions at the test rows. \\[default: the test rows' own]"
+        "Table of predictions at the test rows; chance_LABEL of classes. \\[default: their own]"
     )
     mean_column: str = option("Column of the means.", default="mean")
     std_column: str = option("Column of the standard deviations of observations.", default="std")

@@ -77,6 +77,7 @@ class LikelihoodReport(PosteriorReport):
             "title": self.title,
             "likelihood": self.likelihood,
             "n_train": self.n_train,
+            "baselines": [asdict(one) for one in self.baselines],
             "divergence": None if self.divergence is None else asdict(self.divergence),
             "provenance": dict(self.provenance),
         }

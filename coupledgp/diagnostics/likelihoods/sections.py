@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 SHOWN_CLASSES = 12
 
 
+def chances(report: Any) -> Section | None:
+    """The picture of shares beside chances, with which the page opens; None without labels."""
+    found = report.reliability
+    if found is None:
+        return None
+
+    def draw() -> Picture:
+        from coupledgp.diagnostics.pages.classes import reliability_diagram
+
+        return reliability_diagram(found)
+
+    return Section("chances", pictures=[draw])
+
+
 def reliability(report: Any) -> Section | None:
     """Shares of an event beside its chances, in bins; None without labels."""
     found = report.reliability
@@ -44,13 +58,7 @@ def reliability(report: Any) -> Section | None:
         tests, "calibration",
         note=f"p-values are shares of {found.n_draws} draws of the labels that are as far off",
     )  # fmt: skip
-
-    def draw() -> Picture:
-        from coupledgp.diagnostics.pages.classes import reliability_diagram
-
-        return reliability_diagram(found)
-
-    return Section("reliability", figures=asdict(found), tables=[bins, beside], pictures=[draw])
+    return Section("reliability", figures=asdict(found), tables=[bins, beside])
 
 
 def class_scores(report: Any) -> Section | None:
@@ -155,6 +163,7 @@ def latent_distance(report: Any) -> Section | None:
 
 def register_likelihoods() -> None:
     """Register the sections of classifiers, and of all laws that are not normal."""
+    register_section("chances", chances, "classes", before="instead")
     register_section("reliability", reliability, "classes", before="instead")
     register_section("class-scores", class_scores, "classes", before="scores")
     register_section("confusion", confusion, "classes", before="scores")

@@ -9,7 +9,7 @@ import numpy as np
 from coupledgp.diagnostics.likelihoods.reliability import Reliability
 from coupledgp.diagnostics.pages.palette import GUIDE, INK, MODEL
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
-from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.pictures import SIZE, WIDE
 from coupledgp.ground.visible import short
 from coupledgp.random import IntArray
 
@@ -19,7 +19,7 @@ DARK = 0.6
 
 def reliability_diagram(found: Reliability) -> Picture:
     """Draw the share of an event in each bin against its mean chance."""
-    figure, axes = axes_of(*SIZE)
+    figure, axes = axes_of(*WIDE)
     chance = np.array([one.chance for one in found.bins])
     share = np.array([one.share for one in found.bins])
     ends = np.array([one.interval for one in found.bins]).T

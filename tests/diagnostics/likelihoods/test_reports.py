@@ -40,8 +40,8 @@ def test_a_report_of_classes_has_all_renderings(classes, tmp_path):
     assert isinstance(classes, ClassReport)
     keys = [one.key for one in classes.layout().sections]
     assert keys == [
-        "reliability", "instead", "class-scores", "confusion", "latent-distance", "differences",
-        "provenance", "models",
+        "chances", "reliability", "instead", "class-scores", "confusion", "latent-distance",
+        "differences", "provenance", "models",
     ]  # fmt: skip
     page, text = classes.to_html(tmp_path / "page.html"), classes.to_text()
     for words in ("calibration error", "boosted trees", "Brier score", "the noise of"):

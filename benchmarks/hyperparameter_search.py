@@ -41,7 +41,7 @@ from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.search import Search
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.table_objective import TableObjective
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS
 from coupledgp.spectra import parse_spectrum
 

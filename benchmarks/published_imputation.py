@@ -29,8 +29,8 @@ import coupledgp as cgp
 from coupledgp.datasets.traffic import load_metr_la, load_pems_bay
 from coupledgp.datasets.traffic_series import SpeedSeries
 from coupledgp.diagnostics.space_time.models import readings_of
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.random import FloatArray
 
 LOADERS: dict[str, Callable[..., SpeedSeries]] = {

@@ -28,7 +28,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp.datasets import meshes, traffic
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,
@@ -37,7 +37,7 @@ from coupledgp.kernels import (
     WhittleMatern,
 )
 from coupledgp.kernels.fields import FieldKernel
-from coupledgp.models.field_places import located
+from coupledgp.models.field_estimator import located
 
 SIZES = (15, 30, 60, 120)
 LEVELS = (0.5, 0.8, 0.95)

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.space_time_data import CASES, Case
 from benchmarks.space_time_models import MODELS, SETTINGS, function_rows
-from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
+from coupledgp.diagnostics.space_time.evaluation import ModelCost, SpaceTimeEvaluation
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 

@@ -14,9 +14,8 @@ from scipy.linalg import cholesky
 import coupledgp as cgp
 from coupledgp.datasets.files import data_folder
 from coupledgp.datasets.traffic import load
-from coupledgp.diagnostics.space_time.covariances import sensor_covariance
-from coupledgp.diagnostics.space_time.readings import DAY, SensorReadings
-from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.diagnostics.space_time.per_step import sensor_covariance
+from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings, SplitPlan
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray
 

@@ -12,11 +12,10 @@ import numpy as np
 import coupledgp as cgp
 from benchmarks.space_time_data import Case
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
 from coupledgp.diagnostics.space_time.simple import linear_in_time
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSplit, SplitPlan
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray

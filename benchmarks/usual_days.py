@@ -24,9 +24,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import coupledgp as cgp
 from benchmarks.space_time_data import STEP, Case, metr_la, timed
 from coupledgp.diagnostics.space_time.boosted import boosted_trees
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
-from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SplitPlan
 from coupledgp.random import FloatArray
 
 HORIZONS = (3, 6, 12)

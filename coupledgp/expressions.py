@@ -415,16 +415,6 @@ def _factors(kernel: Kernel) -> tuple[Kernel, ...]:
     return kernel.factors if isinstance(kernel, Product) else (kernel,)
 
 
-def leaves(kernel: Kernel) -> list[Kernel]:
-    """Kernels of which an expression is made, in its order; those on columns as they are."""
-    parts: Sequence[Kernel] = ()
-    if isinstance(kernel, Sum):
-        parts = kernel.terms
-    elif isinstance(kernel, Product):
-        parts = kernel.factors
-    return [leaf for part in parts for leaf in leaves(part)] if parts else [kernel]
-
-
 def check_single(kernel: object, name: str, supported: str) -> None:
     """Refuse expressions where a model takes a single kernel.
 

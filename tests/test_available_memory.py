@@ -204,7 +204,7 @@ def test_this_machine_has_some() -> None:
 @pytest.mark.parametrize(
     ("part", "call"),
     [
-        ("coupledgp.models.feature_sums.FeatureSums.at",
+        ("coupledgp.models.kernel_regression.FeatureSums.at",
          lambda averages, gp, X: averages.predict(X)),
         ("coupledgp.gp.weight_space.WeightSpaceGP.latent_law",
          lambda averages, gp, X: gp.predict_quantiles(X)),

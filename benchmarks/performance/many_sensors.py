@@ -28,8 +28,8 @@ import coupledgp as cgp
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry.locations import location_positions, location_rows
 from coupledgp.gp.protocol import Data
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.evidence import evidence_at_ratios
-from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
     FieldPrecisionEvidence,

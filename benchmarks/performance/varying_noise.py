@@ -29,7 +29,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import coupledgp as cgp
 from coupledgp.datasets import uci
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.variance_field import variance_columns
+from coupledgp.gp.varying_noise import variance_columns
 from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
 from coupledgp.selection.noise_choice import noise_gains, pays
 

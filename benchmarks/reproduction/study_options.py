@@ -28,8 +28,12 @@ import pyarrow.csv
 
 from coupledgp.couplings import parse_coupling, parse_walker_coupling
 from coupledgp.diagnostics.pages.print_figure import save_figure
-from coupledgp.diagnostics.studies.draws import MeanOverDraws, values_of
-from coupledgp.diagnostics.studies.pairs import PairedComparison, all_pairs
+from coupledgp.diagnostics.studies.pairs import (
+    MeanOverDraws,
+    PairedComparison,
+    all_pairs,
+    values_of,
+)
 from coupledgp.diagnostics.studies.study_figure import study_figure
 from coupledgp.diagnostics.studies.tables import best_of, csv_of, latex_of
 

@@ -9,12 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.local import fit_local
 from coupledgp.dask.nodes import fit_nodes
-from coupledgp.dask.partitions import partitions_of
+from coupledgp.dask.passes import DaskPasses, Partitions, partitions_of
 from coupledgp.dask.predictions import predict_partitions
-from coupledgp.dask.tables import fit_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
@@ -154,3 +155,25 @@ def predict(
             "model: expected one of a table; model.predict of a model of nodes asks the cluster"
         )
     return predict_partitions(model, X, return_std, latent)
+
+
+def fit_table(model: FitInBatches, partitions: Partitions) -> None:
+    """Fit a model to all rows of partitions; the model's fit is replaced by one assignment.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter needs all rows on one machine, or the data are invalid.
+    """
+    if model.keep_rows:
+        raise InvalidInputError(
+            "keep_rows: expected None or False on a cluster, where rows stay in their partitions, "
+            f"got {model.keep_rows!r}"
+        )
+    model.check_parameters()
+    model.check_passes()
+    with reporter("fit", model.progress) as report:
+        passes = DaskPasses(model, partitions, model.missing, report)
+        process, results = model.fit_passes(passes, report)
+    model._warn_if_stopped(results)
+    model.holding(passes.fitted(process, results))

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from coupledgp.dask.local_process import ShardedLocalGP
+from coupledgp.dask.local import ShardedLocalGP
 from coupledgp.dask.neighbours import RankedRows, near_rows
-from coupledgp.dask.partitions import is_dask, is_delayed, row_blocks
+from coupledgp.dask.passes import is_dask, is_delayed, row_blocks
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.random import FloatArray

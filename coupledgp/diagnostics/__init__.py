@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.power_scaling import power_sensitivity as power_sensitivity
     from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
     from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
-    from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
-    from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.residuals.check import ResidualCheck as ResidualCheck
     from coupledgp.diagnostics.residuals.checks import (
         register_residual_check as register_residual_check,
@@ -33,14 +31,14 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.residuals.findings import Finding as Finding
     from coupledgp.diagnostics.residuals.findings import Findings as Findings
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
+    from coupledgp.diagnostics.rivals.observations import BaselinePrediction as BaselinePrediction
+    from coupledgp.diagnostics.rivals.observations import Rivals as Rivals
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
     from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of
     from coupledgp.diagnostics.rivals.places import baseline_predictions as baseline_predictions
     from coupledgp.diagnostics.rivals.places import (
         leave_one_out_baselines as leave_one_out_baselines,
     )
-    from coupledgp.diagnostics.rivals.prediction import BaselinePrediction as BaselinePrediction
-    from coupledgp.diagnostics.rivals.prediction import Rivals as Rivals
     from coupledgp.diagnostics.scoring.alternatives import Alternative as Alternative
     from coupledgp.diagnostics.scoring.alternatives import Alternatives as Alternatives
     from coupledgp.diagnostics.scoring.divergences import gaussian_kl as gaussian_kl
@@ -64,26 +62,30 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scoring.scores import rmse as rmse
     from coupledgp.diagnostics.scoring.scores import sharpness as sharpness
     from coupledgp.diagnostics.sections.posterior import PosteriorReport as PosteriorReport
+    from coupledgp.diagnostics.sections.section import ReportTable as ReportTable
     from coupledgp.diagnostics.sections.section import Section as Section
     from coupledgp.diagnostics.sections.section import register_section as register_section
     from coupledgp.diagnostics.sections.section import unregister_section as unregister_section
-    from coupledgp.diagnostics.sections.table import ReportTable as ReportTable
     from coupledgp.diagnostics.simulation_based import ProcessSimulation as ProcessSimulation
+    from coupledgp.diagnostics.simulation_based import RankCheck as RankCheck
+    from coupledgp.diagnostics.simulation_based import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.simulation_based import (
         simulation_based_calibration as simulation_based_calibration,
     )
     from coupledgp.diagnostics.space_time.evaluation import (
+        SpaceTimeEvaluation as SpaceTimeEvaluation,
+    )
+    from coupledgp.diagnostics.space_time.evaluation import (
         evaluate_space_time as evaluate_space_time,
     )
-    from coupledgp.diagnostics.space_time.readings import SensorReadings as SensorReadings
     from coupledgp.diagnostics.space_time.report import SpaceTimeReport as SpaceTimeReport
     from coupledgp.diagnostics.space_time.reporting import space_time_report as space_time_report
-    from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation as SpaceTimeEvaluation
     from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
     from coupledgp.diagnostics.space_time.sensor_table import SensorTable as SensorTable
     from coupledgp.diagnostics.space_time.sensors_out import (
         leave_one_sensor_out as leave_one_sensor_out,
     )
+    from coupledgp.diagnostics.space_time.splits import SensorReadings as SensorReadings
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions

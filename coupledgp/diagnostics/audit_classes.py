@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.audit_evidence import ALONE, FOLDS
+from coupledgp.diagnostics.audit_figures import ALONE, FOLDS
 from coupledgp.diagnostics.foreign.classes import ForeignFunctions, chances, functions
 from coupledgp.diagnostics.foreign.table import ForeignTable, rows_alone, tables
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws

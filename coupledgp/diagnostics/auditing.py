@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.audit_classes import audit_classifier, model_name
-from coupledgp.diagnostics.audit_evidence import ALONE
-from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
+from coupledgp.diagnostics.audit_figures import ALONE, Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.classes import is_classifier
 from coupledgp.diagnostics.foreign.inducing import refits

@@ -37,7 +37,7 @@ from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
-from coupledgp.diagnostics.verdicts.judging import judged
+from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory

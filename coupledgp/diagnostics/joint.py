@@ -20,6 +20,7 @@ from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
 from coupledgp.diagnostics.scoring.laws import (
     Law,
+    PointLaws,
     check_shapes,
     check_targets,
     in_units,
@@ -31,7 +32,6 @@ from coupledgp.diagnostics.scoring.measures import (
     over_outputs,
     prior_figures,
 )
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_scores
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.sections.posterior import PosteriorReport

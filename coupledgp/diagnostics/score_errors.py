@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coupledgp.diagnostics.scoring.divergences import kl_bounds
-from coupledgp.diagnostics.scoring.laws import Law
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.score_table import (
     PREFIXES,
     SCORES,

@@ -12,21 +12,34 @@ simulation-based calibration" (2018); Cook, Gelman and Rubin (2006).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
-from coupledgp.diagnostics.rank_statistics import RankCheck, SimulatedCalibration
+from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
+from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.studies.pairs import holm
+from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_positive_int, real_array
+from coupledgp.ground.validation import check_choice, check_positive_int, real_array
 from coupledgp.random import FloatArray, Seed, as_rng, symmetric_root
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Ranks are told from uniform ones where a p-value, corrected for all tests, is below this.
+LEVEL = 0.05
+# Bins of the chi-square test hold five simulations or more each, as its law assumes.
+MAX_BINS, LEAST_IN_BIN = 20, 5
 Values: TypeAlias = Mapping[str, ArrayLike]
 Simulate: TypeAlias = Callable[[np.random.Generator], tuple[Values, Any]]
 Posterior: TypeAlias = Callable[[Any, int, np.random.Generator], Values]
@@ -207,3 +220,189 @@ class ProcessSimulation:
         y = process.sample(self.points, n_draws, rng)
         flat = (-1, n_draws)
         return {"f": f.reshape(flat), "mean of f": f.mean(axis=0), "y": y.reshape(flat)}
+
+
+@dataclass(frozen=True)
+class RankCheck:
+    """Ranks of one quantity over simulations.
+
+    Attributes
+    ----------
+    name : str
+    n_values : int
+        Number of values of the quantity in a simulation.
+    chi_square_p, ks_p : float
+        p-values of the chi-square test of binned ranks and of the Kolmogorov-Smirnov test, of one
+        value of the quantity in each simulation.
+    coverage, coverage_error : dict of float to float
+        Share of the true values in the central interval of each nominal level, and its standard
+        error over simulations, within which values may depend on each other.
+    mean_rank, mean_rank_error : float
+        Mean of all ranks as shares, .5 if the posterior is unbiased, and its standard error.
+    histogram : tuple of float
+        Shares of the ranks in bins of equal width, of one value in each simulation.
+    ecdf : EcdfEnvelope
+        Distribution of the ranks of one value in each simulation, with the envelope that holds that
+        of uniform ranks at all places with a chance of 95 %.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import RankCheck
+    >>> rng = np.random.default_rng(0)
+    >>> check = RankCheck.of("mean", rng.uniform(size=(200, 1)), rng)
+    >>> check.ks_p > 0.01, abs(check.mean_rank - 0.5) < 4 * check.mean_rank_error
+    (True, True)
+    """
+
+    name: str
+    n_values: int
+    chi_square_p: float
+    ks_p: float
+    coverage: dict[float, float]
+    coverage_error: dict[float, float]
+    mean_rank: float
+    mean_rank_error: float
+    histogram: tuple[float, ...]
+    ecdf: EcdfEnvelope
+
+    @classmethod
+    def of(cls, name: str, ranks: FloatArray, rng: np.random.Generator) -> RankCheck:
+        """Check ranks (n, q) as shares in (0, 1), of q values in each of n simulations."""
+        n, q = ranks.shape
+        one = ranks[np.arange(n), rng.integers(q, size=n)]
+        bins = int(np.clip(n // LEAST_IN_BIN, 2, MAX_BINS))
+        counts = np.histogram(one, bins, (0.0, 1.0))[0]
+        inside = {level: (np.abs(2 * ranks - 1) <= level).mean(axis=1) for level in LEVELS}
+        return cls(
+            name, q, float(stats.chisquare(counts).pvalue),
+            float(stats.kstest(one, "uniform").pvalue),
+            {level: float(share.mean()) for level, share in inside.items()},
+            {level: _share_error(share, level, q) for level, share in inside.items()},
+            float(ranks.mean()), float(stats.sem(ranks.mean(axis=1))), tuple((counts / n).tolist()),
+            EcdfEnvelope.of(one),
+        )  # fmt: skip
+
+    def worst(self) -> str:
+        """Return in words the coverage that is farthest off in its standard errors."""
+        level = max(LEVELS, key=lambda c: abs(self.coverage[c] - c) / self.coverage_error[c])
+        return (
+            f"{100 * level:.0f} % intervals hold {100 * self.coverage[level]:.1f} ± "
+            f"{100 * self.coverage_error[level]:.1f} %, mean rank {self.mean_rank:.3f} ± "
+            f"{self.mean_rank_error:.3f}"
+        )
+
+
+def _share_error(inside: FloatArray, level: float, n_values: int) -> float:
+    """Standard error of a share: binomial for single values, over simulations for several."""
+    if n_values == 1:
+        return float(np.sqrt(level * (1 - level) / inside.size))
+    return float(max(stats.sem(inside), np.sqrt(level * (1 - level) / inside.size / n_values)))
+
+
+@dataclass(frozen=True)
+class SimulatedCalibration:
+    """Outcome of `simulation_based_calibration`.
+
+    Attributes
+    ----------
+    n_simulations, n_draws : int
+        Numbers of simulated data sets and of draws of each posterior.
+    checks : tuple of RankCheck
+        One for each quantity.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import simulation_based_calibration
+    >>> def simulate(rng):
+    ...     mean = rng.normal()
+    ...     return {"mean": mean}, mean + rng.normal(size=5)
+    >>> def posterior(data, n_draws, rng):
+    ...     return {"mean": data.sum() / 6 + 0.3 * rng.normal(size=n_draws) / 6**0.5}
+    >>> found = simulation_based_calibration(simulate, posterior, 50)  # draws spread too little
+    >>> found.is_calibrated, found["mean"].coverage[0.95] < 0.8
+    (False, True)
+    """
+
+    n_simulations: int
+    n_draws: int
+    checks: tuple[RankCheck, ...]
+
+    def __getitem__(self, name: str) -> RankCheck:
+        """Return the check of a quantity."""
+        return {check.name: check for check in self.checks}[name]
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Least p-value of each quantity, after Holm's correction for all tests of all of them."""
+        tests = np.array([(check.chi_square_p, check.ks_p) for check in self.checks])
+        corrected = holm(tests.ravel()).reshape(tests.shape).min(axis=1)
+        return {check.name: float(p) for check, p in zip(self.checks, corrected, strict=True)}
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether no test tells the ranks from uniform ones, at 5 % for all tests together."""
+        return min(self.p_values.values()) >= LEVEL
+
+    def verdict(self) -> str:
+        """Return in words which posteriors are right, and how the others are off."""
+        off = {name: p for name, p in self.p_values.items() if p < LEVEL}
+        if not off:
+            return (
+                f"Ranks of all {len(self.checks)} quantities are uniform over {self.n_simulations} "
+                f"simulations (least corrected p-value {min(self.p_values.values()):.2g}): the "
+                "posteriors are right."
+            )
+        parts = [f"{name} (p = {p:.1g}; {self[name].worst()})" for name, p in off.items()]
+        return f"Ranks are not uniform: {'; '.join(parts)}."
+
+    def rows(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns and one row for each quantity, of plain values."""
+        columns = ["quantity", "n_values", "chi_square_p", "ks_p", "mean_rank", "mean_rank_error"]
+        endings = [f"{round(100 * level)}{end}" for level in LEVELS for end in ("", "_error")]
+        columns += [f"coverage_{ending}" for ending in endings]
+        found = []
+        for check in self.checks:
+            shares = [
+                part[level] for level in LEVELS for part in (check.coverage, check.coverage_error)
+            ]
+            found.append([check.name, check.n_values, check.chi_square_p, check.ks_p,
+                          check.mean_rank, check.mean_rank_error, *shares])  # fmt: skip
+        return columns, found
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the figures of each quantity as a pandas data frame, which needs pandas."""
+        return frame_of(self.rows())
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return all figures and the verdict as plain Python values."""
+        return asdict(self) | {"verdict": self.verdict(), "p_values": self.p_values}
+
+    def figure(self, kind: str = "histogram") -> Figure:
+        """Draw the ranks of each quantity, with what chance allows.
+
+        Parameters
+        ----------
+        kind
+            `"histogram"`, whose bars each have a band, or `"ecdf"`: the distribution of the ranks
+            less the uniform one, with an envelope for all places at once (ArviZ's
+            `plot_ecdf_pit`).
+
+        Raises
+        ------
+        InvalidInputError
+            The kind is unknown.
+        """
+        from coupledgp.diagnostics.pages.rank_figure import ecdf_figure, rank_figure  # slow import
+
+        check_choice(kind, ["histogram", "ecdf"], "kind")
+        if kind == "ecdf":
+            return ecdf_figure({check.name: check.ecdf for check in self.checks})
+        histograms = {check.name: check.histogram for check in self.checks}
+        return rank_figure(histograms, self.n_simulations)
+
+    def save_figure(self, path: str | Path, kind: str = "histogram") -> None:
+        """Write `figure(kind)` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
+        from coupledgp.diagnostics.pages.print_figure import save_figure
+
+        save_figure(self.figure(kind), path)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coupledgp.diagnostics.pages.mesh import NodeMap
 from coupledgp.diagnostics.scoring.figures import Figures
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.sections.section import Section, register_section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 from coupledgp.diagnostics.studies.study import CouplingStudy
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from coupledgp.features.hybrid.registry import (
         register_softmax_features as register_softmax_features,
     )
-    from coupledgp.features.importance import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
-    from coupledgp.features.importance import least_mean_variance as least_mean_variance
-    from coupledgp.features.importance import two_law_mean_variance as two_law_mean_variance
+    from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
     from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
+    from coupledgp.features.laplace import least_mean_variance as least_mean_variance
+    from coupledgp.features.laplace import two_law_mean_variance as two_law_mean_variance
     from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
     from coupledgp.features.learned_copula import gram_loss as gram_loss
     from coupledgp.features.learned_copula import learn_copula as learn_copula

@@ -17,8 +17,7 @@ from coupledgp.couplings.frequencies.hadamard import (
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
-from coupledgp.features.importance import ImportanceLaplaceFeatures
-from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.features.laplace import ImportanceLaplaceFeatures, LaplaceFeatures
 from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry, Vocabulary

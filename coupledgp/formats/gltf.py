@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.formats.colours import linear_light
 from coupledgp.random import FloatArray, IntArray
 
+# Red, green, blue and opacity of a place without a value.
+GREY = (0xC9, 0xCE, 0xD3, 0xFF)
 # A dull surface that is seen from both sides and shows the vertices' colours as they are.
 MATERIAL = {
     "name": "values",
@@ -66,3 +67,24 @@ def _finished(tree: dict[str, Any]) -> None:
     part["material"] = 0
     if COLOUR in part["attributes"]:
         part["attributes"]["COLOR_0"] = part["attributes"].pop(COLOUR)
+
+
+def value_colours(values: FloatArray) -> NDArray[np.uint8]:
+    """Colours (n, 4) of values (n,), viridis from the least to the greatest; grey without value."""
+    from matplotlib import colormaps
+
+    known = np.isfinite(values)
+    low, high = (values[known].min(), values[known].max()) if known.any() else (0.0, 1.0)
+    spread = high - low
+    levels = np.where(known, values - low, 0.0) / (spread if spread > 0 else 1.0)
+    rgba: NDArray[np.uint8] = colormaps["viridis"](levels, bytes=True)
+    rgba[~known] = GREY
+    return rgba
+
+
+def linear_light(colours: NDArray[np.uint8]) -> FloatArray:
+    """Colours (n, 4) from 0 to 1 in linear light, from those of a screen (sRGB, IEC 61966-2-1)."""
+    shares = colours / 255.0
+    rgb = shares[:, :3]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return np.concatenate([linear, shares[:, 3:]], axis=1)

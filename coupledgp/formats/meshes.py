@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.colours import value_colours
-from coupledgp.formats.gltf import gltf_bytes
+from coupledgp.formats.gltf import gltf_bytes, value_colours
 from coupledgp.formats.libraries import library
 from coupledgp.formats.ply import ply_bytes
 from coupledgp.graphs.forms import mesh_arrays

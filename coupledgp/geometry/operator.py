@@ -31,11 +31,9 @@ from coupledgp.geometry.columns import (
 from coupledgp.geometry.creases import CREASE_WIDTH, CutPlaces, bodies, crease_cut
 from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact, refuse_far
-from coupledgp.geometry.meshes import extent
+from coupledgp.geometry.meshes import extent, point_parts, surface_parts
 from coupledgp.geometry.nearest import nearest_places
-from coupledgp.geometry.networks import longest_way, network_parts
-from coupledgp.geometry.roads import read_networkx
-from coupledgp.geometry.surfaces import point_parts, surface_parts
+from coupledgp.geometry.networks import longest_way, network_parts, read_networkx
 from coupledgp.graphs.assembly import Csr, Labels, assemble
 from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges

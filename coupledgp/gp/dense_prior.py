@@ -21,8 +21,14 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.linalg.cholesky import cholesky
-from coupledgp.linalg.matrices import Matrix, add_to_diagonal, cholesky_solve, library, on_device
+from coupledgp.linalg.matrices import (
+    Matrix,
+    add_to_diagonal,
+    cholesky,
+    cholesky_solve,
+    library,
+    on_device,
+)
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray

@@ -1,4 +1,4 @@
-"""Effects of covariates in a model file, and back."""
+"""Time axes and effects of covariates in a model file, and back."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays
 from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.effect_columns import DEGREES, EffectColumns
 from coupledgp.inference.space_time.effects import PARTS, SensorEffects
 from coupledgp.random import FloatArray
+from coupledgp.series import TimeAxis
+from coupledgp.series.axis import LARGEST_SECONDS
 from coupledgp.series.covariates import BOTH, MOST_KINDS, NODES, TIMES, Covariate
+from coupledgp.series.stamps import zone_of_name
 
 # Most covariates of a file.
 MOST_COVARIATES = 1024
@@ -101,3 +103,31 @@ def _columns_from(entries: Entries, number: int, n_sites: int) -> EffectColumns:
         Covariate(name, over, kinds, sites, times, values), (low, high), center,
         entries.scales(f"{prefix}scale", k),
     )  # fmt: skip
+
+
+def axis_state(axis: TimeAxis) -> dict[str, Any]:
+    """Origin, zone and tick of a time axis as a file holds them, beside the numbers."""
+    origin = None if axis.origin is None else str(axis.origin.astype("datetime64[ns]"))
+    return {"origin": origin, "zone": axis.zone, "tick": axis.tick, "whole": axis.whole}
+
+
+def axis_from(state: Any, times: FloatArray) -> TimeAxis:
+    """The axis of `axis_state`, whose first and last time are of the years 1678 to 2261."""
+    entries = Entries(require_type(state, dict, "axis"), {})
+    zone, origin = entries.value("zone"), entries.value("origin")
+    if zone is not None:
+        zone_of_name(entries.text("zone"))
+    axis = TimeAxis(
+        times, None if origin is None else _instant(entries.text("origin")), zone,
+        entries.integer("tick", low=1, high=1000), "numpy", entries.flag("whole"),
+    )  # fmt: skip
+    axis.labels(times[[0, -1]])
+    return axis
+
+
+def _instant(text: str) -> np.datetime64:
+    """The time of a text by ISO 8601, in nanoseconds, into which other years do not fit."""
+    second = np.datetime64(text, "s")
+    if not abs(second.astype(np.int64)) < LARGEST_SECONDS - 1:
+        raise ModelFileError(f"axis.origin: expected a time of 1678 to 2261, got {second}")
+    return np.datetime64(text, "ns")

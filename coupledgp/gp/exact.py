@@ -52,9 +52,8 @@ from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
-from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.distances import scaled_distances
-from coupledgp.linalg.matrices import Matrix, as_numpy, beside, library, on_device
+from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky, library, on_device
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray

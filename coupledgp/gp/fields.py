@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
@@ -40,6 +41,11 @@ DENSE_SAMPLES, N_FREQUENCIES = 1500, 2048
 # First part of the names of an operator's arrays in a file, and name under which the members of a
 # mixture are given the covariances that they share.
 OPERATOR, COVARIANCE = "operator.", "covariance of fields"
+
+
+def operator_arrays(state: dict[str, Any]) -> Arrays:
+    """Arrays of an operator's state under their names in a file."""
+    return {f"{OPERATOR}{name}": value for name, value in state.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -186,11 +192,7 @@ class FieldGP(ExactGP):
     def state(self) -> tuple[Header, Arrays]:
         prior, hyper = self.field_prior, self.hyperparameters
         header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
-        arrays: Arrays = {
-            f"{OPERATOR}{name}": value
-            for name, value in prior.operator.state().items()
-            if value is not None
-        }
+        arrays = operator_arrays(prior.operator.state())
         header["labels"] = labels_state(prior.operator.labels)
         return self._completed(header, arrays)
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.boosted_trees import BoostedTrees
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import as_member, n_columns_of
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, PredictiveLaw, Problem, Want
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.wrapped import WrappedGP
+from coupledgp.ground.compiled import compiled
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
+
+# Constants of the finaliser of splitmix64 (Steele, Lea and Flood, 2014).
+GOLDEN, FIRST, SECOND = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
+# Beginning of the names of the arrays of trees in files.
+PREFIX = "trees."
 
 
 @as_member
@@ -123,3 +132,158 @@ class FrozenMeanGP(WrappedGP):
 def residuals(data: Data, mean: BoostedTrees) -> Data:
     """The same observations of y less a mean of trees that did not see them."""
     return data.mapped(lambda points, targets: targets - mean.observed(points))
+
+
+def folds_of(points: Points, n_folds: int) -> IntArray:
+    """Number of the fold (n,) of each row (n, d), by a hash of its values alone."""
+    bits = (np.ascontiguousarray(points, dtype=np.float64) + 0.0).view(np.uint64)
+    found = np.full(len(bits), GOLDEN)
+    for column in bits.T:
+        found = (found ^ column) + GOLDEN
+        found = (found ^ (found >> np.uint64(30))) * FIRST
+        found = (found ^ (found >> np.uint64(27))) * SECOND
+        found ^= found >> np.uint64(31)
+    return (found % np.uint64(n_folds)).astype(np.int64)
+
+
+@compiled
+def _sums(
+    points: Any, first: int, last: int, starts: Any, base: float, feature: Any, threshold: Any,
+    left: Any, right: Any, missing_left: Any, value: Any,
+) -> Any:  # fmt: skip
+    """`b + sum_t v_t(x)` (p,) at points (p, d), trees `first` to `last - 1` added in order."""
+    out = np.empty(len(points))
+    for row in range(len(points)):
+        total = base
+        for tree in range(first, last):
+            start = starts[tree]
+            node = start
+            while feature[node] >= 0:
+                x = points[row, feature[node]]
+                goes_left = missing_left[node] if np.isnan(x) else x <= threshold[node]
+                node = start + (left[node] if goes_left else right[node])
+            total += value[node]
+        out[row] = total
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """Sums of trees for each of q folds and k outputs, as plain arrays of nodes.
+
+        m(x) = b + sum_t v_t(x) ,   v_t(x) the value of the leaf of tree t that x falls into
+
+    Each fold of rows has a sum of its own, fitted to the rows of all other folds. The fold of a row
+    is a hash of its inputs, so that equal rows share a fold, and every process of the same rows
+    finds the same folds whatever their order. Observed rows take the sum that did not see them;
+    other points take the mean of all sums.
+
+    Attributes
+    ----------
+    base : FloatArray (q, k)
+        The constant b of each sum, in units of y.
+    sums : NDArray (q k + 1,)
+        First tree of each sum, folds before outputs, and the number of trees.
+    starts : NDArray (t,)
+        First node of each tree.
+    feature : NDArray (m,)
+        Column that a node compares; -1 for a leaf.
+    threshold : FloatArray (m,)
+        A row goes left where its value is at most this.
+    left, right : NDArray (m,)
+        The next nodes, counted from the first node of the tree.
+    missing_left : NDArray of bool (m,)
+        Whether a row without a value (NaN) goes left.
+    value : FloatArray (m,)
+        Value of a leaf, in units of y.
+    """
+
+    base: FloatArray
+    sums: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: FloatArray
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    missing_left: NDArray[np.bool_]
+    value: FloatArray
+
+    @property
+    def n_folds(self) -> int:
+        """Number q of the folds."""
+        return len(self.base)
+
+    def of_fold(self, points: Points, fold: int) -> FloatArray:
+        """Sums (p, k) at points (p, d) that were fitted to the rows of all other folds."""
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        k = self.base.shape[1]
+        nodes = (self.feature, self.threshold, self.left, self.right, self.missing_left, self.value)
+        columns = [
+            _sums(points, *self.sums[fold * k + j : fold * k + j + 2], self.starts,
+                  self.base[fold, j], *nodes)
+            for j in range(k)
+        ]  # fmt: skip
+        return np.column_stack(columns)
+
+    def at(self, points: Points) -> FloatArray:
+        """The mean (p, k) of the sums of all folds at points (p, d)."""
+        sums = [self.of_fold(points, fold) for fold in range(self.n_folds)]
+        return np.asarray(sum(sums[1:], sums[0]) / self.n_folds)
+
+    def observed(self, points: Points) -> FloatArray:
+        """Sums (n, k) at observed rows (n, d), each by trees that did not see it."""
+        folds = folds_of(points, self.n_folds)
+        found = np.empty((len(points), self.base.shape[1]))
+        for fold in np.unique(folds):
+            rows = np.flatnonzero(folds == fold)
+            found[rows] = self.of_fold(points[rows], int(fold))
+        return found
+
+    def arrays(self) -> Arrays:
+        """The arrays of a file, by name."""
+        found = {f"{PREFIX}{one.name}": getattr(self, one.name) for one in fields(self)}
+        found[f"{PREFIX}missing_left"] = self.missing_left.astype(np.int64)
+        return found
+
+    @classmethod
+    def from_entries(cls, entries: Entries, n_columns: int, n_outputs: int) -> BoostedTrees:
+        """Trees of a file, for rows of so many columns.
+
+        Raises
+        ------
+        ModelFileError
+            A node refers to a column or node that does not exist, or would be visited again.
+        """
+
+        def integers(name: str, low: int, high: int, *shape: int | str) -> NDArray[np.int64]:
+            array = entries.integers(f"{PREFIX}{name}", *shape, low=low, high=high)
+            return array.astype(np.int64)
+
+        def floats(name: str, *shape: int | str) -> FloatArray:
+            return entries.floats(f"{PREFIX}{name}", *shape)
+
+        base, value = floats("base", "folds", n_outputs), floats("value", "nodes")
+        n_nodes = len(value)
+        starts = integers("starts", 0, n_nodes - 1, "trees")
+        sums = integers("sums", 0, len(starts), base.size + 1)
+        feature = integers("feature", -1, n_columns - 1, "nodes")
+        left, right = (integers(name, 0, n_nodes, "nodes") for name in ("left", "right"))
+        flags = integers("missing_left", 0, 1, "nodes").astype(bool)
+        found = cls(base, sums, starts, feature, floats("threshold", "nodes"), left, right, flags,
+                    value)  # fmt: skip
+        found._check_order()
+        return found
+
+    def _check_order(self) -> None:
+        """Refuse trees whose nodes do not lead on, so that no visit of them fails to end."""
+        n_nodes = len(self.value)
+        ends = np.append(self.starts[1:], n_nodes)
+        ordered = bool((np.diff(self.sums) >= 0).all() and (self.starts < ends).all())
+        if not ordered or self.starts[0] != 0 or self.sums[-1] != len(self.starts):
+            raise ModelFileError("trees: expected trees one after the other, got others")
+        tree = np.repeat(np.arange(len(self.starts)), ends - self.starts)
+        own = np.arange(n_nodes) - self.starts[tree]
+        inner = self.feature >= 0
+        for child in (self.left, self.right):
+            if (child <= own)[inner].any() or (child >= (ends - self.starts)[tree])[inner].any():
+                raise ModelFileError("trees: expected nodes before those they lead to, got others")

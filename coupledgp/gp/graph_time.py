@@ -14,21 +14,21 @@ from coupledgp.gp.graph_time_prior import (
     SensorScales,
     SpaceTimeHyperparameters,
     SpaceTimePrior,
-    noise_at,
-    sites_of_points,
-)
-from coupledgp.gp.graph_time_state import (
+    SpaceTimeRows,
+    StoredRows,
     grid_from,
     grid_state,
+    noise_at,
+    sites_of_points,
     terms_from,
     terms_state,
+    units_of,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Problem, Want
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.site_state import sites_from, sites_state
-from coupledgp.gp.space_time_rows import SpaceTimeRows, StoredRows, units_of
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory

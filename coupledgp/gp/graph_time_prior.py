@@ -1,24 +1,162 @@
-"""The prior of a function of sites and times, and its exact process by a Cholesky factor."""
+"""The prior of a function of sites and times, and its observations as a grid."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.schema import Entries, check_number, require_type
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import check_memory
+from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.gaps import time_covariance
+from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
+from coupledgp.kernels.time import time_kernel_from, time_kernel_state
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
+
+# Most terms of a file, and states of them.
+MOST_TERMS, MOST_STATES = 64, 512
+# Grids of sensors and times that are alive at once while a process is conditioned.
+GRIDS = 6
+# Extra noise below this share of a sensor's own is none.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTimeRows:
+    """Observations as a grid.
+
+    Attributes
+    ----------
+    sensors : IntArray (p,)
+        Sites of the sensors, rising.
+    times : FloatArray (n,)
+        Rising times.
+    values : FloatArray (p, n)
+        Observations in units of y; NaN where there is none.
+    extra : FloatArray (p, n) or None
+        Variance of extra noise of observations over the noise of a sensor of scale one.
+    """
+
+    sensors: IntArray
+    times: FloatArray
+    values: FloatArray
+    extra: FloatArray | None = None
+
+    @cached_property
+    def observed(self) -> NDArray[np.bool_]:
+        """Which cells (p, n) were observed."""
+        return ~np.isnan(self.values)
+
+    @cached_property
+    def cells(self) -> GridCells:
+        """Numbers of the observed cells, and their values, without gaps."""
+        cells = np.flatnonzero(self.observed)
+        extra = None if self.extra is None else self.extra.reshape(-1)[cells]
+        return GridCells(cells, self.values.reshape(-1)[cells], extra)
+
+    def normalized(self, units: Units) -> SpaceTimeData:
+        """Values (p, n) in normalised units, zero where nothing was observed."""
+        filled = np.where(self.observed, self.values, units.offset[0])
+        return SpaceTimeData((filled - units.offset[0]) / units.scale[0], self.observed, self.times)
+
+    def last(self, n_steps: int | None) -> SpaceTimeRows:
+        """The grid at its last `n_steps` times; all of it if None."""
+        if n_steps is None or n_steps >= self.times.size:
+            return self
+        kept = slice(self.times.size - n_steps, None)
+        extra = None if self.extra is None else self.extra[:, kept]
+        return replace(self, times=self.times[kept], values=self.values[:, kept], extra=extra)
+
+    @classmethod
+    def of(cls, data: Data, scales: SensorScales, grid: FloatArray) -> SpaceTimeRows:
+        """The grid of observations at points (n, 2), with the times of `grid` that lie between.
+
+        Raises
+        ------
+        InvalidInputError
+            A cell is observed twice, or an observation has less noise than its sensor.
+        """
+        sensors, rows = np.unique(sites_of_points(data.points), return_inverse=True)
+        stamps = data.points[:, 1]
+        inside = grid[(grid >= stamps.min()) & (grid <= stamps.max())]
+        times = np.union1d(inside, stamps)
+        columns = np.searchsorted(times, stamps)
+        cells = rows * times.size + columns
+        if np.unique(cells).size < cells.size:
+            raise InvalidInputError("data: expected one observation of a site at a time, got two")
+        values = np.full((sensors.size, times.size), np.nan)
+        values[rows, columns] = data.targets[:, 0]
+        relative = data.relative_noise
+        if relative is None:
+            return cls(sensors, times, values)
+        more = relative - scales.at(sensors)[rows]
+        if (more < -ROUNDING * relative).any():
+            raise InvalidInputError(
+                "data: expected relative noise of at least the sensor's own, got less"
+            )
+        extra = np.zeros(values.shape)
+        extra[rows, columns] = np.where(more > ROUNDING * relative, more, 0.0)
+        return cls(sensors, times, values, extra if extra.any() else None)
+
+
+class StoredRows(SpaceTimeRows):
+    """Observations of a file, in which gaps take no room: the grid is made when it is needed.
+
+    Parameters
+    ----------
+    sensors, times
+        See the base class.
+    cells
+        Observations.
+    """
+
+    def __init__(self, sensors: IntArray, times: FloatArray, cells: GridCells) -> None:
+        vars(self).update(sensors=sensors, times=times, cells=cells)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        return self._grid(self.cells.values, np.nan)
+
+    @cached_property
+    def extra(self) -> FloatArray | None:
+        return None if self.cells.extra is None else self._grid(self.cells.extra, 0.0)
+
+    def _grid(self, values: FloatArray, rest: float) -> FloatArray:
+        """Values of the cells as a grid (p, n), with another number in gaps."""
+        shape = self.sensors.size, self.times.size
+        check_memory(
+            8.0 * GRIDS * shape[0] * shape[1],
+            f"model: grids of {shape[0]} sensors and {shape[1]} times",
+            "fit to fewer sensors or times, or to values of coarser times",
+        )
+        grid = np.full(shape, rest)
+        grid.reshape(-1)[self.cells.numbers] = values
+        return grid
+
+
+def informative_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
+    """Sensors (p,) from which hyperparameters and units are found, see `informative_rows`."""
+    return informative_rows(sites.components()[rows.sensors], rows.sensors)
+
+
+def units_of(sites: Sites, rows: SpaceTimeRows, normalize: bool) -> Units:
+    """Units of the values of informative sensors, or of all sensors if these have none."""
+    usable = rows.observed & informative_sensors(sites, rows)[:, None]
+    return Units.of(rows.values[usable if usable.any() else rows.observed][:, None], normalize)
 
 
 @dataclass(frozen=True)
@@ -157,3 +295,81 @@ class ExactGraphTimeGP(ExactGP):
             "model: expected a process that is stored, got the exact twin of one; save the model "
             "and call exact() after it is loaded"
         )
+
+
+class GridCells(NamedTuple):
+    """Observed cells of a grid.
+
+    Attributes
+    ----------
+    numbers : IntArray (m,)
+        Rising numbers of the cells, sensor by sensor.
+    values : FloatArray (m,)
+        Observations in units of y.
+    extra : FloatArray (m,) or None
+        Variance of extra noise over the noise of a sensor of scale one.
+    """
+
+    numbers: IntArray
+    values: FloatArray
+    extra: FloatArray | None
+
+
+def terms_state(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
+    """Terms as values of JSON."""
+    return [
+        {
+            "where": term.where,
+            "variance": float(term.variance),
+            "kernel": time_kernel_state(term.kernel),
+        }
+        for term in terms
+    ]
+
+
+def terms_from(entries: Entries) -> tuple[Term, ...]:
+    """The terms of `terms_state`."""
+    state = require_type(entries.value("terms"), list, "terms")
+    if not 0 < len(state) <= MOST_TERMS:
+        raise ModelFileError(f"terms: expected 1 to {MOST_TERMS}, got {len(state)}")
+    terms = tuple(_term_from(item) for item in state)
+    count = sum(term.kernel.output.size for term in terms)
+    if count > MOST_STATES:
+        raise ModelFileError(f"terms: expected {MOST_STATES} states at most, got {count}")
+    return terms
+
+
+def _term_from(state: Any) -> Term:
+    values = require_type(state, dict, "terms")
+    kernel = require_type(values.get("kernel"), dict, "terms.kernel")
+    variance = check_number(values.get("variance"), "terms.variance", low=0.0)
+    try:
+        return Term(values.get("where"), time_kernel_from(kernel), variance)
+    except (TypeError, ValueError, InvalidInputError) as error:
+        raise ModelFileError(f"terms: expected a term, {error}") from None
+
+
+def grid_state(sensors: IntArray, times: FloatArray, cells: GridCells) -> Arrays:
+    """Observations of a grid (p, n) as arrays."""
+    arrays: Arrays = {"sensors": sensors, "times": times}
+    arrays |= {"cells": cells.numbers, "y": cells.values}
+    return arrays if cells.extra is None else arrays | {"extra": cells.extra}
+
+
+def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, GridCells]:
+    """Sensors, times and cells of `grid_state`."""
+    sensors = entries.integers("sensors", "p", low=0, high=2**62)
+    times = entries.floats("times", "n")
+    p, n = sensors.size, times.size
+    cells = entries.integers("cells", "m", low=0, high=max(p * n - 1, 0))
+    for name, numbers in (("sensors", sensors), ("times", times), ("cells", cells)):
+        if not (numbers[1:] > numbers[:-1]).all():
+            raise ModelFileError(f"{name}: expected rising numbers, got others")
+    seen = np.zeros(p, dtype=bool)
+    seen[cells // max(n, 1)] = True
+    if not seen.size or not seen.all():
+        raise ModelFileError("cells: expected some of each sensor, got none of one")
+    extra = None
+    if "extra" in entries.arrays:
+        extra = entries.floats("extra", "m", low=0.0)
+    return sensors, times, GridCells(cells, entries.floats("y", "m"), extra)

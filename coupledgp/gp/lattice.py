@@ -10,9 +10,15 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
+from coupledgp.gp.feature_inverse import LatticeInverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.lattice_inverse import LatticeInverse
-from coupledgp.gp.lattice_parts import averaged_over, dense_prior, units_of, warn_of_rounding
+from coupledgp.gp.lattice_parts import (
+    TrendColumns,
+    averaged_over,
+    dense_prior,
+    units_of,
+    warn_of_rounding,
+)
 from coupledgp.gp.lattice_sites import LatticeSites
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
@@ -22,7 +28,6 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.lattice.evidence import LatticePrior
 from coupledgp.inference.lattice.posterior import LatticePosterior, values_at

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
@@ -17,7 +18,6 @@ from coupledgp.gp.state import (
     text_of,
     units_from,
 )
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.inference.lattice.evidence import LatticePrior
 from coupledgp.inference.lattice.lattice import MOST_AXES, Complex, Lattice, PlaceBox
 from coupledgp.inference.lattice.posterior import LatticePosterior
@@ -27,8 +27,6 @@ from coupledgp.spectra import parse_spectrum
 
 # Largest half-width of a lattice in a file.
 MOST_HALF = 2**24
-# Arrays of complex numbers, which a file holds as pairs of numbers.
-COMPLEX = ("waves", "cross", "spread", "trend_cross")
 
 
 def lattice_state(process: Any) -> tuple[Header, Arrays]:

@@ -23,7 +23,7 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Kriged, Table, krige_from
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.nearest import nearest_outside
-from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -26,7 +26,7 @@ from coupledgp.features import HopPlan
 from coupledgp.features.walks.settings import WALKS_LIMIT
 from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.protocol import Arrays, Header
-from coupledgp.gp.schema import Entries, check_number, require_type
+from coupledgp.gp.schema import Entries, check_number, named_text, require_type
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr, Labels
 from coupledgp.kernels import GraphKernel
@@ -189,13 +189,7 @@ def plain_parameter(name: str, value: Any) -> Any:
     if isinstance(value, GeometricLaw):
         return {"p_halt": value.p_halt}
     if name in TEXTS and not isinstance(value, str):
-        text = TEXTS[name](value)
-        if text is None:
-            raise InvalidInputError(
-                f"{name}: expected an object with a text form that names it, since a file holds "
-                f"text only, got {value!r}; register it under a name"
-            )
-        return text
+        return named_text(TEXTS[name](value), name, value)
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, np.generic):

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.feature_inverse import node_inverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.node_inverse import node_inverse
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.node_state import (
     GRAPH,

@@ -14,12 +14,12 @@ from coupledgp.features.registry import make_features, restore_features
 from coupledgp.geometry.locations import canonical, location_rows
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.fields import (
-    OPERATOR,
     FieldGP,
     FieldHyperparameters,
     FieldPrior,
     check_places,
     field_hyperparameters_from,
+    operator_arrays,
     restored_covariance,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
@@ -307,11 +307,7 @@ class PreciseFieldGP(NormalizedProcess):
         header["labels"] = labels_state(prior.operator.labels)
         header |= {"normalize": self.normalize, "coupling": None}
         header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
-        arrays: Arrays = {
-            f"{OPERATOR}{name}": value
-            for name, value in prior.operator.state().items()
-            if value is not None
-        }
+        arrays = operator_arrays(prior.operator.state())
         own = self.prior_parts.feature_map
         if own is not None:
             header |= {"coupling": text_of(own.coupling, "coupling")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.errors import ModelFileError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.ground.validation import LARGEST_PRODUCT
 
@@ -176,6 +176,22 @@ class Entries:
                 raise ModelFileError(f"{name}: expected no value {key[:40]!r}")
             check_number(value, f"{name}.{key}")
         return kind(**given, **stored)
+
+
+def named_text(text: str | None, name: str, value: Any) -> str:
+    """The text that names an object of a model; refuse an object that none names.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no text.
+    """
+    if text is None:
+        raise InvalidInputError(
+            f"{name}: expected an object with a text form that names it, since a file holds text "
+            f"only, got {value!r}; register it under a name"
+        )
+    return text
 
 
 def require_type(value: Any, kind: type[Any], name: str) -> Any:

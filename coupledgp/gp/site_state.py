@@ -7,7 +7,12 @@ from dataclasses import asdict
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.fields import OPERATOR, check_position, kernel_from, restored_covariance
+from coupledgp.gp.fields import (
+    check_position,
+    kernel_from,
+    operator_arrays,
+    restored_covariance,
+)
 from coupledgp.gp.node_state import graph_from, graph_state, labels_state
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
@@ -50,7 +55,7 @@ def sites_state(sites: Sites) -> tuple[Header, Arrays]:
         return {SITES: {"kind": "graph", "kernel": kernel, **plain}, "labels": labels}, arrays
     assert isinstance(sites, FieldSites)
     state = sites.operator.state()
-    arrays = {f"{OPERATOR}{name}": value for name, value in state.items() if value is not None}
+    arrays = operator_arrays(state)
     header: Header = {SITES: {"kind": "field", "kernel": asdict(sites.kernel)}}
     return header | {"labels": labels_state(sites.operator.labels)}, arrays
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from coupledgp.couplings.frequencies.registry import coupling_text
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.features.registry import features_text
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import LARGEST, LARGEST_SQUARE, Entries
+from coupledgp.gp.schema import LARGEST, LARGEST_SQUARE, Entries, named_text
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
@@ -214,13 +214,7 @@ def text_of(value: Any, name: str) -> str:
     InvalidInputError
         No text names the object.
     """
-    text = TEXTS[name](value)
-    if text is None:
-        raise InvalidInputError(
-            f"{name}: expected an object with a text form that names it, since a file holds text "
-            f"only, got {value!r}; register it under a name"
-        )
-    return text
+    return named_text(TEXTS[name](value), name, value)
 
 
 def moments_state(moments: ColumnMoments) -> tuple[Header, Arrays]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
-from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import as_member
@@ -27,7 +26,14 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
-from coupledgp.gp.target_maps import MappedMarginals, ToTargets
+from coupledgp.gp.target_maps import (
+    CLIP_RANGES,
+    MappedMarginals,
+    Span,
+    ToTargets,
+    back_transformed,
+    mapped_back,
+)
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.progress import Progress, silent

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.effects_state import effects_state
+from coupledgp.gp.effects_state import axis_from, axis_state, effects_state
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
 from coupledgp.inference.space_time.bend import N_COLUMNS as N_BENDS
 from coupledgp.inference.space_time.bend import Bend

@@ -19,7 +19,8 @@ from coupledgp.models.rows import known_noise
 from coupledgp.random import FloatArray
 from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import EXPRESSION_ROUNDS, ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,
@@ -31,10 +31,11 @@ from coupledgp.kernels.fields import (
 )
 from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
-from coupledgp.models.field_estimator import FieldEstimator, members_of
-from coupledgp.models.field_places import (
+from coupledgp.models.field_estimator import (
+    FieldEstimator,
     as_operator,
     located,
+    members_of,
     refined_places,
     spread_out,
     warn_of_defaults,

@@ -11,7 +11,7 @@ from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.geometry.locations import location_positions
 from coupledgp.ground.validation import real_array
-from coupledgp.models.field_places import are_labels
+from coupledgp.models.field_estimator import are_labels
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:

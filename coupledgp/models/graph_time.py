@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.effects_state import axis_from, axis_state
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors, units_of
-from coupledgp.gp.time_axis_state import axis_from, axis_state
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
 from coupledgp.gp.units import Units
@@ -48,7 +48,7 @@ from coupledgp.models.graph_time_parts import (
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_parameters, restored_results
-from coupledgp.models.targets import TransformLike
+from coupledgp.models.tables import TransformLike
 from coupledgp.random import IntArray, draw_seed
 from coupledgp.search.space_time.days import (
     DayOptions,

@@ -18,9 +18,9 @@ from coupledgp.diagnostics.space_time.sensor_table import (
     spread_sensors,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.back_transformed import mapped_back
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.target_maps import mapped_back
 from coupledgp.gp.usual_days import UsualDayGP
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.memory import check_memory, named_exhaustion

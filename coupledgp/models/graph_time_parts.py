@@ -9,8 +9,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
+from coupledgp.gp.graph_time_prior import SpaceTimeRows
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.gp.usual_days import UsualDayGP

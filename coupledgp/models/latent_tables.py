@@ -16,7 +16,7 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.process_estimator import in_words
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.latent_kernels import KernelSearch, LatentSize, plan_kernels
 
 # Cost of an evaluation under a law that is not log-concave, over that under one that is.

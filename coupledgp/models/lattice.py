@@ -15,10 +15,10 @@ from coupledgp.columns.globe import PLANE_KM, GeographicLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.transformed import untransformed
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.progress import Progress, reporter

@@ -33,10 +33,10 @@ from coupledgp.search.tables.local import (
     LOCAL_ROUNDS,
     SCREENING,
     LocalFitter,
-    LocalProblem,
     LocalSearch,
     kernels_for,
 )
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,19 +14,15 @@ from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import PROPOSAL_ROWS, features_class
-from coupledgp.gp.columns import (
-    RULE_ROWS,
-    laplace_lengthscale,
-    root_of_parts,
-    spread_of_moments,
-)
+from coupledgp.gp.columns import RULE_ROWS, laplace_lengthscale, root_of_parts, spread_of_moments
 from coupledgp.gp.kernel_features import KernelFeatureGP, KernelFeaturePrior
-from coupledgp.gp.table_passes import TablePasses, TableSummary
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.table_passes import StatisticsPass, TablePasses, TableSummary
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.ground.devices import check_device_memory, parse_device
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import Progress, duration
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -37,7 +34,6 @@ from coupledgp.inference.spectra.posterior_draw import Proposal, pilot_places
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models.expression import results_of
-from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
 from coupledgp.models.spectrum_options import AS_ASKED, MATRICES, check_frequencies, kept_kernel
 from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
@@ -46,9 +42,15 @@ from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence, in_units
 from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, WholeTable
-from coupledgp.search.tables.posterior_proposal import PilotRows, drawn_for_posterior
+from coupledgp.search.tables.spectra import PilotRows, drawn_for_posterior
 from coupledgp.spectra import Spectrum
 
+# Rows of which features are made to see how long it takes.
+TRIAL_ROWS = 8192
+# Rows of which the search on the ladder usually makes features, the gradient included.
+SEARCH_ROWS = 1_000_000
+# Passes that only read: random rows, and the posterior beside its features.
+READING_PASSES = 2
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3
 # Parameters that need all rows in memory, and the only value that passes take.
@@ -257,3 +259,65 @@ def _space(model: Any, summary: TableSummary, units: Units, base: FloatArray) ->
     known = noise_of_level(summary.level, units, model.noise)
     space: SearchSpace = model._space(bool(ends.any()), known, base, summary.columns.groups)
     return space
+
+
+@dataclass(frozen=True)
+class PassForecast:
+    """Expected cost of a fit in passes.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds of one core that remain after the columns are known, if the ladder ends before the
+        whole table.
+    features_a_second : float
+        Rows of which features and their products are made in a second.
+    """
+
+    seconds: float
+    features_a_second: float
+
+    def __str__(self) -> str:
+        return f"about {duration(self.seconds)} for the passes and the search"
+
+    def check(self, budget: float | None, n_frequencies: int) -> None:
+        """Refuse a fit that takes more seconds than a budget.
+
+        Raises
+        ------
+        InvalidInputError
+            The message gives the forecast, and a number of frequencies that may be within it.
+        """
+        if budget is None or self.seconds <= budget:
+            return
+        fewer = max(int(n_frequencies * budget / self.seconds), 1)
+        raise InvalidInputError(
+            f"budget: the fit takes {self}, more than the {duration(budget)} allowed; take "
+            f"n_frequencies={fewer}, some of the rows, or a larger budget"
+        )
+
+
+def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> PassForecast:
+    """Forecast from the time that features of a few rows take, which are drawn.
+
+    Parameters
+    ----------
+    passes
+        The table, whose first pass is over.
+    stream
+        Feature map and centre.
+    units
+        Units of the targets.
+    """
+    summary, rng = passes.summary, np.random.default_rng(0)
+    points = summary.inputs.mean + rng.normal(size=(TRIAL_ROWS, summary.inputs.mean.size))
+    data = Data.of(points, np.broadcast_to(summary.targets.mean, (TRIAL_ROWS, units.n_outputs)))
+    sums = StatisticsPass(stream, units, summary.targets.mean)
+    times = []
+    for _ in range(2):  # the first call also loads what it needs
+        start = time.process_time()
+        sums.add(sums.start(), data)
+        times.append(time.process_time() - start)
+    rate = TRIAL_ROWS / max(min(times), 1e-6)
+    featured = summary.n_rows + SEARCH_ROWS
+    return PassForecast(READING_PASSES * passes.seconds_a_pass + featured / rate, rate)

@@ -21,7 +21,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.validation import check_choice
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.kernels.fields import KernelOfField, parse_field_kernels
@@ -34,8 +34,7 @@ from coupledgp.models.classes import (
     restored_classes,
 )
 from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
-from coupledgp.models.field_estimator import FieldEstimator
-from coupledgp.models.field_places import as_operator, located, warn_of_parts
+from coupledgp.models.field_estimator import FieldEstimator, as_operator, located, warn_of_parts
 from coupledgp.models.latent_places import (
     search_places,
 )

@@ -43,12 +43,11 @@ from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.expression_members import ExpressionMembers
 from coupledgp.selection.latent_kernels import KernelChoice
-from coupledgp.selection.member_costs import Size
-from coupledgp.selection.member_kinds import MemberPlan
+from coupledgp.selection.member_kinds import MemberPlan, Size
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
 from coupledgp.selection.noise_choice import (

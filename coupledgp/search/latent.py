@@ -16,9 +16,8 @@ from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.covariance import stationary_covariance
 from coupledgp.inference.sites.objective import SiteObjective
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites, DifferentiableSites, FeatureSites
-from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping

@@ -23,9 +23,8 @@ from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.objective import REACH, SiteObjective
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping

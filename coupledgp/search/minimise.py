@@ -262,14 +262,11 @@ class Limited:
         Number of evaluations so far -> whether there is room for another one.
     n_evaluations : int
         Number of evaluations so far.
-    expired : bool
-        Whether a run was stopped.
     """
 
     minimise: Minimiser
     may_go_on: Callable[[int], bool]
     n_evaluations: int = 0
-    expired: bool = False
 
     def __call__(
         self, function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping
@@ -288,7 +285,6 @@ class Limited:
         try:
             return self.minimise(counted, start, box, stopping)
         except _ExpiredError:
-            self.expired = True
             return Minimum(best[-1][1], best[-1][0], len(best), False)
 
 

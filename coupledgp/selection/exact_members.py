@@ -20,22 +20,18 @@ from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.linalg.matrices import as_numpy, cholesky_inverse
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
-from coupledgp.search.tables.local import (
-    ROUNDING,
-    LocalFitter,
-    LocalProblem,
-    LocalSearch,
-    Round,
-    kernels_for,
-)
-from coupledgp.selection.member_costs import DISTANCE_SECONDS, EVALUATION_SECONDS, Size
+from coupledgp.search.tables.local import LocalFitter, LocalSearch, Round, kernels_for
+from coupledgp.search.tables.local_problem import ROUNDING, LocalProblem
 from coupledgp.selection.member_kinds import (
+    DISTANCE_SECONDS,
+    EVALUATION_SECONDS,
     FittedMember,
     LeftOutScores,
     MemberKind,
     MemberPlan,
     MemberTask,
     PartsModel,
+    Size,
 )
 from coupledgp.spectra import parse_spectrum
 

@@ -15,10 +15,10 @@ from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import check_integer, plain_record, require_type
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.notebook import ExplainedChoice
@@ -31,11 +31,12 @@ from coupledgp.likelihoods.bernoulli import Bernoulli
 from coupledgp.random import FloatArray
 from coupledgp.search.latent import one_row
 from coupledgp.search.search import SearchResult
-from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.search.tables.observed import ObservedProblem
+from coupledgp.search.tables.expression import ObservedProblem
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
-from coupledgp.selection.member_costs import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
+from coupledgp.selection.member_kinds import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
 from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.trend_columns import TrendColumns
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
-from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.member_costs import Size
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.member_kinds import (
     FittedMember,
     LeftOutScores,
@@ -23,6 +22,7 @@ from coupledgp.selection.member_kinds import (
     MemberPlan,
     MemberPrior,
     MemberTask,
+    Size,
 )
 from coupledgp.spectra import Spectrum, parse_spectrum
 

@@ -8,13 +8,17 @@ from dataclasses import replace
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import missing
 from coupledgp.ground.tensors import has_torch
-from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.selection.exact_members import ExactMembers
 from coupledgp.selection.expression_members import additive_members, plain_members
 from coupledgp.selection.lattice_members import LatticeMembers
-from coupledgp.selection.member_costs import Size
-from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan
-from coupledgp.selection.near_members import FeatureMembers, HybridMembers, LocalMembers
+from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan, Size
+from coupledgp.selection.near_members import (
+    AdditiveFeatureMembers,
+    AdditiveLocalMembers,
+    FeatureMembers,
+    HybridMembers,
+    LocalMembers,
+)
 from coupledgp.selection.transformed_members import TransformedMembers
 from coupledgp.selection.tree_members import TreeMembers
 

@@ -8,10 +8,9 @@ import numpy as np
 from scipy import stats
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.boosted_trees import folds_of
+from coupledgp.gp.frozen_mean import folds_of
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.variance_field import variance_columns
-from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts
+from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts, variance_columns
 from coupledgp.ground.tensors import has_torch
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance

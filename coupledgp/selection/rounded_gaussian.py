@@ -15,7 +15,8 @@ from coupledgp.ground.progress import silent
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalProblem, Round
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import leave_one_out
 
 # Rows of the search of the Gaussian law, with its iterations.

@@ -33,9 +33,9 @@ from coupledgp.diagnostics.scoring.overlap import overlap_of, rows_at, without_o
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.diagnostics.sections.transformed import Comparison
-from coupledgp.diagnostics.studies.draws import Draw, StudyRow
+from coupledgp.diagnostics.studies.pairs import Draw, StudyRow
 from coupledgp.diagnostics.studies.study import CouplingStudy
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.errors import InvalidInputError

@@ -7,23 +7,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.gp.back_transformed import Span
-from coupledgp.gp.target_maps import ToTargets
+from coupledgp.gp.target_maps import Span, ToTargets
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity, TargetTransform
 from coupledgp.gp.units import Units
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.search.tables.transforms import ROWS, screened_transforms
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.exact_members import EXACT_ROWS, ExactMembers
-from coupledgp.selection.member_costs import EVALUATION_SECONDS, Size
 from coupledgp.selection.member_kinds import (
+    EVALUATION_SECONDS,
     FittedMember,
     LeftOutScores,
     MemberKind,
     MemberPlan,
     MemberPrior,
     MemberTask,
+    Size,
 )
 from coupledgp.selection.near_members import LocalMembers
 

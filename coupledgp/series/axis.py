@@ -13,8 +13,14 @@ from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import durations
 from coupledgp.series.grids import on_grid, regular_step, rounded
-from coupledgp.series.stamps import Labelled, Stamps, read_stamps
-from coupledgp.series.zones import as_datetimes, local_nanoseconds, seconds_of_day
+from coupledgp.series.stamps import (
+    Labelled,
+    Stamps,
+    as_datetimes,
+    local_nanoseconds,
+    read_stamps,
+    seconds_of_day,
+)
 
 SECOND = 1_000_000_000  # nanoseconds
 LARGEST_SECONDS = 2**63 / SECOND

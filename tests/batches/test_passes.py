@@ -7,7 +7,7 @@ import pytest
 
 from coupledgp.batches.passes import BRANCHES, PartwisePass, in_tree, of_part, total_in_tree
 from coupledgp.gp.protocol import Data
-from coupledgp.models.batch_sums import RowsPass, Taken
+from coupledgp.models.batch_passes import RowsPass, Taken
 
 
 class Text(str):

@@ -7,8 +7,7 @@ import pandas as pd
 import coupledgp as cgp
 from coupledgp.batches.parse import as_source
 from coupledgp.dask.cluster import Cluster
-from coupledgp.dask.partitions import partitions_of
-from coupledgp.dask.passes import DaskPasses
+from coupledgp.dask.passes import DaskPasses, partitions_of
 from coupledgp.gp.table_passes import MomentsPass, Pass
 from coupledgp.ground.progress import silent
 from coupledgp.models.batch_passes import BatchPasses

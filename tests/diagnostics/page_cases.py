@@ -13,8 +13,7 @@ from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
 from coupledgp.diagnostics.pages.left_out import left_out, residuals
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.diagnostics.study_report import StudyReport
 from tests.diagnostics.pages import space_time_cases
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 import coupledgp as cgp
-from coupledgp.diagnostics.audit_evidence import FOLDS
+from coupledgp.diagnostics.audit_figures import FOLDS
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(5)

@@ -10,8 +10,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.diagnostics.verdicts.verdict import LINE, Verdict
 from tests.diagnostics.page_cases import road_map, surface_map
 

@@ -16,9 +16,8 @@ from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.distribution_laws import DistributionLaws
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
-from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import differences
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
 from coupledgp.diagnostics.scoring.scores import point_crps
 from coupledgp.diagnostics.verdicts.neighbour_residuals import exchanged_correlation

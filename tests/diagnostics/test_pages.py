@@ -20,8 +20,7 @@ from coupledgp.diagnostics.pages.picture import axes_of, log_axis, number
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, thinned
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.diagnostics.verdicts.quality import name_of
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 from coupledgp.errors import InvalidInputError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import point_scores
 from coupledgp.gp.transforms import Log
 

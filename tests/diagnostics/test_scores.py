@@ -18,8 +18,8 @@ from coupledgp.diagnostics import (
     sharpness,
 )
 from coupledgp.diagnostics.score_errors import subset_error, subset_errors
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores, standard_errors
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_bounds import nlpd_joint_bounds
 from coupledgp.diagnostics.scoring.score_table import SCORES, JointScore
 from coupledgp.errors import InvalidInputError, NumericalError

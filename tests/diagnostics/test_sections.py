@@ -16,8 +16,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics import Section, compare, register_section, unregister_section
 from coupledgp.diagnostics.pages.picture import Picture, axes_of
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import SECTIONS, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import SECTIONS, ReportTable, sections_of
 from coupledgp.diagnostics.verdicts import gathering
 from coupledgp.errors import InvalidInputError
 

@@ -12,7 +12,7 @@ from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumG
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.probes import quadratic_forms
 from coupledgp.diagnostics.scoring.divergences import kl_bounds
-from coupledgp.diagnostics.sections.figure_rows import score_rows
+from coupledgp.diagnostics.sections.comparison import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import StationarySystem, kernel_of_exponents
 from coupledgp.linalg.lanczos import Lanczos, gauss, with_node

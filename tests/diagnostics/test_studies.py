@@ -14,8 +14,7 @@ import pytest
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.diagnostics.studies.draws import Draw, MeanOverDraws, StudyRow
-from coupledgp.diagnostics.studies.pairs import holm
+from coupledgp.diagnostics.studies.pairs import Draw, MeanOverDraws, StudyRow, holm
 from coupledgp.diagnostics.studies.study import CouplingStudy
 from coupledgp.diagnostics.studies.tables import escaped
 from coupledgp.errors import InvalidInputError, MissingLibraryError

@@ -12,7 +12,7 @@ from coupledgp.features import (
     least_mean_variance,
     two_law_mean_variance,
 )
-from coupledgp.features.importance import mixture_log_ratio
+from coupledgp.features.laplace import mixture_log_ratio
 from tests.theory import assert_mean, z_score
 
 DIM = 2

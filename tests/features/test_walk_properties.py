@@ -10,9 +10,8 @@ from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.features.walks.collect import collect_visits
 from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.memory import visit_bytes, walk_bytes
 from coupledgp.features.walks.reference import plain_walk
-from coupledgp.features.walks.settings import task_of
+from coupledgp.features.walks.settings import task_of, visit_bytes, walk_bytes
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
 from coupledgp.ground.counter import LengthUniforms

@@ -12,7 +12,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,

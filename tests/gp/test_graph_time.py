@@ -12,9 +12,8 @@ import pytest
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import graph_time
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
-from coupledgp.gp.graph_time_prior import SensorScales, SpaceTimePrior
+from coupledgp.gp.graph_time_prior import SensorScales, SpaceTimePrior, SpaceTimeRows
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import silent

@@ -12,9 +12,8 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import RULES
+from coupledgp.inference.sites.rules import RULES, Observed
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import Gaussian, Poisson
 from coupledgp.testing import ProcessContract

@@ -17,9 +17,8 @@ from scipy import linalg
 from coupledgp.errors import InvalidInputError, ModelFileError, PrecisionWarning
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.lattice_parts import rounding_error
+from coupledgp.gp.lattice_parts import TrendColumns, rounding_error
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights

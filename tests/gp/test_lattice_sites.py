@@ -12,8 +12,8 @@ import coupledgp as cgp
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.system import LatticeSystem

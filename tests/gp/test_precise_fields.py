@@ -19,7 +19,7 @@ from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.search.fields.precise import fit_precise

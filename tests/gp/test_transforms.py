@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.back_transformed import (
+from coupledgp.gp.protocol import PredictiveLaw
+from coupledgp.gp.target_maps import (
     Span,
     back_transformed,
     mapped_back,
     mapped_moments,
 )
-from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import (
     TARGET_TRANSFORMS,
     BoxCox,

@@ -17,8 +17,14 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.tails import NORMAL, Tail
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Log
-from coupledgp.gp.variance_field import VarianceField, variance_columns, variance_features
-from coupledgp.gp.varying_noise import VaryingNoiseGP, constant_noise, inner_parts
+from coupledgp.gp.varying_noise import (
+    VarianceField,
+    VaryingNoiseGP,
+    constant_noise,
+    inner_parts,
+    variance_columns,
+    variance_features,
+)
 from coupledgp.gp.wrapped import innermost
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli

@@ -14,7 +14,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.forms import is_mesh, mesh_arrays
 from coupledgp.inference.space_time.sites import as_domain
-from coupledgp.models.field_places import as_operator
+from coupledgp.models.field_estimator import as_operator
 
 BALL = trimesh.creation.icosphere(subdivisions=2)
 V, F = np.asarray(BALL.vertices), np.asarray(BALL.faces)

@@ -10,11 +10,9 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from coupledgp.inference.dense.covariance import stationary_covariance
-from coupledgp.inference.sites.evidence import differentiable_evidence
-from coupledgp.inference.sites.objective import SiteObjective
-from coupledgp.inference.sites.observed import Observed
+from coupledgp.inference.sites.objective import SiteObjective, differentiable_evidence
 from coupledgp.inference.sites.priors import DenseSites, FeatureSites
-from coupledgp.inference.sites.rules import RULES
+from coupledgp.inference.sites.rules import RULES, Observed
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import Bernoulli, Gaussian, Likelihood
 from coupledgp.spectra import parse_spectrum

@@ -11,9 +11,8 @@ import pytest
 import torch
 from scipy import special
 
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import RULES
+from coupledgp.inference.sites.rules import RULES, Observed
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import Bernoulli, Gaussian, Poisson
 

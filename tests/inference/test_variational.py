@@ -9,9 +9,8 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.covariance import stationary_covariance
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.sites.objective import SiteObjective
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites, GivenSites
-from coupledgp.inference.sites.rules import RULES, rule_of
+from coupledgp.inference.sites.rules import RULES, Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import (
     Bernoulli,

@@ -11,10 +11,11 @@ from coupledgp.models import LocalGPRegressor, load_model
 from coupledgp.models.local import split_kernel
 from coupledgp.search.tables import additive
 from coupledgp.search.tables.additive import AdditiveSearch, FeatureSizes
-from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.selection.additive_members import AdditiveFeatureMembers, AdditiveLocalMembers
-from coupledgp.selection.member_costs import Size
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS
+from coupledgp.selection.near_members import AdditiveFeatureMembers, AdditiveLocalMembers
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(6)

@@ -20,14 +20,14 @@ from coupledgp.diagnostics.rivals import contest as contest_module
 from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
 from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
 from coupledgp.diagnostics.scoring.alternatives import Alternatives, Skipped
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.sections.comparison import rival_table
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import reporter, silent, watched
-from coupledgp.models.other_models.boosting import boosting
 from coupledgp.models.other_models.judge import alternatives_of_predictions
+from coupledgp.models.other_models.tables import boosting
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (120, 2))

@@ -21,7 +21,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.ground.progress import silent
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models import batch_passes, checkpoints, out_of_core
-from coupledgp.models.checkpoint_states import stored_answers
+from coupledgp.models.table_parts import stored_answers
 from coupledgp.search.tables import batched_evidence
 from tests.formats.mutations import edit_arrays, edit_header, opened, signed, spoil
 

@@ -12,7 +12,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.space_time_rows import SpaceTimeRows
+from coupledgp.gp.graph_time_prior import SpaceTimeRows
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import sites_of
 from coupledgp.inference.space_time.usual_day import usual_day_of

@@ -13,7 +13,8 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
-from coupledgp.search.tables.local import TABLE_KERNELS, LocalProblem
+from coupledgp.search.tables.local import TABLE_KERNELS
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import DenseModel, ExactMembers
 from coupledgp.spectra import parse_spectrum
 from tests.models.few_steps import search_little

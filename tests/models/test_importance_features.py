@@ -12,7 +12,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import ImportanceLaplaceFeatures
 from coupledgp.features import registry as features_registry
-from coupledgp.features.importance import mixture_log_ratio
+from coupledgp.features.laplace import mixture_log_ratio
 from coupledgp.features.registry import make_features
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 

@@ -18,7 +18,7 @@ from coupledgp.features import (
     FourierFeatures,
     LaplaceFeatures,
 )
-from coupledgp.models import feature_sums
+from coupledgp.models import kernel_regression
 from coupledgp.models.kernel_regression import scott_lengthscale
 from coupledgp.spectra import parse_spectrum
 
@@ -71,7 +71,7 @@ class TestSums:
         self, features: str, chunk: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
     ) -> None:
         """Chunks and shifts of exponents do not matter: the plain sums over the estimated Gram."""
-        monkeypatch.setattr(feature_sums, "CHUNK_ROWS", chunk)
+        monkeypatch.setattr(kernel_regression, "CHUNK_ROWS", chunk)
         X, y, X_test = data(rng, 50)
         X, X_test = X / 3, X_test / 3  # positive sums, so that nothing is clipped
         model = Regressor(1.0, features, 60, random_state=0).fit(X, y)

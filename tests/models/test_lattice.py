@@ -13,15 +13,14 @@ from scipy.spatial.distance import pdist
 import coupledgp as cgp
 from coupledgp.diagnostics.variograms import variogram
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent, watched
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.tables import lattice_kernels
 from coupledgp.search.tables.lattice import HopelessError, LatticeFitter
-from coupledgp.search.tables.lattice_forecast import LatticeForecast
-from coupledgp.search.tables.lattice_kernels import LatticeProblem
+from coupledgp.search.tables.lattice_kernels import LatticeForecast, LatticeProblem
 from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.spectra import parse_spectrum
 

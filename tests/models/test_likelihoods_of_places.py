@@ -14,9 +14,8 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import rule_of
+from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.kernels import PositionKernel, WhittleMatern
 from coupledgp.kernels.graph.families import HeatKernel

@@ -18,8 +18,9 @@ from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import Gamma, NegativeBinomial, Poisson, StudentT
 from coupledgp.models.likelihood_option import units_under
-from coupledgp.search.tables.local import LocalProblem, Round
-from coupledgp.search.tables.observed import ObservedProblem
+from coupledgp.search.tables.expression import ObservedProblem
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection import latent_kernels
 from coupledgp.selection.latent_kernels import left_out_log_densities
 from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities

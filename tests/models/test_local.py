@@ -10,7 +10,7 @@ from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.search.tables.local import LOCAL_ROUNDS, TABLE_KERNELS
 from coupledgp.selection import exact_members
 from coupledgp.selection.exact_members import DenseModel, leave_one_out
-from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import PRIOR_COUNT, TAIL_COUNT
 from tests.models.few_steps import search_little

@@ -12,7 +12,8 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.gaussian import normal_log_density
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalFitter, LocalProblem
+from coupledgp.search.tables.local import LocalFitter
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.expression_members import ExpressionModel
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores
 from coupledgp.selection.members import MemberSearch

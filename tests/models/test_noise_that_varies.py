@@ -12,8 +12,7 @@ from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.variance_field import variance_columns
-from coupledgp.gp.varying_noise import VaryingNoiseGP
+from coupledgp.gp.varying_noise import VaryingNoiseGP, variance_columns
 from coupledgp.models.files import load_model
 from coupledgp.search.tables.variance_field import LeftOutRows
 from coupledgp.selection.noise_choice import (

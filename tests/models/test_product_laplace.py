@@ -17,7 +17,7 @@ from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for
 from coupledgp.selection.exact_members import ExactMembers
-from coupledgp.selection.member_costs import Size
+from coupledgp.selection.member_kinds import Size
 from coupledgp.spectra import parse_spectrum, spectrum_text
 
 RNG = np.random.default_rng(4)

@@ -9,9 +9,9 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, HeavyTailWarning, InvalidInputError
-from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data, PredictiveLaw
+from coupledgp.gp.target_maps import Span, back_transformed
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.inference.evidence.problem import Hyperparameters

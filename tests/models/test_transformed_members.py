@@ -13,7 +13,7 @@ from coupledgp.gp.target_maps import ToTargets
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import Identity, Log
 from coupledgp.gp.units import Units
-from coupledgp.search.tables.local import LocalProblem
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.search.tables.transforms import screened_transforms
 from coupledgp.selection.member_kinds import MemberPlan
 from coupledgp.selection.members import MemberSearch

@@ -8,21 +8,18 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from coupledgp.errors import DiscreteTargetsWarning, ModelFileError
-from coupledgp.gp.boosted_trees import BoostedTrees, folds_of
-from coupledgp.gp.frozen_mean import FrozenMeanGP, residuals
+from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.search.tables.boosting import fit_trees, trees_of
-from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.constant_members import constant_means
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import DiscreteTargets, discrete_outputs
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan
-from coupledgp.selection.members import MemberSearch
-from coupledgp.selection.tree_members import TreeMembers
+from coupledgp.selection.members import MemberSearch, constant_means
+from coupledgp.selection.tree_members import TreeMembers, fit_trees, trees_of
 from tests.models.few_steps import search_little
 
 RNG, N = np.random.default_rng(0), 205

@@ -9,8 +9,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.search.tables.local import LocalProblem
-from coupledgp.selection.member_costs import Size
+from coupledgp.search.tables.local_problem import LocalProblem
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS, plan_members
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.

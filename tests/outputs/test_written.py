@@ -23,8 +23,7 @@ from coupledgp.cli.readers.tables import write_table
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
 from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint

@@ -12,7 +12,7 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor

@@ -17,8 +17,12 @@ from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import (
+    ReportTable,
+    Section,
+    register_section,
+    sections_of,
+)
 from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor

@@ -22,7 +22,7 @@ from coupledgp.formats.roads import RoadNetwork, RoadPlaces
 from coupledgp.geometry.locations import location_positions
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.ground.validation import check_choice
-from coupledgp.models.field_places import refined_places
+from coupledgp.models.field_estimator import refined_places
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray
 

@@ -14,8 +14,8 @@ from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import Stopwatch, figures
 from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
 from coupledgp.diagnostics import compare, coverage, cross_validate
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import CoupledGPError
 from coupledgp.geometry.locations import Locations, place_numbers

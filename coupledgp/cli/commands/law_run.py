@@ -44,7 +44,7 @@ from coupledgp.models import (
     GraphGPClassifier,
     GraphGPRegressor,
 )
-from coupledgp.models.field_places import refined_places
+from coupledgp.models.field_estimator import refined_places
 
 # Options of `interpolate` that are for Gaussian laws alone.
 OF_GAUSSIAN = (

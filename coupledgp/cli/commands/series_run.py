@@ -42,7 +42,7 @@ from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.space_time.covariances import graph_of
+from coupledgp.diagnostics.space_time.per_step import graph_of
 from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
@@ -56,7 +56,7 @@ from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
 from coupledgp.series.durations import has_unit, seconds
-from coupledgp.series.zones import zone_name
+from coupledgp.series.stamps import zone_name
 
 MODELS = ("auto", "field", "graph")
 # Seconds of a law of all nodes and times, without checks and with them, for each multiplication of

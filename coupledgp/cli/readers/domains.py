@@ -27,8 +27,7 @@ from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.formats.projection import LONLAT, METRES, Plane
-from coupledgp.formats.road_files import LINES, TOLERANCE, read_roads
-from coupledgp.formats.road_graphs import from_graph, parse_markup
+from coupledgp.formats.road_files import LINES, TOLERANCE, from_graph, parse_markup, read_roads
 from coupledgp.formats.roads import RoadNetwork, one_of_each
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.locations import Locations

@@ -20,8 +20,7 @@ from coupledgp.cli.readers.notices import notice
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.road_files import LINES
-from coupledgp.formats.road_graphs import parse_markup
+from coupledgp.formats.road_files import LINES, parse_markup
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 

@@ -28,7 +28,7 @@ from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.geometry.locations import Locations
-from coupledgp.models.field_places import check_distances
+from coupledgp.models.field_estimator import check_distances
 from coupledgp.random import FloatArray, IntArray
 
 # Columns that name a sensor, the first of them that a table has.

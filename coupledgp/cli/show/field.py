@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
 from coupledgp.cli.show.table import LEAST_WEIGHT, score_rows
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import (
+    ReportTable,
+    Section,
+    register_section,
+    sections_of,
+)
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
 if TYPE_CHECKING:

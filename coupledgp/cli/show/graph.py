@@ -11,8 +11,13 @@ from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable, short_numbers
+from coupledgp.diagnostics.sections.section import (
+    ReportTable,
+    Section,
+    register_section,
+    sections_of,
+    short_numbers,
+)
 from coupledgp.inference.nodes.forecast import Step
 from coupledgp.random import FloatArray, IntArray
 

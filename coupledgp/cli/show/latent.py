@@ -8,8 +8,7 @@ from typing import Any
 
 from coupledgp.cli.show.table import column_section, headline, score_rows
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 
 # Names of the scores of classes, as they are shown.
 CLASS_SCORES = {

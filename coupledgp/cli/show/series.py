@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable, short_numbers
+from coupledgp.diagnostics.sections.section import (
+    ReportTable,
+    Section,
+    register_section,
+    sections_of,
+    short_numbers,
+)
 
 
 def series_report(result: dict[str, Any]) -> Report:

@@ -10,8 +10,12 @@ from coupledgp.cli.shared.evaluate import ExactComparison
 from coupledgp.cli.shared.options import selection_line
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import (
+    ReportTable,
+    Section,
+    register_section,
+    sections_of,
+)
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20

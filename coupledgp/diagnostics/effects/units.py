@@ -52,11 +52,6 @@ class Unit:
     labels: tuple[Any, ...]
 
     @property
-    def is_numeric(self) -> bool:
-        """Whether all labels of the grid are numbers."""
-        return all(isinstance(label, float) for label in self.labels)
-
-    @property
     def varies(self) -> bool:
         """Whether there is more than one value."""
         return len(self.points) > 1

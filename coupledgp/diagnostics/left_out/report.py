@@ -15,8 +15,7 @@ from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.scoring.score_table import per_cent
 from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.sections.section import Section, register_section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
 from coupledgp.random import FloatArray, IntArray
 

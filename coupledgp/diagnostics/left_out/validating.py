@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from coupledgp.diagnostics.influence import MOST_ROWS, RowInfluence, influence_of
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
-from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
-from coupledgp.diagnostics.residuals.columns import (
-    Column,
-    columns_of,
-    kept_columns,
-    with_row_order,
+from coupledgp.diagnostics.residuals.columns import Column, columns_of, kept_columns, with_row_order
+from coupledgp.diagnostics.residuals.findings import (
+    Findings,
+    look,
+    normal_scores,
+    predicted_columns,
 )
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
+from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, process_of
 from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.place_map import PlacesOf
-from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.gathering import usual_groups
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+    ResidualCorrelation,
+    residual_correlation_of,
+)
 from coupledgp.diagnostics.verdicts.variations import Variation, left_out_variations
-from coupledgp.errors import CoupledGPError
+from coupledgp.errors import CoupledGPError, MemoryLimitError, NumericalError
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
-from coupledgp.random import FloatArray
+from coupledgp.inference.dense.evidence import in_lengthscales
+from coupledgp.random import FloatArray, IntArray
 
+# Most observations whose joint law is drawn from.
+MAX_JUDGED = 1000
+# Fewest observations among which the errors of neighbours say anything, and most groups by which
+# coverage is looked at.
+MIN_NEIGHBOURS, MAX_GROUPS = 10, 200
 INDEPENDENT = (
     "How residuals that are left out go together is not at hand for this model: calibration is "
     "judged as of independent rows, and misfit not at all."
@@ -227,3 +242,86 @@ def _hyperparameters(process: GaussianProcess) -> str:
     named = process.summary().items()
     return short_numbers(", ".join(f"{name}={np.asarray(v)}" if not isinstance(v, str) else
                                    f"{name}={v}" for name, v in named))  # fmt: skip
+
+
+class Judged(NamedTuple):
+    """Calibration and misfit, and whether they are measured by the joint law.
+
+    Attributes
+    ----------
+    calibration : Calibration
+    misfit : ResidualCorrelation or None
+    findings : Findings
+    n_judged : int
+        Number of observations of both.
+    is_joint : bool
+        Whether the correlations of the residuals are known; if not they count as independent.
+    """
+
+    calibration: Calibration
+    misfit: ResidualCorrelation | None
+    findings: Findings
+    n_judged: int
+    is_joint: bool
+
+
+def judged(
+    task: LeftOutTask, law: LeftOut, y: FloatArray, columns: Sequence[Column], seed: int
+) -> Judged:
+    """Judge the laws of the scored observations (m, k) against their targets (m, k)."""
+    chosen = _chosen(task, max(MAX_JUDGED // y.shape[1], 100), seed)
+    rows, mean, std = task.rows[chosen], law.mean[chosen], np.sqrt(law.variance[chosen])
+    correlation = task.process.left_out_correlation(task.groups, rows)
+    groups = usual_groups(mean, std)
+    if not task.leaves_one and len(task.names) <= MAX_GROUPS:
+        groups["the group"] = task.labels[chosen]
+    calibration = Calibration.of_transforms(law.transforms(y)[chosen], correlation, groups)
+    misfit = None
+    if correlation is not None and len(rows) >= MIN_NEIGHBOURS:
+        misfit = _misfit(task, rows, y[chosen], mean, std, correlation, seed)
+    own = np.sqrt(law.variance)
+    looked = look(
+        normal_scores(law.transforms(y)), own,
+        lambda some: task.process.left_out_correlation(task.groups, task.rows[some]),
+        [*columns, *predicted_columns(law.mean, own)], MAX_JUDGED, seed,
+    )  # fmt: skip
+    return Judged(calibration, misfit, looked, len(rows), correlation is not None)
+
+
+def _misfit(
+    task: LeftOutTask,
+    rows: IntArray,
+    y: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+    correlation: FloatArray,
+    seed: int,
+) -> ResidualCorrelation | None:
+    """Correlation of residuals of neighbours, beside that of draws of their joint law."""
+    covariance = correlation[:, :, None] * std[:, None] * std[None]
+    try:
+        prior = task.process.prior(task.data.points[rows])
+        return residual_correlation_of(Law(mean, covariance, prior), y, seed=seed)
+    except (NumericalError, MemoryLimitError):
+        return None
+
+
+def _chosen(task: LeftOutTask, most: int, seed: int) -> IntArray:
+    """Places of at most so many scored observations: all, or random ones each with its nearest.
+
+    Of a table the nearest is that in the fitted metric, so that neighbours are as near as the data
+    allow; elsewhere observations are drawn at random.
+    """
+    if task.rows.size <= most:
+        return np.arange(task.rows.size)
+    rng = np.random.default_rng([seed, 7])
+    points = task.data.points[task.rows]
+    scale = np.asarray(getattr(task.process.hyperparameters, "lengthscale", 0.0), dtype=np.float64)
+    if points.ndim != 2 or scale.shape != points.shape[1:]:
+        return np.sort(rng.choice(task.rows.size, most, replace=False))
+    inputs = in_lengthscales(points, scale, points)
+    first = rng.choice(task.rows.size, most // 2, replace=False)
+    near = cKDTree(inputs).query(inputs[first], k=2)[1]
+    other = np.where(near[:, 0] == first, near[:, 1], near[:, 0])
+    found: IntArray = np.unique(np.concatenate([first, other]))
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 

@@ -19,9 +19,9 @@ from scipy.special import gammaln, ndtr
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.diagnostics.rivals.baselines import Baselines
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import kind_of
 from coupledgp.diagnostics.rivals.places import FieldRivals
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.rivals.tables import TableRivals, drawn_parts
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
@@ -32,8 +32,8 @@ from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.random import FloatArray, IntArray
 
-# Rows that rivals of tables are fitted to at most, and fewest of one class.
-MOST_ROWS, FEWEST_OF_CLASS = 20_000, 2
+# Rows that rivals of tables are fitted to at most.
+MOST_ROWS = 20_000
 # Least mean of a count law, and least chance of one count under a rounded normal law.
 LEAST_MEAN, LEAST_CHANCE = 1e-6, 1e-12
 # Iterations of logistic and Poisson regression.

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from coupledgp.diagnostics.scoring.score_table import per_cent
-from coupledgp.diagnostics.sections.section import Section, register_section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture

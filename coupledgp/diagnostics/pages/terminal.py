@@ -16,8 +16,7 @@ from coupledgp.ground.visible import visible
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.sections.layout import Layout
-    from coupledgp.diagnostics.sections.section import Section
-    from coupledgp.diagnostics.sections.table import ReportTable
+    from coupledgp.diagnostics.sections.section import ReportTable, Section
 
 # Colours of verdicts on a terminal.
 STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}

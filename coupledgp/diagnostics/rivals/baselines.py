@@ -11,8 +11,7 @@ from coupledgp.diagnostics.rivals.nearest import (
     left_out_by_nearest,
     predicted_by_nearest,
 )
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations, Rivals
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.ground.threads import suited_threads
 from coupledgp.random import IntArray

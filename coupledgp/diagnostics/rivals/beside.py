@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import differences, gain_of
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import OwnLaws
 from coupledgp.diagnostics.scoring.scores import nlpd, rmse
 from coupledgp.random import FloatArray

@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from coupledgp.diagnostics.rivals.observations import first_seen
-from coupledgp.diagnostics.rivals.prediction import positive
+from coupledgp.diagnostics.rivals.observations import first_seen, positive
 from coupledgp.diagnostics.rivals.rival import Rival, fitted_to, laws_at
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives, Skipped
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD
 from coupledgp.diagnostics.scoring.scores import paired_difference, rmse
 from coupledgp.errors import CoupledGPError, InvalidInputError

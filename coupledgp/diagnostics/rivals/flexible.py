@@ -16,8 +16,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from coupledgp.diagnostics.rivals.baselines import Baseline
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, positive
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations, positive
 from coupledgp.errors import NumericalError
 from coupledgp.linalg.matrices import solve_lower
 from coupledgp.random import FloatArray, IntArray

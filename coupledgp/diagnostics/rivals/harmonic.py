@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.rivals.observations import Observations, ObservedUnits
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import (
+    BaselinePrediction,
+    Observations,
+    ObservedUnits,
+)
 from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.linalg.conjugate_gradients import solve_columns

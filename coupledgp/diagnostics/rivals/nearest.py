@@ -10,8 +10,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
-from coupledgp.diagnostics.rivals.observations import Observations, ObservedUnits
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import (
+    BaselinePrediction,
+    Observations,
+    ObservedUnits,
+)
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM, nearest
 from coupledgp.random import FloatArray, IntArray
 

@@ -13,6 +13,8 @@ are left out. Left-out predictions leave out all observations of a group togethe
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,20 +26,16 @@ from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.links import linked
 from coupledgp.diagnostics.rivals.nearest import Finder, RowFinder, WayFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.position_gp import PositionGP, scaling
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import (
-    Locations,
-    canonical,
-    location_positions,
-    location_rows,
-)
+from coupledgp.geometry.locations import Locations, canonical, location_positions, location_rows
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
+# Observations, drawn at random, from which its hyperparameters are found, and restarts of that.
+SEARCHED, RESTARTS = 300, 4
 # Variance of the harmonic baseline's noise, in units of 1 / (median diagonal entry of S): without
 # it, more sensors in an element than it has corners would contradict each other.
 NUGGET = 1e-6
@@ -254,3 +252,73 @@ def nearest_places(operator: LaplaceOperator, sensors: FloatArray, queries: Floa
     ends = (location_positions(places, operator.positions) for places in (sensors, queries))
     rows, wanted = ends
     return RowFinder(rows).nearest_to(wanted).number
+
+
+class PositionGP:
+    """`sqrt(v) Matern-5/2` of positions with noise, one process for each output.
+
+    Parameters
+    ----------
+    positions
+        Positions (n, d) of the observations, about zero and of about unit extent.
+    y
+        Observations (n, k).
+    """
+
+    def __init__(self, positions: FloatArray, y: FloatArray) -> None:
+        self.positions, self.y = positions, y
+        self.models = [_fitted(positions, column) for column in y.T]
+
+    def predict(self, positions: FloatArray) -> BaselinePrediction:
+        """Predictions (p, k) at positions (p, d), and standard deviations of observations."""
+        laws = [model.predict(positions, return_std=True) for model in self.models]
+        mean, std = (np.column_stack(columns) for columns in zip(*laws, strict=True))
+        return BaselinePrediction("position GP", mean, std)
+
+    def left_out(self, groups: IntArray) -> BaselinePrediction:
+        """Predictions (n, k) of observations from those of other groups (n,), in closed form.
+
+        Hyperparameters, mean and scale are those of all observations.
+        """
+        members = rows_of_groups(groups)
+        mean, std = np.empty_like(self.y), np.empty_like(self.y)
+        for k, model in enumerate(self.models):
+            column = self.y[:, k]
+            inverse = np.linalg.inv(model.kernel_(self.positions))
+            pulls = inverse @ (column - column.mean())
+            for rows in members:
+                covariance = np.linalg.inv(inverse[np.ix_(rows, rows)])
+                mean[rows, k] = column[rows] - covariance @ pulls[rows]
+                std[rows, k] = _scale(column) * np.sqrt(covariance.diagonal())
+        return BaselinePrediction("position GP", mean, std)
+
+
+def scaling(vertices: FloatArray, extent: float) -> Callable[[FloatArray], FloatArray]:
+    """The map of positions (p, d) to those about the mean of the vertices, in units of extent."""
+    centre = vertices.mean(axis=0)
+    return lambda positions: (positions - centre) / extent
+
+
+def _fitted(inputs: FloatArray, y: FloatArray) -> Any:
+    """A process of inputs (n, d) and y (n,), its hyperparameters found from some of them."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    kernel = ConstantKernel(1.0, (1e-3, 1e4)) * Matern(0.3, (1e-2, 1e1), nu=2.5) + WhiteKernel(
+        1e-2, (1e-6, 1e1)
+    )
+    chosen = np.random.default_rng(0).permutation(y.size)[:SEARCHED]
+    search = GaussianProcessRegressor(
+        kernel, normalize_y=True, n_restarts_optimizer=RESTARTS, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(inputs[chosen], y[chosen])
+    model = GaussianProcessRegressor(search.kernel_, normalize_y=True, optimizer=None)
+    return model.fit(inputs, y)
+
+
+def _scale(y: FloatArray) -> float:
+    """Standard deviation that scikit-learn divides y by."""
+    return float(np.std(y)) or 1.0

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from coupledgp.diagnostics.foreign.recognised import is_model, law_of_model
-from coupledgp.diagnostics.scoring.laws import ProcessLaws
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws, ProcessLaws
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points

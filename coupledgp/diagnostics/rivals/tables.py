@@ -24,14 +24,22 @@ from coupledgp.diagnostics.rivals.flexible import (
     FlexibleRival,
     PlainRival,
 )
-from coupledgp.diagnostics.rivals.linear import LinearFit
 from coupledgp.diagnostics.rivals.nearest import RowFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import Rivals
+from coupledgp.diagnostics.rivals.observations import (
+    BaselinePrediction,
+    Observations,
+    Rivals,
+    positive,
+)
+from coupledgp.errors import MemoryLimitError
+from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.ground.validation import varies
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
+# Smallest eigenvalue of the share of the other rows in a direction; below it a group is all that
+# tells the direction, and the others are fitted anew.
+TOLD_BY_OTHERS = 1e-8
 # Memory of the design of a linear model beyond which rows are drawn at random: 256 MiB of float64.
 MOST_ENTRIES = 2**25
 
@@ -133,3 +141,116 @@ class TableRivals(Baselines):
 
 def _no_inputs() -> str:
     return "expected two rows at least, and a column that varies"
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """`y = b_0 + x' b + e` by least squares with weights w, from rows (n, d).
+
+    Columns that follow from others are left out by the singular values.
+
+    Attributes
+    ----------
+    rows : FloatArray (n, d)
+        Columns of mean zero and unit variance.
+    observations : Observations
+    """
+
+    rows: FloatArray
+    observations: Observations
+
+    @cached_property
+    def _factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Left vectors U (n, r) of the weighted design, singular values (r,), right vectors."""
+        design = _design(self.rows) * self._root[:, None]
+        U, s, Vt = np.linalg.svd(design, full_matrices=False)
+        rank = int((s > s[0] * max(design.shape) * np.finfo(float).eps).sum())
+        return U[:, :rank], s[:rank], Vt[:rank]
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        """Roots (n,) of the weights, which are divided by the greatest."""
+        weights = self.observations.weights
+        found: FloatArray = np.sqrt(weights / weights.max())
+        return found
+
+    @cached_property
+    def _coefficients(self) -> FloatArray:
+        """`U' y`, (r, k), targets about their mean."""
+        found: FloatArray = self._factors[0].T @ (self._root[:, None] * self._targets)
+        return found
+
+    @property
+    def _targets(self) -> FloatArray:
+        return self.observations.y - self.observations.mean
+
+    @property
+    def rank(self) -> int:
+        """Number of coefficients that the rows tell."""
+        return len(self._factors[1])
+
+    def predict(self, queries: FloatArray) -> BaselinePrediction:
+        """Predictions at rows (p, d); deviations hold residuals and the error of the fit."""
+        _, s, Vt = self._factors
+        wanted = _design(queries) @ Vt.T / s
+        residual = self._targets - self._fitted
+        squares = self.observations.counts @ np.square(residual)
+        free = max(self.observations.counts.sum() - self.rank, 1.0)
+        std = positive(np.sqrt(squares / free), self.observations.y)
+        # Rows are as sure as their weights say, which were divided by the greatest.
+        leverage = np.square(wanted).sum(axis=1) / self.observations.weights.max()
+        mean = self.observations.mean + wanted @ self._coefficients
+        return BaselinePrediction("linear", mean, std * np.sqrt(1 + leverage)[:, None])
+
+    @cached_property
+    def _fitted(self) -> FloatArray:
+        """Fitted targets (n, k), about their mean."""
+        found: FloatArray = self._factors[0] @ self._coefficients / self._root[:, None]
+        return found
+
+    def left_out(self, groups: IntArray) -> BaselinePrediction:
+        """Predictions of rows from those of other groups (n,), by downdates of the fit.
+
+        With U_G the rows of U of a group and r_G its weighted residuals, those of the fit to the
+        others are `r_G + U_G (I - U_G' U_G)^-1 U_G' r_G`. Standard deviations are the errors of
+        the same predictions of the rows of other groups.
+
+        Raises
+        ------
+        MemoryLimitError
+            There are more rows, of which these were drawn.
+        """
+        if len(groups) > len(self.rows):
+            raise MemoryLimitError(
+                f"{len(groups)} rows of {self.rows.shape[1]} columns take too much memory"
+            )
+        U = self._factors[0]
+        residual = self._root[:, None] * (self._targets - self._fitted)
+        mean = np.empty_like(residual)
+        left = 1 - np.square(U).sum(axis=1)
+        single = (np.bincount(groups)[groups] == 1) & (left > TOLD_BY_OTHERS)
+        scale = (left * self._root)[single, None]
+        mean[single] = self.observations.y[single] - residual[single] / scale
+        for rows in rows_of_groups(groups):
+            if single[rows[0]]:
+                continue
+            own = U[rows]
+            values, vectors = np.linalg.eigh(np.eye(self.rank) - own.T @ own)
+            if values[0] < TOLD_BY_OTHERS:
+                mean[rows] = self._without(rows).predict(self.rows[rows]).mean
+                continue
+            turned = own @ vectors
+            gain = (turned / values) @ (turned.T @ residual[rows])
+            error = (residual[rows] + gain) / self._root[rows, None]
+            mean[rows] = self.observations.y[rows] - error
+        errors = self.observations.errors_of_others(mean, groups)
+        return BaselinePrediction("linear", mean, errors)
+
+    def _without(self, rows: IntArray) -> LinearFit:
+        """The fit to all other rows."""
+        kept = np.delete(np.arange(len(self.rows)), rows)
+        return LinearFit(self.rows[kept], self.observations.take(kept))
+
+
+def _design(rows: FloatArray) -> FloatArray:
+    return np.column_stack([np.ones(len(rows)), rows])

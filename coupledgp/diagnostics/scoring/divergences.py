@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 
 from coupledgp.ground.validation import check_gaussian
-from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray
 
 

@@ -1,4 +1,4 @@
-"""Joint predictive laws of observations, exact or known up to bounds."""
+"""Predictive laws of observations: joint ones, exact or within bounds, and each alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
-from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.score_table import OwnLaws, PointScore
+from coupledgp.diagnostics.scoring.scores import half_width, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
+from coupledgp.gp.target_maps import mapped_back
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
 
+# Quantiles of a transformed law that its ranked probability score is summed over.
+N_QUANTILES = 64
 # Quantiles of a law that a ranked probability score is summed over.
 QUANTILES = 400
 
@@ -216,3 +221,74 @@ def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
         raise InvalidInputError("y_test: expected finite values, got NaN or inf")
     check_magnitude(y, "y_test")
     return y.reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class PointLaws:
+    """Laws of single observations at p points, k outputs.
+
+    Attributes
+    ----------
+    mean, std : FloatArray (p, k)
+        Means and standard deviations of observations, noise included, in units of y.
+    own : OwnLaws or None
+        The laws themselves where they are not normal.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    own: OwnLaws | None = None
+
+    def losses(self, score: PointScore, y: FloatArray) -> FloatArray:
+        """Losses of targets (p, k) by a score, (p, k), or (p,) of laws that are not normal."""
+        return score.losses(y, self.mean, self.std, self.own)
+
+    def beside(self, other: PointLaws) -> PointLaws:
+        """These laws in the form of others: normal ones by quantiles where these are all known."""
+        reduced = getattr(other.own, "of_normal", None)
+        if self.own is not None or reduced is None:
+            return self
+        return PointLaws(self.mean, self.std, reduced(self.mean, self.std))
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedLaws:
+    """Laws of single observations y for which `g(y)` is normal; see `OwnLaws`.
+
+    Attributes
+    ----------
+    transform : TargetTransform
+        The map g.
+    mean, std : FloatArray (p, k)
+        Means and standard deviations of `g(y)`.
+    """
+
+    transform: TargetTransform
+    mean: FloatArray
+    std: FloatArray
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """`log N(g(y); mean, std^2) + log g'(y)`, summed over outputs (p,)."""
+        density = -point_nlpd(self.transform.forward(targets), self.mean, self.std)
+        found: FloatArray = (density + self.transform.log_slope(targets)).sum(axis=1)
+        return found
+
+    def transforms(self, targets: FloatArray) -> FloatArray:
+        """Distribution functions `F(y)` (p, k)."""
+        z = (self.transform.forward(targets) - self.mean) / self.std
+        return np.asarray(ndtr(z))
+
+    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
+        """Widths (p, k, l) of the central intervals of l nominal levels."""
+        reach = np.array([half_width(level) for level in levels]) * self.std[..., None]
+        middle = self.mean[..., None]
+        ends = (mapped_back(self.transform, middle + sign * reach) for sign in (1, -1))
+        return np.asarray(next(ends) - next(ends))
+
+    def crps(self, targets: FloatArray) -> FloatArray:
+        """`2 int (1(y <= q) - tau) (q - y) dtau` by a midpoint rule over quantiles q(tau)."""
+        total = np.zeros(targets.shape)
+        for level in (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES:
+            quantile = mapped_back(self.transform, self.mean + self.std * ndtri(level))
+            total += 2 * ((targets <= quantile) - level) * (quantile - targets)
+        return total / N_QUANTILES

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
-from coupledgp.diagnostics.scoring.laws import Law
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.score_table import (
     CRPS,
     SCORES,

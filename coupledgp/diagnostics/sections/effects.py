@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coupledgp.diagnostics.effects.moves import ColumnMoves
 from coupledgp.diagnostics.effects.results import Effects, Importance, Share
 from coupledgp.diagnostics.scoring.subject import process_of
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.transformed import mixed_parts
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from coupledgp.diagnostics.sections.section import Section
-from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.diagnostics.studies.tables import Table
 from coupledgp.diagnostics.verdicts.verdict import SIGNS, Advice, Verdict, in_units_of
 from coupledgp.ground.notebook import Card, Notebook, NotebookTable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coupledgp.diagnostics.plotted import Plotted
 from coupledgp.diagnostics.sections.layout import Layout
-from coupledgp.diagnostics.sections.table import ReportTable, safe_cell
+from coupledgp.diagnostics.sections.section import ReportTable, safe_cell
 from coupledgp.diagnostics.studies.tables import csv_of, frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import named_extras

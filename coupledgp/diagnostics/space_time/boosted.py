@@ -16,8 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.simple import linear_in_time, mean_of_other_days
+from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
 from coupledgp.random import FloatArray, IntArray, as_rng
 
 # Rows of the fit of either model, trees, and their rate.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,17 +14,21 @@ from coupledgp.diagnostics.rivals.contest import Contest, Entry
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
 from coupledgp.diagnostics.scoring.alternatives import Skipped
 from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
-from coupledgp.diagnostics.space_time.readings import SensorReadings
-from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law, rival_seconds
-from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
+from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow, SpaceTimeLaw, score_rows
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSplit, SplitPlan
+from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import silent
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.random import draw_seed
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEYS = ("model", "kind", "group", "value")
 # A budget of the rivals, and the least seconds of it.
 AS_THE_MODEL, LEAST_BUDGET = "as the model", 15.0
 
@@ -167,3 +172,168 @@ def drawn_splits(
     for split in found:
         split.check(readings)
     return found
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """Seconds of processor time that a model took in a split, fit and predictions together."""
+
+    split: int
+    model: str
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class SpaceTimeEvaluation:
+    """Scores of a model and its rivals on hidden readings.
+
+    Attributes
+    ----------
+    rows : tuple of ScoreRow
+        Scores of each split, model, kind and group.
+    costs : tuple of ModelCost
+    n_splits : int
+    skipped : tuple of Skipped
+        Rivals without scores, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SensorReadings, evaluate_space_time
+    >>> t = np.arange(48.0)
+    >>> ring = cgp.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> values = np.sin(t / 4) + np.arange(4)[:, None]
+    >>> readings = SensorReadings(values, t, np.arange(4), ring)
+    >>> found = evaluate_space_time(None, readings, splits=1, rivals="last value")
+    >>> found.models, found.kinds
+    (['last value'], ['scattered', 'gap', 'forecast'])
+    >>> print(found.to_markdown().splitlines()[0])
+    | where | model | RMSE | MAE | NLPD | CRPS | in 95 % | n |
+    """
+
+    rows: tuple[ScoreRow, ...] = field(repr=False)
+    costs: tuple[ModelCost, ...] = field(repr=False)
+    n_splits: int
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, the one that is evaluated first."""
+        return list(dict.fromkeys(row.model for row in self.rows))
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of hidden readings that are scored."""
+        return list(dict.fromkeys(row.kind for row in self.rows))
+
+    def table(self, group: str | None = None) -> list[dict[str, Any]]:
+        """Means over splits of all scores, one dict for each model, kind and group.
+
+        Parameters
+        ----------
+        group
+            `"all"`, `"time of day"` or `"steps ahead"`; None for all of them.
+
+        Returns
+        -------
+        list of dict
+            `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores,
+            `coverage_error` as of `ScoreRow`, `rmse_error`: standard error of the RMSE over splits,
+            NaN for one split, and `gain`, `gain_error` and `ratio_error` as of `ScoreRow`, None
+            without a model.
+        """
+        return [
+            _mean_of(rows) for key, rows in _grouped(self.rows) if group is None or key[2] == group
+        ]
+
+    def score(self, model: str, kind: str, name: str = "rmse", value: str = "") -> float:
+        """One score of a model on a kind of readings, the mean over splits.
+
+        Parameters
+        ----------
+        model, kind
+            Names as in `models` and `kinds`.
+        name
+            `"rmse"`, `"mae"`, `"nlpd"`, `"crps"`, `"coverage_95"` or `"bias"`.
+        value
+            Hours of the day or steps ahead, as in the table; all readings by default.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such score.
+        """
+        check_choice(name, SCORED, "name")
+        for row in self.table(None):
+            if (row["model"], row["kind"], row["value"]) == (model, kind, value):
+                return float(row[name])
+        raise InvalidInputError(
+            f"model, kind: expected some of {self.models} and {self.kinds}, got {model!r}, {kind!r}"
+        )
+
+    def cpu_seconds(self, model: str) -> float:
+        """Mean processor seconds of a model in a split."""
+        return float(np.mean([c.cpu_seconds for c in self.costs if c.model == model]))
+
+    def to_dataframe(self, *, by_split: bool = False) -> pd.DataFrame:
+        """The table as a `pandas.DataFrame`: means over splits, or a row for each split."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.rows] if by_split else self.table())
+
+    def to_csv(self, path: str | os.PathLike[str], *, by_split: bool = False) -> None:
+        """Write the table of `to_dataframe` as CSV."""
+        rows = [asdict(row) for row in self.rows] if by_split else self.table()
+        write_text(path, csv_of((list(rows[0]), [[*row.values()] for row in rows])))
+
+    def to_markdown(self, group: str = ALL) -> str:
+        """The table of a group as Markdown, kind by kind, the least RMSE first."""
+        head = "| where | model | RMSE | MAE | NLPD | CRPS | in 95 % | n |"
+        lines = [head, "|---|---|---|---|---|---|---|---|"]
+        rows = self.table(group)
+        order = {kind: number for number, kind in enumerate(self.kinds)}
+        rows.sort(key=lambda row: (order[row["kind"]], _first_number(row["value"]), row["rmse"]))
+        for row in rows:
+            where = f"{row['kind']} {row['value']}".strip()
+            figures = " | ".join(f"{row[s]:.3g}" for s in ("rmse", "mae", "nlpd", "crps"))
+            lines.append(
+                f"| {where} | {row['model']} | {figures} | {row['coverage_95']:.3f} | {row['n']} |"
+            )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        splits = "split" if self.n_splits == 1 else "splits"
+        return f"{self.n_splits} {splits} of hidden readings\n{self.to_markdown()}"
+
+
+def _grouped(rows: tuple[ScoreRow, ...]) -> Iterator[tuple[tuple[str, ...], list[ScoreRow]]]:
+    """Rows of all splits together, in order of appearance."""
+    found: dict[tuple[str, ...], list[ScoreRow]] = {}
+    for row in rows:
+        found.setdefault(tuple(getattr(row, key) for key in KEYS), []).append(row)
+    yield from found.items()
+
+
+def _first_number(value: str) -> int:
+    """The number that a group's value begins with, zero without one."""
+    digits = value.split("-")[0]
+    return int(digits) if digits else 0
+
+
+def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
+    """Means of the scores of the same model, kind and group over splits."""
+    first = {key: getattr(rows[0], key) for key in KEYS}
+    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in SCORED}
+    errors = [row.rmse for row in rows]
+    spread = float(np.std(errors, ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else float("nan")
+    gains = [row.gain for row in rows if row.gain is not None]
+    known = [row.gain_error for row in rows if row.gain_error is not None]
+    gain = float(np.mean(gains)) if len(gains) == len(rows) else None
+    error = float(np.linalg.norm(known)) / len(rows) if len(known) == len(rows) else None
+    shares = float(np.linalg.norm([row.coverage_error for row in rows])) / len(rows)
+    found = first | {"n": sum(row.n for row in rows)} | means
+    found |= {"coverage_error": shares, "rmse_error": spread}
+    ratios = [row.ratio_error for row in rows if row.ratio_error is not None]
+    ratio = float(np.linalg.norm(ratios)) / len(rows) if len(ratios) == len(rows) else None
+    return found | {"gain": gain, "gain_error": error, "ratio_error": ratio}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.simple import linear_in_time
+from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
 from coupledgp.random import FloatArray, as_rng
 
 # Penalty of regressions, as a share of the number of times, for readings of unit variance.

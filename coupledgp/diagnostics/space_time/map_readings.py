@@ -15,7 +15,7 @@ from coupledgp.diagnostics.space_time.record import (
     REJECTED,
     SensorSeries,
 )
-from coupledgp.gp.back_transformed import mapped_back
+from coupledgp.gp.target_maps import mapped_back
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis

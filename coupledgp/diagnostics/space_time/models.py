@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.sensor_table import moments_back
+from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import as_domain

@@ -32,7 +32,6 @@ from coupledgp.diagnostics.space_time.boosted import boosted_trees
 from coupledgp.diagnostics.space_time.learned import autoregression, low_rank, ridge_on_peers
 from coupledgp.diagnostics.space_time.models import law_of
 from coupledgp.diagnostics.space_time.per_step import graph_gp_per_step
-from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
@@ -42,7 +41,7 @@ from coupledgp.diagnostics.space_time.simple import (
     mean_at_the_time_of_the_week,
     nearest_sensor,
 )
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
+from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings, SpaceTimeSplit
 from coupledgp.diagnostics.space_time.time_alone import gp_in_time
 from coupledgp.random import FloatArray, as_rng
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.diagnostics.scoring.point_laws import PointLaws, TransformedLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD, PointScore, paired_scores
 from coupledgp.diagnostics.scoring.scores import (
     coverage_points,
@@ -16,8 +16,7 @@ from coupledgp.diagnostics.scoring.scores import (
     inside_levels,
     paired_difference,
 )
-from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
+from coupledgp.diagnostics.space_time.splits import DAY, BoolArray, SensorReadings, SpaceTimeSplit
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray
 

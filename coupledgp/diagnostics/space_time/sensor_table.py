@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
 from coupledgp.diagnostics.studies.tables import csv_of
-from coupledgp.gp.back_transformed import mapped_back, mapped_moments
+from coupledgp.gp.target_maps import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.output import write_text
 from coupledgp.random import FloatArray, IntArray

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.space_time.readings import DAY, SensorReadings
+from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.random import FloatArray, IntArray
 

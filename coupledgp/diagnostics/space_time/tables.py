@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coupledgp.diagnostics.sections.table import ReportTable, Row
+from coupledgp.diagnostics.sections.section import ReportTable, Row
 from coupledgp.diagnostics.space_time.gains import rival_words, scored_kinds
 from coupledgp.diagnostics.space_time.record import MODEL_NAME, KindScore, SpaceTimePage
 from coupledgp.diagnostics.space_time.words import (

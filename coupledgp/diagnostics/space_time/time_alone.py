@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
+from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
 from coupledgp.random import FloatArray
 
 # Sensors and times from which the hyperparameters are fitted, at most.

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coupledgp.diagnostics.plotted import Plotted
-from coupledgp.diagnostics.studies.draws import FIGURES, Draw
-from coupledgp.diagnostics.studies.draws import MeanOverDraws as MeanOverDraws
-from coupledgp.diagnostics.studies.draws import StudyRow as StudyRow
-from coupledgp.diagnostics.studies.pairs import PairedComparison, all_pairs
+from coupledgp.diagnostics.studies.pairs import FIGURES, Draw, PairedComparison, all_pairs
+from coupledgp.diagnostics.studies.pairs import MeanOverDraws as MeanOverDraws
+from coupledgp.diagnostics.studies.pairs import StudyRow as StudyRow
 from coupledgp.diagnostics.studies.tables import (
     best_of,
     csv_of,

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from coupledgp.diagnostics.pages.palette import coupling_style
 from coupledgp.diagnostics.pages.print_figure import PANEL, PRINT
-from coupledgp.diagnostics.studies.draws import StudyRow, values_of
+from coupledgp.diagnostics.studies.pairs import StudyRow, values_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

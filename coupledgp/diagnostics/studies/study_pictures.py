@@ -9,7 +9,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.palette import REFERENCE, coupling_style
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
-from coupledgp.diagnostics.studies.draws import MeanOverDraws
+from coupledgp.diagnostics.studies.pairs import MeanOverDraws
 from coupledgp.random import FloatArray
 
 # Least height of the axis of scores, as a share of the score: less is nothing to look at.

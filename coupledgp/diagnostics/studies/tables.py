@@ -7,8 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.diagnostics.studies.draws import FIGURES, MeanOverDraws, StudyRow
-from coupledgp.diagnostics.studies.pairs import PairedComparison
+from coupledgp.diagnostics.studies.pairs import FIGURES, MeanOverDraws, PairedComparison, StudyRow
 from coupledgp.errors import MissingLibraryError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.measures import LOG_CRPS
 from coupledgp.diagnostics.verdicts.rules import MATTERS

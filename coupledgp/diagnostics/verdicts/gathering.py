@@ -15,8 +15,8 @@ from coupledgp.diagnostics.residuals.findings import look, normal_scores, predic
 from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import rivals_of
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Colour = Literal["green", "amber", "red", "grey"]
-# From the best to the worst; grey is a question that could not be judged.
-COLOURS: tuple[Colour, ...] = ("green", "grey", "amber", "red")
-# Signs and words of the colours of verdicts: nobody has to tell colours apart.
+# Signs and words of the colours of verdicts: nobody has to tell colours apart. Grey is a question
+# that could not be judged.
 SIGNS: dict[Colour, tuple[str, str]] = {
     "green": ("✓", "good"),
     "amber": ("!", "look at it"),
@@ -157,8 +156,3 @@ def narrower(gain: float) -> str:
     """A gain of g nats as intervals of the same honesty that are shorter: by `1 - exp(-g)`."""
     share = 100 * -math.expm1(-max(gain, 0.0))
     return f"as much as intervals {share:.2g} % narrower"
-
-
-def worst(verdicts: tuple[Verdict, ...]) -> Colour:
-    """The worst colour of some verdicts."""
-    return max((one.colour for one in verdicts), key=COLOURS.index, default="grey")

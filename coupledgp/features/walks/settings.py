@@ -19,10 +19,11 @@ from coupledgp.couplings.walkers.registry import (
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.collect import WalkTask
 from coupledgp.features.walks.lengths import lengths_of, spread_lengths_of
-from coupledgp.features.walks.memory import check_walk_memory
 from coupledgp.features.walks.modulation import ModulationLike, coefficients, n_terms_for
+from coupledgp.features.walks.visits import form_of
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
@@ -168,3 +169,49 @@ def tuned(
         modulation = 0.5 ** (1.0 + np.arange(max_length + 1))
     series = np.ones(1) if modulation is None else coefficients(modulation, max_length + 1)
     return WalkerCoupling(coupling.lengths.prepare(law, series, max_length), coupling.steps)
+
+
+def visit_bytes(n_walks: int, longest: int) -> float:
+    """Most bytes of a visit: a node (4), its step and count, and a feature (8)."""
+    return 12.0 + np.dtype(form_of(n_walks, longest).dtype).itemsize
+
+
+def walk_bytes(n_rows: int, n_walks: int | IntArray, survival: FloatArray) -> float:
+    """Upper estimate of the bytes of walks and their features.
+
+    Every walker makes `1 + sum_{t>=1} S_t` visits on average; merging only makes them fewer.
+
+    Parameters
+    ----------
+    n_rows
+        Number of start nodes.
+    n_walks
+        Number of walkers of each, or one number for each (n_rows,).
+    survival
+        Probabilities `S_t` (max_length + 1,) that a walk has at least t steps.
+    """
+    own = np.broadcast_to(n_walks, n_rows)
+    per_visit = visit_bytes(int(own.max(initial=1)), survival.size - 1)
+    return per_visit * float(own.sum()) * float(survival.sum())
+
+
+def check_walk_memory(n_walks: IntArray, survival: FloatArray, limit: float | None) -> None:
+    """Refuse walks that need more than the limit in bytes, or than is available if it is None.
+
+    The numbers of walkers of the start nodes (n_rows,) and the chances `survival` (max_length + 1,)
+    of a walk to have at least t steps give the estimate.
+
+    Raises
+    ------
+    MemoryLimitError
+        The walks would not fit; the message says what would make them smaller.
+    """
+
+    def advice(share: float) -> str:
+        fitting = int(mean * share)
+        fewer = f"n_walks <= {fitting}, " if fitting else ""
+        return f"use {fewer}fewer nodes, a larger p_halt or a smaller max_length"
+
+    mean = float(n_walks.mean()) if n_walks.size else 0.0
+    needed = walk_bytes(n_walks.size, n_walks, survival)
+    check_memory(needed, f"walks: {mean:g} from each of {n_walks.size} nodes", advice, limit)

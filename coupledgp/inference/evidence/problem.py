@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.matrices import (
     Matrix,
     add_to_diagonal,
     as_numpy,
     beside,
+    cholesky,
     cholesky_inverse,
     cholesky_solve,
     library,

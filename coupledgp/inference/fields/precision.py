@@ -22,6 +22,7 @@ from scipy import sparse
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.inference.fields.precision_matrices import (
     FAR_APART,
+    edge_matrix,
     edge_noise,
     edge_precision,
     shifted_stiffness,
@@ -285,8 +286,7 @@ def flat_variance(kappa: float, alpha: int, dimension: int) -> float:
 def edge_slope(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:
     """Derivative of `edge_precision` in `log kappa`, (n, n)."""
     assert operator.element_lengths is not None
-    start, end = operator.elements.T
-    n, length = operator.n_vertices, kappa * operator.element_lengths
+    length = kappa * operator.element_lengths
     near = length < FAR_APART
     diagonal, across = np.full(length.size, kappa), np.zeros(length.size)
     x = length[near]
@@ -296,13 +296,7 @@ def edge_slope(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:
     diagonal[near], across[near] = (
         kappa * np.where(short, a, b) for a, b in zip(series, closed, strict=True)
     )
-    total = np.bincount(start, diagonal, n) + np.bincount(end, diagonal, n)
-    alone = total == 0
-    total[alone] = 2 * kappa**2 * operator.mass[alone]
-    rows = np.concatenate([start, end, np.arange(n)])
-    columns = np.concatenate([end, start, np.arange(n)])
-    values = np.concatenate([across, across, total])
-    return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=(n, n)))
+    return edge_matrix(operator, diagonal, across, 2 * kappa**2)
 
 
 def as_pattern(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -44,17 +44,26 @@ def edge_precision(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:
     `kappa^2 M_i` of the finite elements.
     """
     assert operator.element_lengths is not None
-    start, end = operator.elements.T
     length = kappa * operator.element_lengths
     near = length < FAR_APART
     diagonal = np.full(length.size, kappa)
     diagonal[near] = kappa / np.tanh(length[near])
     across = np.zeros(length.size)
     across[near] = -kappa / np.sinh(length[near])
-    n = operator.n_vertices
+    return edge_matrix(operator, diagonal, across, kappa**2)
+
+
+def edge_matrix(
+    operator: LaplaceOperator, diagonal: FloatArray, across: FloatArray, alone: float
+) -> sparse.csr_array:
+    """Matrix (n, n) of a network whose edges add `diagonal` to both ends, `across` between them.
+
+    A vertex without an edge has `alone` times its mass.
+    """
+    (start, end), n = operator.elements.T, operator.n_vertices
     total = np.bincount(start, diagonal, n) + np.bincount(end, diagonal, n)
-    alone = total == 0
-    total[alone] = kappa**2 * operator.mass[alone]
+    lonely = total == 0
+    total[lonely] = alone * operator.mass[lonely]
     rows = np.concatenate([start, end, np.arange(n)])
     columns = np.concatenate([end, start, np.arange(n)])
     values = np.concatenate([across, across, total])

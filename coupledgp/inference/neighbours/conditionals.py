@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.evidence.stationary import distances_between
-from coupledgp.linalg.cholesky import batch_cholesky
 from coupledgp.linalg.distances import weighted_powers_within
+from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum
 

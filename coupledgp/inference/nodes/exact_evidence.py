@@ -28,7 +28,7 @@ from coupledgp.inference.nodes.moments import (
     SpectralMoments,
 )
 from coupledgp.kernels import GraphKernel
-from coupledgp.linalg.cholesky import covariance_factor, log_determinant
+from coupledgp.linalg.matrices import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray
 
 # Sweeps that continue targets to hidden nodes. The evidence is right after any number of them; a

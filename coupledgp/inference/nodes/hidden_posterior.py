@@ -24,7 +24,7 @@ from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, spread
 from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, series_degree
-from coupledgp.linalg.cholesky import Factor, covariance_factor
+from coupledgp.linalg.matrices import Factor, covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 # Most hidden nodes, or observations, of which a block is factorised: two seconds.

@@ -16,7 +16,7 @@ from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
-from coupledgp.linalg.cholesky import Factor, covariance_factor
+from coupledgp.linalg.matrices import Factor, covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 

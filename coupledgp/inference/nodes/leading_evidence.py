@@ -27,7 +27,7 @@ from coupledgp.inference.nodes.exact_evidence import (
 )
 from coupledgp.inference.nodes.moments import constant_below, leading_of
 from coupledgp.kernels import GraphKernel
-from coupledgp.linalg.cholesky import covariance_factor, log_determinant
+from coupledgp.linalg.matrices import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the noise below which a pair is left out: it changes the last digit of the evidence.

@@ -24,6 +24,23 @@ from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 SpectralFunction = Callable[[FloatArray], FloatArray]
+
+
+def expanded(functions: Sequence[SpectralFunction], tolerances: Sequence[float]) -> FloatArray:
+    """Chebyshev coefficients (n_functions, degree + 1), each to its own tolerance.
+
+    Raises
+    ------
+    NumericalError
+        A function takes a longer series than there may be.
+    """
+    series = [chebyshev_coefficients(f, t) for f, t in zip(functions, tolerances, strict=True)]
+    out = np.zeros((len(series), max(c.size for c in series)))
+    for row, c in zip(out, series, strict=True):
+        row[: c.size] = c
+    return out
+
+
 # Relative spectral error of a function's series where no other one is asked for.
 MOMENT_TOLERANCE = 1e-12
 # Memory that the moments may take.
@@ -158,7 +175,7 @@ class ChebyshevMoments(GraphMoments):
     def blocks(
         self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
-        coefficients = self._expand(functions, tolerance)
+        coefficients = expanded(functions, [tolerance] * len(functions))
         self._extend(coefficients.shape[1])
         packed = coefficients @ self._moments[: coefficients.shape[1]]
         k = self._columns.width
@@ -171,7 +188,7 @@ class ChebyshevMoments(GraphMoments):
     def traces(
         self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> Traces:
-        coefficients = self._expand(functions, tolerance)
+        coefficients = expanded(functions, [tolerance] * len(functions))
         while len(self._sums) < coefficients.shape[1]:
             self._sums.extend(self._probes.double_moments())
         moments = np.array(self._sums[: coefficients.shape[1]])
@@ -186,14 +203,6 @@ class ChebyshevMoments(GraphMoments):
         """`tr T_0, tr T_1, tr T_2` of `W~`, (3,)."""
         matrix, n = self._graph.normalized_adjacency, self._graph.n_nodes
         return np.array([n, matrix.diagonal().sum(), 2.0 * (matrix.data**2).sum() - n])
-
-    def _expand(self, functions: Sequence[SpectralFunction], tolerance: float) -> FloatArray:
-        """Chebyshev coefficients (n_functions, degree + 1)."""
-        series = [chebyshev_coefficients(f, tolerance) for f in functions]
-        out = np.zeros((len(series), max(c.size for c in series)))
-        for row, c in zip(out, series, strict=True):
-            row[: c.size] = c
-        return out
 
     def _extend(self, n_moments: int) -> None:
         if n_moments > self._limit:

@@ -12,12 +12,12 @@ from scipy import linalg
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.linalg.cholesky import Factor, covariance_factor
 from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
 from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.matrices import Factor, covariance_factor
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.random import FloatArray, IntArray
 
@@ -142,16 +142,25 @@ class GraphPosterior(ABC):
         together = np.concatenate([nodes, self.nodes])
         unique, places = np.unique(together, return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
-        for block in blocks_of(n_samples):
+        for block in self._slices(n_samples):
             report(f"samples, {block.start} of {n_samples}")
             count = block.stop - block.start
             draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
             there, here = draws[: nodes.size], draws[nodes.size :]
             noisy = here + np.sqrt(self.row_noise)[:, None] * rng.standard_normal(here.shape)
-            solved = self.solve_draws(noisy, error, report)
-            known = self.outputscale * self.prior.product(nodes, self.nodes, solved)
-            deviations[:, block] = there - known
+            deviations[:, block] = there - self._smoothed_draws(noisy, nodes, error, report)
         return deviations
+
+    def _slices(self, size: int) -> list[slice]:
+        """Draws or nodes in blocks."""
+        return blocks_of(size)
+
+    def _smoothed_draws(
+        self, noisy: FloatArray, nodes: IntArray, error: float, report: Progress
+    ) -> FloatArray:
+        """Means (p, n_samples) at nodes given drawn observations (n, n_samples)."""
+        solved = self.solve_draws(noisy, error, report)
+        return self.outputscale * self.prior.product(nodes, self.nodes, solved)
 
     def sample(
         self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent

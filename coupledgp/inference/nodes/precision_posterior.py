@@ -57,7 +57,7 @@ class PrecisionNodePosterior(GraphPosterior):
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         covariance = np.empty((nodes.size, nodes.size))
         scales = self._scales[nodes]
-        for block in self._blocks(nodes.size):
+        for block in self._slices(nodes.size):
             report(f"covariance, {block.start} of {nodes.size} nodes")
             own = nodes[block]
             columns = np.zeros((self._scales.size, own.size))
@@ -71,25 +71,10 @@ class PrecisionNodePosterior(GraphPosterior):
         solved = self._precision.solve(columns)[out]
         return np.asarray(self.outputscale * self._scales[out, None] * solved)
 
-    def deviations(
-        self,
-        nodes: IntArray,
-        n_samples: int,
-        rng: np.random.Generator,
-        report: Progress = silent,
-        error: float = 0.0,
+    def _smoothed_draws(
+        self, noisy: FloatArray, nodes: IntArray, error: float, report: Progress
     ) -> FloatArray:
-        """Draws (p, n_samples) of f minus its mean: prior draws less their conditional mean."""
-        unique, places = np.unique(np.concatenate([nodes, self.nodes]), return_inverse=True)
-        deviations = np.empty((nodes.size, n_samples))
-        for block in self._blocks(n_samples):
-            report(f"samples, {block.start} of {n_samples}")
-            count = block.stop - block.start
-            draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
-            there, here = draws[: nodes.size], draws[nodes.size :]
-            noise = np.sqrt(self.noise) * rng.standard_normal(here.shape)
-            deviations[:, block] = there - self._smoothed(here + noise)[nodes]
-        return deviations
+        return self._smoothed(noisy)[nodes]
 
     def log_evidence(self) -> float:
         """Log evidence of Y, summed over outputs, from the same factor."""
@@ -133,7 +118,7 @@ class PrecisionNodePosterior(GraphPosterior):
         pulled = spread(self.prior.graph, self.nodes, self._scales[self.nodes, None] * B)
         return self._scales[:, None] * self._precision.solve(pulled / ratio)
 
-    def _blocks(self, size: int) -> list[slice]:
+    def _slices(self, size: int) -> list[slice]:
         """Slices that cut columns of values at all nodes into blocks."""
         width = min(max(COLUMN_VALUES // self._scales.size, 1), BLOCK)
         return [slice(start, min(start + width, size)) for start in range(0, size, width)]

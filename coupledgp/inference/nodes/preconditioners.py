@@ -27,8 +27,8 @@ from coupledgp.inference.nodes.moments import (
 )
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph.exact import series_degree
-from coupledgp.linalg.cholesky import covariance_factor
 from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.matrices import covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 # Hidden nodes up to which the block of the inverse is factorised: a fraction of a second.

@@ -38,7 +38,7 @@ from coupledgp.ground.progress import silent
 from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior, spread
 from coupledgp.kernels import SeriesOperator
-from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray, IntArray
 
 Measure = Literal["kl", "prior", "squared error"]

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.linalg.cholesky import covariance_factor
+from coupledgp.linalg.matrices import covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 Criterion: TypeAlias = Literal["variance", "total-variance", "mutual-information"]

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.linalg.cholesky import batch_cholesky
+from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.random import FloatArray
 
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.sites.observed import Observed
 from coupledgp.inference.sites.priors import SitePrior
-from coupledgp.inference.sites.rules import SiteRule
+from coupledgp.inference.sites.rules import Observed, SiteRule
 from coupledgp.likelihoods.base import Site
 
 # Most steps, and halvings of each.

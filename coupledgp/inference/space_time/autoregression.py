@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.linalg.cholesky import positive_inverse
+from coupledgp.linalg.matrices import positive_inverse
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners
 from coupledgp.ground.memory import check_memory
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.inference.space_time.site_base import Sites, checked_theta
 from coupledgp.kernels.fields import (

@@ -16,10 +16,11 @@ from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
 from coupledgp.inference.nodes.exact_evidence import SPECTRAL_LIMIT
 from coupledgp.inference.nodes.forecast import EIGEN_RATE, EIGEN_WORK, Forecast
 from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
+from coupledgp.inference.nodes.moments import expanded
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.inference.space_time.site_base import Sites, checked_theta
-from coupledgp.inference.space_time.site_moments import SiteMoments, VarianceMoments, expanded
+from coupledgp.inference.space_time.site_moments import SiteMoments, VarianceMoments
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray

@@ -6,7 +6,6 @@ grow with the number of sites T on graphs of millions of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,8 +14,8 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.products import column_blocks
 from coupledgp.ground.memory import available_bytes, check_memory
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
-from coupledgp.inference.nodes.moments import ChebyshevColumns, SpectralFunction
-from coupledgp.kernels.graph.exact import DEGREE_LIMIT, chebyshev_coefficients
+from coupledgp.inference.nodes.moments import ChebyshevColumns
+from coupledgp.kernels.graph.exact import DEGREE_LIMIT
 from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
@@ -29,21 +28,6 @@ MOMENT_SHARE = 0.4
 # Numbers of the sign vectors of which a mean diagonal is made, 32 MiB, and least and greatest
 # number of vectors.
 SIGN_ENTRIES, FEWEST_SIGNS, MOST_SIGNS = 2**22, 16, 512
-
-
-def expanded(functions: Sequence[SpectralFunction], tolerances: Sequence[float]) -> FloatArray:
-    """Chebyshev coefficients (n_functions, degree + 1), each to its own tolerance.
-
-    Raises
-    ------
-    NumericalError
-        A function takes a longer series than there may be.
-    """
-    series = [chebyshev_coefficients(f, t) for f, t in zip(functions, tolerances, strict=True)]
-    out = np.zeros((len(series), max(c.size for c in series)))
-    for row, c in zip(out, series, strict=True):
-        row[: c.size] = c
-    return out
 
 
 @dataclass

@@ -9,7 +9,7 @@ from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
 from coupledgp.graphs.forms import MESHES, is_mesh
 from coupledgp.ground.validation import check_positive
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.graph_sites import SITE_TOLERANCE, GraphSites
 from coupledgp.inference.space_time.learned_sites import under_kernel

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from coupledgp.linalg.cholesky import positive_inverse
+from coupledgp.linalg.matrices import positive_inverse
 from coupledgp.random import FloatArray
 
 # Bounds of logarithms of variances in units of the mean variance of an observation.

@@ -30,8 +30,8 @@ from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_choice
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.distances import scaled_distances
+from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
 

@@ -24,8 +24,8 @@ from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.distances import scaled_distances
+from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 

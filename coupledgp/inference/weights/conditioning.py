@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.linalg.cholesky import batch_cholesky
+from coupledgp.linalg.matrices import batch_cholesky
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import log_evidence
-from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.matrices import cholesky
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import reporter
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from coupledgp.diagnostics.rivals.contest import Contest, HeldOut
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals, laws_of_process
 from coupledgp.diagnostics.scoring.alternatives import Alternatives
-from coupledgp.diagnostics.scoring.laws import check_targets, law_of
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws, check_targets, law_of
 from coupledgp.diagnostics.scoring.score_table import NLPD
 from coupledgp.diagnostics.scoring.subject import Subject, own_process, process_of, some_rows
 from coupledgp.diagnostics.sections.transformed import Comparison

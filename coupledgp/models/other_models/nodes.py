@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.diagnostics.rivals.rival import Rival, laws_of_process
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess

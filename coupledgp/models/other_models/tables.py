@@ -5,24 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from coupledgp.diagnostics.rivals.contest import FOLDS
 from coupledgp.diagnostics.rivals.rival import FittedRival, Rival
-from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity
+from coupledgp.ground.progress import reporter
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.local import LocalGPRegressor
-from coupledgp.models.other_models.boosting import boosting
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.models.tables import TableRegressor
-from coupledgp.models.targets import chosen_transforms
-from coupledgp.selection.member_costs import Size
+from coupledgp.models.tables import TableRegressor, chosen_transforms
+from coupledgp.random import FloatArray
+from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS
 from coupledgp.selection.protocol import is_auto, with_parameters
 
+# Fewest rows for boosting: its leaves hold 20 rows each.
+FEWEST_ROWS = 60
+# Seconds of a fit on one core of a server of 2023: at least, and for each row and column up to.
+FIT_SECONDS, ENTRY_SECONDS, MOST_BINNED = 0.25, 5e-6, 10_000
 # Kernels from the roughest to the smoothest, functions of the Euclidean distance.
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 # Evaluations of the evidence that a search takes, and seconds of one core for each operation on an
@@ -190,3 +198,35 @@ class TableTask:
             return process
 
         return Rival(name, fit, action, seconds)
+
+
+def forecast(n_rows: int, n_columns: int, n_outputs: int) -> float:
+    """Seconds of the fits to all rows and to the folds."""
+    rows = min(n_rows, MOST_BINNED) + 0.1 * max(n_rows - MOST_BINNED, 0)
+    return (FOLDS + 1) * n_outputs * (FIT_SECONDS + ENTRY_SECONDS * rows * n_columns)
+
+
+def boosting(data: Data, seed: int) -> Rival:
+    """Boosted trees of a table as a rival; they need a number of rows."""
+
+    def fit(given: Data, seconds: float) -> Any:
+        if len(data) < FEWEST_ROWS:
+            return f"expected {FEWEST_ROWS} training rows at least, got {len(data)}"
+        with reporter("boosting") as report:
+            report("fit")
+            models = [_fitted(given, targets, seed) for targets in given.targets.T]
+        return lambda points: np.column_stack([model.predict(points) for model in models])
+
+    action = (
+        "Use boosted trees: scikit-learn's HistGradientBoostingRegressor, with the error of "
+        "cross-validation as standard deviation."
+    )
+    n, d = data.points.shape
+    return Rival("gradient boosting", fit, action, forecast(n, d, data.targets.shape[1]))
+
+
+def _fitted(data: Data, targets: FloatArray, seed: int) -> Any:
+    """Boosted trees fitted to targets (n,)."""
+    weights = None if data.relative_noise is None else 1 / data.relative_noise
+    model = HistGradientBoostingRegressor(random_state=seed)
+    return model.fit(data.points, targets, sample_weight=weights)

@@ -12,7 +12,7 @@ from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.mixture import FieldSelection

@@ -13,7 +13,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.grid import SHARES, FieldGrid
@@ -139,11 +139,6 @@ class KernelsOfFields(KernelsOfPlaces):
         found = prior.given(row, units, False)
         assert isinstance(found, FieldGP)
         return found
-
-
-def _is_free(family: FieldKernel) -> bool:
-    """Whether the lengthscale of the part of position is free."""
-    return family.position is not None and family.position.lengthscale is None
 
 
 def _is_given(family: FieldKernel) -> bool:

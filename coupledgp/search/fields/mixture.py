@@ -24,7 +24,7 @@ from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
     POSITION_KERNELS,

@@ -22,7 +22,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 from coupledgp.search.fields.grid import FieldCandidate, FieldGrid
 from coupledgp.search.fields.mixture import FieldSelection, fit_fields

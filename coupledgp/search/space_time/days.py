@@ -10,7 +10,7 @@ from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.space_time_rows import SpaceTimeRows, units_of
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, units_of
 from coupledgp.graphs.directions import next_sensors_of
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.autoregression import LONGEST_LAG, neighbour_means

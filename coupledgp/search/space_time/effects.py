@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.space_time_rows import SpaceTimeRows, units_of
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, units_of
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.effect_columns import EffectColumns

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
-from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS

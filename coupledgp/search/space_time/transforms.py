@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from coupledgp.gp.space_time_rows import SpaceTimeRows, informative_sensors
+from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors
 from coupledgp.gp.transforms import Counts, Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress

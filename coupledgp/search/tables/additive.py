@@ -15,7 +15,8 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import LocalFitter, LocalProblem, LocalSearch, Round
+from coupledgp.search.tables.local import LocalFitter, LocalSearch, Round
+from coupledgp.search.tables.local_problem import LocalProblem
 
 # Rows for each feature at least, and features at most: a step of the fixed point takes M^3.
 ROWS_PER_FEATURE, MOST_FEATURES = 10, 800

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from coupledgp.batches.passes import PartwisePass
+from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.lattice_state import sums_from, sums_state
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.table_passes import BlockedPass, TablePasses
-from coupledgp.gp.trend_columns import TrendColumns
 from coupledgp.gp.units import Units
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
 from coupledgp.inference.lattice.sums import LatticeSums

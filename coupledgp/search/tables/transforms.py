@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.protocol import Data, PredictiveLaw
+from coupledgp.gp.target_maps import Span, back_transformed
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent

@@ -6,9 +6,9 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
+from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores
-from coupledgp.diagnostics.scoring.point_laws import PointLaws
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
 
 RNG = np.random.default_rng(9)

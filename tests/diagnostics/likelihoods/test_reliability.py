@@ -7,12 +7,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, confusion_matrix, log_loss
 
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
-from coupledgp.diagnostics.likelihoods.honesty import chances_honesty
 from coupledgp.diagnostics.likelihoods.reliability import (
     Reliability,
     binomial_interval,
     recalibrated,
 )
+from coupledgp.diagnostics.likelihoods.report import chances_honesty
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)

@@ -6,11 +6,9 @@ import pytest
 from scipy import sparse
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.linear import LinearFit
 from coupledgp.diagnostics.rivals.nearest import WayFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.rivals.tables import TableRivals
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
+from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
 from coupledgp.inference.evidence.rows import RowWeights
 
 RNG = np.random.default_rng(7)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from coupledgp.diagnostics.rivals import nearest, tables
-from coupledgp.diagnostics.rivals.linear import LinearFit
 from coupledgp.diagnostics.rivals.nearest import RowFinder
 from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.tables import TableRivals
+from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.evidence.rows import RowWeights
 

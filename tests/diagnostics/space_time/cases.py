@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
-from coupledgp.diagnostics.space_time.readings import SensorReadings
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.kernels.graph.exact import dense_kernel
 

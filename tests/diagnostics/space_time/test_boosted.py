@@ -15,13 +15,13 @@ from coupledgp.diagnostics.space_time.boosted import (
     boosted_trees,
     most_correlated,
 )
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_seconds
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
     mean_at_the_time_of_the_week,
     mean_of_other_days,
 )
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 
 P, PER_DAY, N_DAYS = 6, 24, 21
 STEP = 3600.0

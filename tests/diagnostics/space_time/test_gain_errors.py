@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from coupledgp.diagnostics.space_time.gains import cards, gain_words, is_even
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.record import KindScore, SensorErrors
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw, ratio_error
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from tests.diagnostics.pages.space_time_cases import report
 
 

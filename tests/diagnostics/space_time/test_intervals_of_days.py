@@ -7,8 +7,8 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.gains import cards
-from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw, coverage_error
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from tests.diagnostics.pages.space_time_cases import report
 
 P, N = 30, 40

@@ -9,8 +9,7 @@ from sklearn.linear_model import Ridge
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time import learned, per_step, time_alone
-from coupledgp.diagnostics.space_time.covariances import sensor_covariance
-from coupledgp.diagnostics.space_time.readings import SensorReadings
+from coupledgp.diagnostics.space_time.per_step import sensor_covariance
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
 from coupledgp.diagnostics.space_time.simple import (
     last_value,
@@ -20,7 +19,7 @@ from coupledgp.diagnostics.space_time.simple import (
     nearest_sensor,
     path_lengths,
 )
-from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SplitPlan
 from coupledgp.errors import InvalidInputError
 from coupledgp.kernels import GraphMaternKernel
 from tests.diagnostics.space_time.cases import readings, road
@@ -131,7 +130,7 @@ def test_covariances_by_series_equal_dense_ones(monkeypatch):
     data = readings(5)
     dense = sensor_covariance(data, GraphMaternKernel(3.0))
     assert np.diagonal(dense).mean() == pytest.approx(1.0)
-    monkeypatch.setattr("coupledgp.diagnostics.space_time.covariances.MOST_DENSE", 3)
+    monkeypatch.setattr("coupledgp.diagnostics.space_time.per_step.MOST_DENSE", 3)
     np.testing.assert_allclose(sensor_covariance(data, GraphMaternKernel(3.0)), dense, atol=1e-5)
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.space_time.readings import SensorReadings
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
+from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSplit, SplitPlan
 from coupledgp.errors import InvalidInputError
 from tests.diagnostics.space_time.cases import readings, road
 

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.diagnostics.rank_statistics import RankCheck, SimulatedCalibration
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.simulation_based import _ranks
-from coupledgp.diagnostics.studies.draws import Draw, StudyRow
-from coupledgp.diagnostics.studies.pairs import all_pairs, holm
+from coupledgp.diagnostics.simulation_based import RankCheck, SimulatedCalibration, _ranks
+from coupledgp.diagnostics.studies.pairs import Draw, StudyRow, all_pairs, holm
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.advising import ENOUGH, advise
 from coupledgp.diagnostics.verdicts.closing import Closing, closest

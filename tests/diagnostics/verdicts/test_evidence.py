@@ -8,7 +8,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject

@@ -9,8 +9,7 @@ from scipy.stats import multivariate_normal
 import coupledgp as cgp
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.nearby import nearby
-from coupledgp.diagnostics.verdicts.variations import variations
+from coupledgp.diagnostics.verdicts.variations import nearby, variations
 from coupledgp.kernels import parse_kernel
 
 RNG = np.random.default_rng(5)

@@ -18,11 +18,11 @@ from coupledgp.diagnostics.verdicts.closing import Closing, closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gather
 from coupledgp.diagnostics.verdicts.honesty import honesty
-from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.verdicts.quality import linear_badge, quality
+from coupledgp.diagnostics.verdicts.result import advised, judged
 from coupledgp.diagnostics.verdicts.variations import Variation
-from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict, worst
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
 
 def beside(
@@ -333,8 +333,6 @@ def test_a_baseline_without_error() -> None:
 def test_plain_data() -> None:
     verdict = Verdict("?", "red", "Bad.", "Rule.")
     assert verdict.to_dict()["colour"] == "red"
-    assert worst((verdict, Verdict("?", "green", "Good.", "Rule."))) == "red"
-    assert worst(()) == "grey"
     text = Advice("Do it.", 0.123, 0.011).text()
     assert text == "Do it. It gains 0.12 ± 0.01 nats per point, measured."
 

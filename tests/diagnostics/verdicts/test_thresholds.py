@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
@@ -17,8 +17,8 @@ from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
 from coupledgp.diagnostics.verdicts.chance import clear_gap, shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty, is_serious
-from coupledgp.diagnostics.verdicts.judging import judged
 from coupledgp.diagnostics.verdicts.quality import quality
+from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.diagnostics.verdicts.variations import Variation
 from tests.diagnostics.verdicts.test_rules import MEAN, Other, beside
 

@@ -6,8 +6,11 @@ import trimesh
 from scipy import linalg
 
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.inference.fields.covariance import SizedCache, SurfaceCovariance
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import (
+    FieldCovariance,
+    SizedCache,
+    SurfaceCovariance,
+)
 from coupledgp.inference.fields.precision_matrices import edge_noise, edge_precision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 

@@ -6,8 +6,8 @@ import trimesh
 from scipy import linalg, stats
 
 from coupledgp.geometry import LaplaceOperator
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.evidence import evidence_at_ratios, integrated_amplitude
-from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,

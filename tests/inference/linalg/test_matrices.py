@@ -6,11 +6,11 @@ import torch
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.matrices import (
     add_to_diagonal,
     as_numpy,
     beside,
+    cholesky,
     cholesky_inverse,
     cholesky_solve,
     in_precision,

@@ -15,7 +15,8 @@ from coupledgp.search.averaging import systematic_draws
 from coupledgp.search.minimise import Stopping, along_line
 from coupledgp.search.search import Rounds, Search, SearchResult
 from coupledgp.search.starts import COARSE_ROWS, N_CENTRES, NEAR_ROWS, coarse_rows
-from coupledgp.search.tables.local import LocalProblem, LocalSearch
+from coupledgp.search.tables.local import LocalSearch
+from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import NOISE_PLACE, MemberPosterior
 from coupledgp.spectra import GaussianSpectrum
 

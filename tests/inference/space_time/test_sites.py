@@ -9,7 +9,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.graphs import Graph
-from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.space_time import graph_sites, site_moments
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.graph_sites import GraphSites

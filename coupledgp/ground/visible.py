@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 # Controls of terminals (C0 without tab and line feed, delete, C1), characters that turn or hide
@@ -41,3 +42,11 @@ def in_lines(name: Any, width: int = 26, most: int = 2) -> str:
     """A printable name in lines of at most `width` characters, cut after `most` of them."""
     options: dict[str, Any] = {"max_lines": most, "placeholder": "…", "break_on_hyphens": False}
     return "\n".join(textwrap.wrap(printable(name), width, **options))
+
+
+def name_of_targets(y: Any, fitted: Sequence[str] = ()) -> str:
+    """Name of targets y, a text or what pandas names, else the one of a fit; empty without any."""
+    name = y if isinstance(y, str) else getattr(y, "name", None)
+    if isinstance(name, str):
+        return name
+    return fitted[0] if len(fitted) == 1 else ""

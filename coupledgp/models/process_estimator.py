@@ -27,6 +27,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.threads import suited_threads
+from coupledgp.ground.visible import name_of_targets
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result, names_of_targets
 from coupledgp.models.stored import Stored, digests_of
@@ -201,10 +202,8 @@ class ProcessEstimator(Declared, Plotted, Stored):
             `X` and `y` do not fit the model, or it has a picture with both alone.
         """
         check_is_fitted(self)
-        name, fitted = getattr(y, "name", None), self.target_names_
-        if not isinstance(name, str):
-            name = fitted[0] if len(fitted) == 1 else ""
-        return (self._picture(X) if y is None else self._against(X, y)).named(name)
+        found = self._picture(X) if y is None else self._against(X, y)
+        return found.named(name_of_targets(y, self.target_names_))
 
     def _picture(self, X: Any) -> Any:
         """The picture of the model alone."""

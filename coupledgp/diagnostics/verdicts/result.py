@@ -21,6 +21,7 @@ from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.quality import linear_badge, name_of, quality
 from coupledgp.diagnostics.verdicts.rules import FEWEST
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
+from coupledgp.ground.visible import name_of_targets
 
 NO_TARGETS = "Not judged: there are no targets to judge it by."
 # Predictions that anybody could make.
@@ -173,12 +174,8 @@ class ComparisonResult:
 
     def with_target(self, y: Any, model: Any = None) -> Self:
         """The same result with a name of the targets, of a column y of pandas or of a fit."""
-        name = y if isinstance(y, str) else getattr(y, "name", None)
-        fitted = list(getattr(model, "target_names_", ()))
-        if not isinstance(name, str) and len(fitted) == 1:
-            name = fitted[0]
-        is_new = isinstance(name, str) and name != "" and self.target == "y"
-        return self.changed(target=name) if is_new else self
+        name = name_of_targets(y, getattr(model, "target_names_", ()))
+        return self.changed(target=name) if name and self.target == "y" else self
 
     def with_alternatives(self, found: Alternatives | None) -> Self:
         """The same result with other models among its evidence; itself for None."""

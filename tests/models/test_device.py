@@ -351,7 +351,8 @@ def test_an_exact_model_is_the_same_on_a_device(
 def test_many_columns_have_gradients_on_the_device(device: torch.device) -> None:
     wide = np.random.default_rng(3).normal(size=(40, 70))
     found = [exact(max_iter=2, device=where).fit(wide, wide[:, 0]) for where in (None, device)]
-    np.testing.assert_allclose(found[1].lengthscale_, found[0].lengthscale_, rtol=1e-6)
+    # Steps of the search multiply rounding, which differs from processor to processor.
+    np.testing.assert_allclose(found[1].lengthscale_, found[0].lengthscale_, rtol=1e-4)
 
 
 def test_matrices_of_an_exact_model_stay_on_the_device() -> None:

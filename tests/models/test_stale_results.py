@@ -35,7 +35,7 @@ RENEWED = {
 OF_THE_SEARCH = {
     "n_evaluations_", "n_iter_", "converged_", "search_", "n_rounds_", "steps_",
     "n_effective_draws_", "choice_", "noise_choice_", "forecast_", "proposal_", "walker_spread_",
-    "probe_error_", "power_",
+    "probe_error_", "power_", "target_names_",
 }  # fmt: skip
 # Compared by what they hold, which other entries of the table name.
 CONTAINERS = {"process_", "first_process_", "fitted_", "members_", "component_models_"}

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # Folders have the names of some targets.
-.PHONY: demo site lowest light suite test long lint fuzz mutants processors scripts performance clean
+.PHONY: demo site lowest light suite test long lint fuzz processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build. Byte code of
@@ -63,10 +63,6 @@ fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.hostile.fuzz 5000 --seed 1
 	$(BIN)/python -m tests.outputs.fuzz_kills 300 --seed 1
 	$(BIN)/python -m tests.numbers.fuzz 2000 --seed 1
-
-# Small faults in the package, each of which fails a test; OPTIONS="--only bounds/* --jobs 4".
-mutants: $(VENV)/.installed
-	$(BIN)/python -m tests.mutants $(OPTIONS)
 
 # The whole suite with the instructions of other processors; before a release.
 processors: $(VENV)/.installed

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
-    from coupledgp.models import CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models import FieldGPClassifier as FieldGPClassifier
@@ -39,14 +38,12 @@ if TYPE_CHECKING:
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
-    from coupledgp.models import QuantitiesGPRegressor as QuantitiesGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import alternatives as alternatives
     from coupledgp.models import audit as audit
     from coupledgp.models import choose_graph as choose_graph
     from coupledgp.models import coupling_study as coupling_study
-    from coupledgp.models import fit_each as fit_each
     from coupledgp.models import load_model as load_model
     from coupledgp.models import posterior_report as posterior_report
     from coupledgp.models import save_model as save_model

@@ -20,19 +20,11 @@ from coupledgp.gp.state import positive_scale
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.graph_sites import GraphSites
 from coupledgp.inference.space_time.learned_sites import LearnedSites
-from coupledgp.inference.space_time.quantity_sites import (
-    MOST,
-    MOST_QUANTITIES,
-    Quantities,
-    QuantitySites,
-)
-from coupledgp.inference.space_time.sites import Sites, domain_of
+from coupledgp.inference.space_time.sites import Sites
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 
 # Names of the sites in a header, and of the arrays of a learned covariance.
 SITES, LEARNED, LEARNED_SENSORS = "sites", "learned_covariance", "learned_sensors"
-# Name of the quantities in a header.
-QUANTITIES = "quantities"
 # Eigenvalues of a covariance are at least minus this share of its trace.
 ROUNDING = 1e-9
 
@@ -42,13 +34,6 @@ def sites_state(sites: Sites) -> tuple[Header, Arrays]:
     if isinstance(sites, LearnedSites):
         inner, given = sites_state(sites.inner)
         return inner, given | {LEARNED: sites.covariance, LEARNED_SENSORS: sites.sensors}
-    if isinstance(sites, QuantitySites):
-        plain_header, given = sites_state(sites.inner)
-        own = sites.quantities
-        return plain_header | {QUANTITIES: list(own.names)}, given | {
-            "quantity_offset": own.offset, "quantity_scale": own.scale,
-            "quantity_loadings": sites.loadings,
-        }  # fmt: skip
     if isinstance(sites, GraphSites):
         labels, arrays = graph_state(sites.graph)
         kernel, plain = graph_kernel_state(sites.kernel), {"tolerance": sites.tolerance}
@@ -69,8 +54,6 @@ def sites_from(entries: Entries) -> Sites:
         An entry is none that sites have.
     """
     inner = _kernel_sites(entries)
-    if QUANTITIES in entries.header:
-        inner = _quantity_sites(entries, inner)
     if LEARNED not in entries.arrays:
         return inner
     numbers = entries.integers(LEARNED_SENSORS, "learned", low=0, high=inner.n_sites - 1)
@@ -80,23 +63,6 @@ def sites_from(entries: Entries) -> Sites:
     if not np.linalg.eigvalsh(covariance)[0] > -ROUNDING * np.trace(covariance):
         raise ModelFileError(f"{LEARNED}: expected a covariance, got a negative eigenvalue")
     return LearnedSites(inner, numbers.astype(np.int64), covariance)
-
-
-def _quantity_sites(entries: Entries, inner: Sites) -> QuantitySites:
-    """The sites of several quantities at inner ones."""
-    names = [str(name) for name in require_type(entries.value(QUANTITIES), list, QUANTITIES)]
-    if not 1 <= len(set(names)) == len(names) <= MOST_QUANTITIES:
-        raise ModelFileError(f"{QUANTITIES}: expected 1 to {MOST_QUANTITIES} names, got others")
-    count = len(names)
-    domain = domain_of(inner)
-    assert not isinstance(domain, Quantities)
-    own = Quantities(
-        domain, tuple(names), entries.floats("quantity_offset", count),
-        entries.scales("quantity_scale", count),
-    )  # fmt: skip
-    size = count * (count - 1) // 2
-    loadings = entries.floats("quantity_loadings", size, low=-MOST, high=MOST)
-    return QuantitySites(inner, own, loadings)
 
 
 def _kernel_sites(entries: Entries) -> Sites:

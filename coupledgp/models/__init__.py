@@ -6,10 +6,6 @@ from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.classifier import GPClassifier as GPClassifier
-    from coupledgp.models.correlated_outputs import (
-        CorrelatedOutputsGPRegressor as CorrelatedOutputsGPRegressor,
-    )
-    from coupledgp.models.each import fit_each as fit_each
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from coupledgp.models.other_models.reports import posterior_report as posterior_report
     from coupledgp.models.place_classifiers import FieldGPClassifier as FieldGPClassifier
     from coupledgp.models.place_classifiers import GraphGPClassifier as GraphGPClassifier
-    from coupledgp.models.quantities import QuantitiesGPRegressor as QuantitiesGPRegressor
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,

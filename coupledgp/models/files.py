@@ -16,9 +16,7 @@ from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.models.classifier import GPClassifier
-from coupledgp.models.correlated_outputs import CorrelatedOutputsGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
@@ -27,7 +25,6 @@ from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
 from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.quantities import QuantitiesGPRegressor
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.stored import restored_names
@@ -44,7 +41,7 @@ MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
 
 
 def save_model(
-    model: ProcessEstimator | QuantitiesGPRegressor | CorrelatedOutputsGPRegressor,
+    model: ProcessEstimator,
     path: str | os.PathLike[str],
     include_data: bool = False,
     row_digests: bool | Literal["inputs"] = True,
@@ -54,8 +51,7 @@ def save_model(
     Parameters
     ----------
     model
-        Fitted estimator of one of the classes in `MODEL_CLASSES`, or one of several quantities or
-        correlated outputs.
+        Fitted estimator of one of the classes in `MODEL_CLASSES`.
     path
         File to write; one that exists is replaced.
     include_data
@@ -91,12 +87,6 @@ def save_model(
     ...     Path(f"{folder}/model.safetensors").stat().st_size > 1000
     True
     """
-    if isinstance(model, QuantitiesGPRegressor):
-        save_model(model.fitted_model(), path, include_data, row_digests)
-        return
-    if isinstance(model, CorrelatedOutputsGPRegressor):
-        model.save(path)
-        return
     name = type(model).__name__
     if MODEL_CLASSES.get(name) is not type(model):
         raise InvalidInputError(f"model: expected one of {', '.join(MODEL_CLASSES)}, got {name}")
@@ -149,9 +139,6 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     where = parse_device(device)
     header, arrays = container.read(Path(path))
     name = header.get("class")
-    if name == CorrelatedOutputsGPRegressor.__name__ and where == CPU:
-        with container.restoring(Path(path), "model"):
-            return CorrelatedOutputsGPRegressor.from_state(header, arrays)
     if not isinstance(name, str) or name not in MODEL_CLASSES:
         raise ModelFileError(
             f"{path}: class: expected one of {', '.join(MODEL_CLASSES)}, got {name!r:.40}"
@@ -161,8 +148,6 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
         record = model.fitted_
         targets = restored_names(header, record.process.units.n_outputs)
         model.holding(replace(record, target_names=targets))
-    if isinstance(getattr(model, "graph", None), Quantities) and where == CPU:
-        return QuantitiesGPRegressor.of(model)
     return model if where == CPU else _on(model, device, where)
 
 

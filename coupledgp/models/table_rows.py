@@ -306,11 +306,7 @@ def _check_targets_finite(y: Any) -> None:
     if bad.any():
         row, *output = np.argwhere(bad)[0]
         where = f"y: output {output[0] + 1}" if output else "y"
-        hint = ""
-        if output and bad.shape[1] > 1 and np.isnan(values[bad][0]):
-            hint = "; CorrelatedOutputsGPRegressor takes rows that miss some outputs"
-        elif np.isnan(values[bad][0]):
-            hint = "; leave rows without a target out of X and y"
+        hint = "; leave rows without a target out of X and y" if np.isnan(values[bad][0]) else ""
         raise InvalidInputError(
             f"{where}, row {row + 1}: expected a finite number, got {_in_words(values[bad][0])}"
             f"{hint}"

@@ -229,7 +229,7 @@ def _of_xarray(data: Any) -> Wide:
         if len(variables) != 1:
             raise InvalidInputError(
                 f"data: expected one DataArray, got a Dataset of {sorted(map(str, variables))}; "
-                "choose one of them, or fit each by itself with coupledgp.fit_each"
+                "choose one of them, or fit a model to each"
             )
         data = next(iter(variables.values()))
     dims = tuple(data.dims)

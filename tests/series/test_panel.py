@@ -171,7 +171,7 @@ def test_a_dimension_of_numbers_is_found_by_its_name():
     for bad in (xr.DataArray(Y, dims=("x", "y")), xr.DataArray(np.zeros((2, 2, 2)))):
         with pytest.raises(InvalidInputError, match="data: expected"):
             as_panel(bad)
-    with pytest.raises(InvalidInputError, match=r"got a Dataset of .*fit_each"):
+    with pytest.raises(InvalidInputError, match=r"got a Dataset of .*a model to each"):
         as_panel(xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1.0])}))
 
 

@@ -33,7 +33,6 @@ from coupledgp.diagnostics.space_time.times import most_times, thinned_times
 from coupledgp.diagnostics.space_time.words import ordinal
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
-from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, White
 from coupledgp.random import FloatArray
@@ -124,8 +123,6 @@ def space_time_report(
         raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")
     check_positive_int(splits, "splits", minimum=0)
     domain = as_domain(model.graph)
-    if isinstance(domain, Quantities):
-        raise InvalidInputError("model: expected one of a single quantity, got several")
     few = model
     if model.n_variance_samples > PAGE_DRAWS:
         few = model.with_variance_samples(PAGE_DRAWS)

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_nodes
-from coupledgp.inference.space_time.quantity_sites import Quantities
 from coupledgp.random import IntArray
 
 
@@ -20,10 +18,10 @@ class SiteLabels:
     Parameters
     ----------
     domain
-        The graph or operator; or several quantities on it, whose labels are (quantity, node).
+        The graph or operator.
     """
 
-    def __init__(self, domain: Graph | LaplaceOperator | Quantities) -> None:
+    def __init__(self, domain: Graph | LaplaceOperator) -> None:
         self.domain = domain
 
     def numbers(self, labels: Any = None) -> IntArray:
@@ -34,8 +32,6 @@ class SiteLabels:
         InvalidInputError
             A label is unknown, or there is none.
         """
-        if isinstance(self.domain, Quantities):
-            return self._numbers_of_quantities(self.domain, labels)
         if isinstance(self.domain, Graph):
             return check_nodes(self.domain, labels)
         if labels is None:
@@ -46,29 +42,8 @@ class SiteLabels:
         place = points[:, corners:].argmax(axis=1)
         return points[np.arange(len(points)), place].astype(np.int64)
 
-    def _numbers_of_quantities(self, domain: Quantities, labels: Any) -> IntArray:
-        """Numbers (a,) of pairs of a quantity and a node; all, by quantity, if left out."""
-        inner, n = SiteLabels(domain.domain), n_sites_of(domain.domain)
-        if labels is None:
-            nodes = inner.numbers()
-            return np.concatenate([nodes + q * n for q in range(len(domain.names))])
-        pairs = list(labels)
-        for pair in pairs:
-            if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] not in domain.names:
-                raise InvalidInputError(
-                    f"nodes: expected pairs of one of {list(domain.names)} and a node, got {pair!r}"
-                )
-        numbers = inner.numbers([node for _, node in pairs])
-        place = {name: q for q, name in enumerate(domain.names)}
-        return np.asarray(numbers + n * np.array([place[name] for name, _ in pairs]))
-
     def labels(self, numbers: IntArray) -> list[Any]:
         """Labels of sites (a,)."""
-        if isinstance(self.domain, Quantities):
-            n, quantities = n_sites_of(self.domain.domain), self.domain.names
-            found = SiteLabels(self.domain.domain).labels(np.asarray(numbers) % n)
-            places = (np.asarray(numbers) // n).tolist()
-            return [(quantities[q], label) for q, label in zip(places, found, strict=True)]
         if isinstance(self.domain, Graph):
             return list(self.domain.label_all(numbers))
         given = self.domain.given_vertices

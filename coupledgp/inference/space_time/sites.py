@@ -13,7 +13,6 @@ from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.graph_sites import SITE_TOLERANCE, GraphSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
-from coupledgp.inference.space_time.quantity_sites import Quantities, QuantitySites
 from coupledgp.inference.space_time.site_base import Sites as Sites
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.fields import (
@@ -55,8 +54,6 @@ def sites_of(
     """
     tolerance = check_positive(tolerance, "tolerance")
     found = as_domain(domain)
-    if isinstance(found, Quantities):
-        return QuantitySites(sites_of(found.domain, kernel, tolerance), found)
     if isinstance(found, Graph):
         if isinstance(kernel, (WhittleMatern, PositionKernel, FieldKernel)):
             raise InvalidInputError(
@@ -81,26 +78,22 @@ def _on_operator_graph(
     return GraphSites(graph, parsed, tolerance)
 
 
-def domain_of(sites: Sites) -> Graph | LaplaceOperator | Quantities:
+def domain_of(sites: Sites) -> Graph | LaplaceOperator:
     """The domain of sites."""
     inner = under_kernel(sites)
-    if isinstance(inner, QuantitySites):
-        return inner.quantities
     assert isinstance(inner, (GraphSites, FieldSites))
     return inner.operator if isinstance(inner, FieldSites) else inner.graph
 
 
-def as_domain(domain: Any) -> Graph | LaplaceOperator | Quantities:
+def as_domain(domain: Any) -> Graph | LaplaceOperator:
     """A graph or an operator, from a graph, an operator, a networkx graph or a triangle mesh.
-
-    Several quantities on one of them are returned as they are.
 
     Raises
     ------
     InvalidInputError
         The domain is neither.
     """
-    if isinstance(domain, (Graph, LaplaceOperator, Quantities)):
+    if isinstance(domain, (Graph, LaplaceOperator)):
         return domain
     if is_mesh(domain):
         return LaplaceOperator.from_trimesh(domain, max_edge="auto")

@@ -18,7 +18,6 @@ from coupledgp.inference.space_time.dynamics import SensorDynamics, fitted_dynam
 from coupledgp.inference.space_time.graph_sites import GraphSites
 from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.learned_sites import under_kernel
-from coupledgp.inference.space_time.quantity_sites import QuantitySites
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.usual_day import (
     FittedDay,
@@ -258,17 +257,9 @@ def kernel_correlations(sites: Sites, sensors: IntArray) -> FloatArray:
 
 
 def neighbours_of(sites: Sites, sensors: IntArray) -> FloatArray:
-    """Weights (p, p) of neighbours: by edges between sensors, or by the kernel if these are few.
-
-    Neighbours of a quantity by edges are the same quantity.
-    """
-    inner, nodes, quantity = sites, sensors, np.zeros_like(sensors)
-    if isinstance(sites, QuantitySites):
-        inner, nodes = sites.inner, sensors % sites.inner.n_sites
-        quantity = sensors // sites.inner.n_sites
-    if isinstance(inner, GraphSites):
-        adjacency = inner.graph.adjacency[nodes][:, nodes].toarray()
-        adjacency *= quantity[:, None] == quantity
+    """Weights (p, p) of neighbours: by edges between sensors, or by the kernel if these are few."""
+    if isinstance(sites, GraphSites):
+        adjacency = sites.graph.adjacency[sensors][:, sensors].toarray()
         np.fill_diagonal(adjacency, 0.0)
         if (adjacency.sum(axis=1) > 0).mean() >= LEAST_JOINED:
             return neighbour_means(adjacency)

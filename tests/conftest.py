@@ -91,7 +91,7 @@ LONG = (
     "tests/test_performance_suite.py", "tests/hostile/", "tests/numbers/", "tests/outputs/",
     "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
-    "tests/models/test_choose_graph.py", "tests/models/test_botorch.py",
+    "tests/models/test_choose_graph.py",
     "tests/features/test_estimates.py", "tests/test_theory_simulation.py",
     "tests/diagnostics/test_alternatives.py", "tests/models/test_alternatives.py",
 )  # fmt: skip
@@ -106,7 +106,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files whose tests are all long, and those of torch where it is not installed.
 
-    Imports of the former, botorch and dask among them, would take seconds in each worker.
+    Imports of the former, dask among them, would take seconds in each worker.
     """
     path = collection_path.as_posix()
     if config.option.markexpr == "not long" and any(f"/{each}" in f"{path}/" for each in LONG):
@@ -169,27 +169,6 @@ def _one_thread_a_worker() -> Iterator[None]:
     with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_number_of_threads", lambda: 1)
         patch.setattr(threads, "_one_thread", lambda kind: nullcontext())
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _settings_of_gpytorch(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Undo the global settings of BoTorch, which make gpytorch dense for up to 4096 rows.
-
-    Tests of gpytorch must not depend on whether a test of BoTorch ran before in the same process.
-    """
-    if "botorch" not in sys.modules or "botorch" in request.node.nodeid:
-        yield
-        return
-    import gpytorch
-
-    settings = gpytorch.settings
-    with (
-        settings.fast_computations(True, True, True),
-        settings.cholesky_max_tries(3),
-        settings.max_cholesky_size(800),
-        settings.max_eager_kernel_size(512),
-    ):
         yield
 
 

@@ -43,7 +43,7 @@ FLOORS = [
     ["search"],
     ["diagnostics"],
     ["selection"],
-    ["models", "botorch"],
+    ["models"],
     ["attention", "dask", "pagerank", "testing"],
     ["cli"],
     ["__main__"],

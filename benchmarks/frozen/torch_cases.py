@@ -1,8 +1,7 @@
-"""Cases of the BoTorch model, the gpytorch kernels and linear attention."""
+"""Cases of the gpytorch kernels and linear attention."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import gpytorch
@@ -15,33 +14,6 @@ from frozen.cases import X_NEW, Figures, X, Y, case
 from frozen.graph_cases import grid, split, values
 
 INPUTS, OUTCOMES, POINTS = (torch.as_tensor(array) for array in (X, Y, X_NEW))
-
-
-def botorch_model(outputs: list[int], **settings: Any) -> Figures:
-    """Law, fantasies and functions of the BoTorch model."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the library, when it is imported
-        from coupledgp.botorch.model import SparseSpectrumGP
-    settings = {"n_frequencies": 24, "generator": 0} | settings
-    model = SparseSpectrumGP(INPUTS[:80], OUTCOMES[:80, outputs], **settings)
-    model.fit(max_iter=20)
-    fantasy = model.condition_on_observations(POINTS[:5], OUTCOMES[80:85, outputs])
-    paths = model.sample_paths((3,), generator=0)
-    with torch.no_grad():
-        law, later = model.posterior(POINTS), fantasy.posterior(POINTS)
-        noisy = model.posterior(POINTS, observation_noise=True)
-        return {
-            "mean": law.mean.numpy(),
-            "std": law.variance.sqrt().numpy(),
-            "noisy_std": noisy.variance.sqrt().numpy(),
-            "later_mean": later.mean.numpy(),
-            "later_std": later.variance.sqrt().numpy(),
-            "paths": paths(POINTS).numpy(),
-            "log_evidence": model.log_evidence,
-            "lengthscale": model.lengthscale.numpy(),
-            "outputscale": model.outputscale.numpy(),
-            "noise": model.noise.numpy(),
-        }
 
 
 class KernelGP(gpytorch.models.ExactGP):
@@ -130,10 +102,6 @@ def linear_attention() -> Figures:
         }
 
 
-case("botorch", botorch_model, [0])
-case("botorch several-outputs", botorch_model, [0, 1])
-case("botorch laplace", lambda: botorch_model([0], features="laplace", kernel="gaussian"))
-case("botorch matern", lambda: botorch_model([1], kernel="matern-5/2", ard=False, coupling="sobol"))
 case("gpytorch fourier", feature_kernel, "FourierFeatureKernel", 12)
 case("gpytorch fourier wide", feature_kernel, "FourierFeatureKernel", 128)
 case("gpytorch laplace", feature_kernel, "LaplaceFeatureKernel", 24)

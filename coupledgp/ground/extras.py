@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from coupledgp.errors import MissingLibraryError
 
 EXTRAS = {
-    "torch": "torch", "gpytorch": "torch", "linear_operator": "torch", "botorch": "botorch",
+    "torch": "torch", "gpytorch": "torch", "linear_operator": "torch",
     "matplotlib": "pages", "jinja2": "pages", "pyarrow": "tables", "typer": "cli",
     "pyvista": "pyvista",
 }  # fmt: skip
@@ -21,7 +21,7 @@ WITHOUT_GPU = (
 def missing(name: str) -> MissingLibraryError:
     """The error of a library that is not installed, which names its extra."""
     text = f'this needs {name}, which is not installed: pip install "coupledgp[{EXTRAS[name]}]"'
-    return MissingLibraryError(text + WITHOUT_GPU * (EXTRAS[name] in ("torch", "botorch")))
+    return MissingLibraryError(text + WITHOUT_GPU * (EXTRAS[name] == "torch"))
 
 
 @contextmanager

@@ -279,27 +279,6 @@ class TestFeatures:
         with pytest.raises(InvalidInputError, match=message):
             table_model(features=features).fit(X, Y)
 
-    def test_kernel_regression_takes_no_drawn_map(self) -> None:
-        for features in (FourierFeatures(2, 3), AngularHybridFeatures(2, 3), 3):
-            with pytest.raises(InvalidInputError, match="features: expected a name such as 'fouri"):
-                cgp.KernelRegressionRegressor(features=features).fit(X, Y)
-        register_softmax_features("other", lambda *_, **__: 3)
-        with pytest.raises(InvalidInputError, match="features: expected a function that makes a"):
-            cgp.KernelRegressionRegressor(features="other").fit(X, Y)
-
-    def test_the_model_for_botorch_takes_them(self) -> None:
-        base = pytest.importorskip("coupledgp.botorch.model")
-        register_features("phase", PhaseFeatures)
-        rows, targets = torch.as_tensor(X), torch.as_tensor(Y)[:, None]
-        drawn = [
-            base.SparseSpectrumGP(rows, targets, features=features, n_frequencies=8, generator=0)
-            for features in ("phase", PhaseFeatures)
-        ]
-        means = [model.posterior(rows[:3]).mean for model in drawn]
-        assert torch.equal(*means)
-        with pytest.raises(InvalidInputError, match="features: angular-hybrid: the Gram matrix"):
-            base.SparseSpectrumGP(rows, targets, features="angular-hybrid")
-
     def test_spectra_are_fitted_for_fourier_features_themselves(self) -> None:
         class Own(FourierFeatures):
             pass

@@ -1,1 +1,0 @@
-"""A BoTorch model whose inference is in the space of feature weights."""

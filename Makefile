@@ -42,6 +42,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 suite: $(VENV)/.installed
 	$(BIN)/pytest -n 2

@@ -27,7 +27,7 @@ extensions = [
     "site_extension",
 ]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/notebooks/*.md", "docs/history/*.md"]
+include_patterns = ["docs/*.md", "docs/notebooks/*.md"]
 include_patterns += [
     "docs/reference/*.rst",
     "docs/reference/names/*.rst",

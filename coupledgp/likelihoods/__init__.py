@@ -9,15 +9,12 @@ if TYPE_CHECKING:
     from coupledgp.likelihoods.base import Site as Site
     from coupledgp.likelihoods.bernoulli import Bernoulli as Bernoulli
     from coupledgp.likelihoods.bernoulli import Probit as Probit
-    from coupledgp.likelihoods.beta import Beta as Beta
     from coupledgp.likelihoods.counts import NegativeBinomial as NegativeBinomial
     from coupledgp.likelihoods.counts import Poisson as Poisson
     from coupledgp.likelihoods.gaussian import Gaussian as Gaussian
-    from coupledgp.likelihoods.ordinal import Ordinal as Ordinal
-    from coupledgp.likelihoods.positive import Gamma as Gamma
-    from coupledgp.likelihoods.positive import SquaredNormal as SquaredNormal
     from coupledgp.likelihoods.registry import available_likelihoods as available_likelihoods
     from coupledgp.likelihoods.registry import register_likelihood as register_likelihood
+    from coupledgp.likelihoods.squared_normal import SquaredNormal as SquaredNormal
     from coupledgp.likelihoods.student_t import StudentT as StudentT
 else:
     __all__, __getattr__, __dir__ = attach(__name__)

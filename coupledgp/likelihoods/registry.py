@@ -9,11 +9,9 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.bernoulli import Bernoulli, Probit
-from coupledgp.likelihoods.beta import Beta
 from coupledgp.likelihoods.counts import NegativeBinomial, Poisson
 from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.ordinal import Ordinal
-from coupledgp.likelihoods.positive import Gamma, SquaredNormal
+from coupledgp.likelihoods.squared_normal import SquaredNormal
 from coupledgp.likelihoods.student_t import StudentT
 from coupledgp.registry import Registry
 
@@ -23,10 +21,7 @@ LIKELIHOODS: Registry[Likelihood] = Registry(
     {
         "gaussian": Gaussian(1.0),
         "bernoulli": Bernoulli(),
-        "beta": Beta(),
-        "gamma": Gamma(),
         "negative-binomial": NegativeBinomial(),
-        "ordinal": Ordinal(()),
         "poisson": Poisson(),
         "probit": Probit(),
         "squared-normal": SquaredNormal(),
@@ -60,8 +55,8 @@ def available_likelihoods() -> list[str]:
     Examples
     --------
     >>> from coupledgp.likelihoods import available_likelihoods
-    >>> available_likelihoods()[:4]
-    ['gaussian', 'bernoulli', 'beta', 'gamma']
+    >>> available_likelihoods()[:3]
+    ['gaussian', 'bernoulli', 'negative-binomial']
     """
     return LIKELIHOODS.available()
 

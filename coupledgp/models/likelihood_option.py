@@ -8,21 +8,18 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_choice
-from coupledgp.ground.warned import warn
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.ordinal import Ordinal
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.node_targets import OMIT, check_node_targets, reporting_rows
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import RowArguments
-from coupledgp.selection.latent_kernels import KernelChoice
 
 LikelihoodLike: TypeAlias = Likelihood | str
 
@@ -36,8 +33,7 @@ class LikelihoodOption:
     likelihood
         Law of an observation given the function f (docs/likelihoods.md): `"gaussian"`,
         `"student-t"` (f plus heavy tails), `"poisson"` and `"negative-binomial"` (counts of mean
-        `exp(f)`, times an `exposure`), `"gamma"` (positive, mean `exp(f)`), `"beta"` (between zero
-        and one), `"ordinal"` (ranks 0, 1, ...), or a `coupledgp.likelihoods.Likelihood`, whose own
+        `exp(f)`, times an `exposure`), or a `coupledgp.likelihoods.Likelihood`, whose own
         parameters are where their search starts. All but the first have one output.
     """
 
@@ -70,8 +66,6 @@ def law_of(law: Likelihood, data: Data) -> Likelihood:
             f"y: expected one output under a likelihood, got {data.targets.shape[1]}; fit each "
             "output alone"
         )
-    if isinstance(law, Ordinal) and not law.gaps:
-        law = type(law).of(data.targets)
     law.check_targets(data.targets)
     weights = data.weights
     if weights is not None and (weights.level is not None or (weights.noise != 1).any()):
@@ -106,13 +100,6 @@ def refuse_beside(fitted: Any, likelihood: str, usual: dict[str, Any]) -> None:
                 f"{name}: expected {value!r} beside likelihood={likelihood!r}, got "
                 f"{getattr(fitted, name)!r}; it is for a Gaussian law"
             )
-
-
-def warn_of_rounded(choice: KernelChoice) -> None:
-    """Warn where a rounded Gaussian law is better than a law of counts."""
-    rounded = choice.rounded
-    if rounded is not None and rounded.is_better:
-        warn(f"likelihood: {rounded.explain()}", DiscreteTargetsWarning)
 
 
 @estimator

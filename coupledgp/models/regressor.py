@@ -36,7 +36,6 @@ from coupledgp.models.likelihood_option import (
     law_of,
     refuse_beside,
     units_under,
-    warn_of_rounded,
 )
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
@@ -331,7 +330,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             law = law.rescaled(float(units.scale[0]))
         table = LatentTable(law, units, n_frequencies, budget, self.inference)
         process, results = fit_latent_table(self, data, columns, table)
-        warn_of_rounded(results["choice_"])
         return process, results
 
     @staticmethod

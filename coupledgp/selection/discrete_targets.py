@@ -53,9 +53,6 @@ class DiscreteTargets:
         if self.whole and self.least >= 0:
             found.append('likelihood="poisson" or "negative-binomial" is for counts')
         if self.n_values <= MOST_RANKS:
-            as_ranks = self.whole and self.least == 0 and self.most == self.n_values - 1
-            ranks = "" if as_ranks else ", y being np.unique(y, return_inverse=True)[1]"
-            found.append(f'likelihood="ordinal" is for numbers in an order{ranks}')
             found.append("GPClassifier is for numbers that name classes")
         return tuple(found)
 

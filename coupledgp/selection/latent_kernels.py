@@ -37,7 +37,6 @@ from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import leave_one_out
 from coupledgp.selection.expression_members import PAIR_SECONDS
 from coupledgp.selection.member_kinds import EVALUATIONS_PER_ITERATION, GRAM_SECONDS
-from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 # Kernels of tables whose posteriors are exact, and of larger ones, which have Fourier features.
@@ -188,26 +187,22 @@ class KernelChoice(ExplainedChoice):
         Observations that were left out one at a time.
     subject : str
         What the figures are, in words, of {n} observations.
-    rounded : RoundedGaussian or None
-        The comparison of counts with a rounded Gaussian law.
     """
 
     kernels: tuple[TriedKernel, ...]
     n_scored: int
     subject: str = LABELS
-    rounded: RoundedGaussian | None = None
 
     def explain(self) -> str:
         """A line for each kernel, the chosen one first, then the best ones."""
-        further = [] if self.rounded is None else [self.rounded.explain()]
         if len(self.kernels) == 1:
-            return "\n".join([f"Kernel: {self.kernels[0].name}.", *further])
+            return f"Kernel: {self.kernels[0].name}."
         ranked = sorted(self.kernels, key=lambda each: (not each.is_chosen, each.log_loss))
         lines = [f"{self.subject.replace('{n}', str(self.n_scored))}:"]
         lines += [f"{each.log_loss:8.4f}  {each.name}" for each in ranked[:MOST_SHOWN]]
         if len(ranked) > MOST_SHOWN:
             lines.append(f"and {len(ranked) - MOST_SHOWN} more")
-        return "\n".join([*lines, *further])
+        return "\n".join(lines)
 
     @classmethod
     def from_state(cls, stored: Any) -> KernelChoice:
@@ -217,10 +212,7 @@ class KernelChoice(ExplainedChoice):
         kernels = tuple(plain_record(TriedKernel, each, "choice.kernels") for each in listed)
         n_scored = check_integer(entries.get("n_scored"), "choice.n_scored", 0, 2**62)
         subject = require_type(entries.get("subject", LABELS), str, "choice.subject")
-        rounded = entries.get("rounded")
-        if rounded is not None:
-            rounded = plain_record(RoundedGaussian, rounded, "choice.rounded")
-        return cls(kernels, n_scored, subject, rounded)
+        return cls(kernels, n_scored, subject)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +284,6 @@ class KernelSearch:
             choice = replace(choice, n_scored=len(targets), subject=EVIDENCE)
         elif not isinstance(law, Bernoulli):
             choice = replace(choice, subject=OBSERVATIONS)
-        if law.takes_exposure and law.is_discrete:
-            choice = replace(choice, rounded=self._rounded(best, found[0]))
         every = searches.values()
         n_evaluations = sum(search.n_evaluations for search in every)
         return process, choice, n_evaluations, all(search.converged for search in found)
@@ -339,12 +329,6 @@ class KernelSearch:
         function = problem.prior_process(found.point)
         process = self._given([function], problem.likelihood_of(found.point), data)
         return left_out_log_densities(process), data
-
-    def _rounded(self, kernel: Kernel, found: SearchResult[FloatArray]) -> RoundedGaussian:
-        """The counts that are left out under the likelihood, and under a rounded Gaussian law."""
-        self.report("rounded Gaussian law")
-        own, data = self._left_out(kernel, 0, found)
-        return RoundedGaussian.of(own, rounded_log_densities(self.table, kernel, data), data.counts)
 
     def _function(
         self, kernel: Kernel, output: int, found: SearchResult[FloatArray]

@@ -355,7 +355,6 @@ REFUSED = [
     ({"n_walks": "auto"}, {}, "coupling, n_walks: expected"),
     ({}, {"checkpoint": "rounds.json"}, "checkpoint: expected None"),
     ({"budget": "1ms"}, {}, "budget"),
-    ({"likelihood": "beta"}, {}, "y: expected"),
 ]
 
 

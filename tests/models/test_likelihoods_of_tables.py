@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp import container
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.kernels import parse_kernel
-from coupledgp.likelihoods import Gamma, NegativeBinomial, Poisson, StudentT
+from coupledgp.likelihoods import NegativeBinomial, Poisson, StudentT
 from coupledgp.models.likelihood_option import units_under
 from coupledgp.search.tables.expression import ObservedProblem
-from coupledgp.search.tables.local import Round
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection import latent_kernels
 from coupledgp.selection.latent_kernels import left_out_log_densities
-from coupledgp.selection.rounded_gaussian import RoundedGaussian, rounded_log_densities
 from tests.models.few_steps import search_little
 
 RNG = np.random.default_rng(5)
@@ -35,9 +30,6 @@ KERNEL = "matern-3/2 + constant"
 TARGETS = {
     "poisson": COUNTS,
     "negative-binomial": COUNTS,
-    "gamma": RNG.gamma(3.0, np.exp(F) / 3),
-    "beta": RNG.beta(5 / (1 + np.exp(-F)), 5 / (1 + np.exp(F))),
-    "ordinal": np.digitize(F + RNG.logistic(size=70), [-1.0, 0.5]).astype(float),
     "student-t": 300 + 100 * (F + 0.2 * RNG.standard_t(3, size=70)),
 }
 
@@ -147,7 +139,6 @@ def test_units_of_heavy_tails_are_those_of_y():
     ("law", "y"),
     [
         (NegativeBinomial(0.5), COUNTS),
-        (Gamma(2.0), TARGETS["gamma"]),
         (StudentT(60.0, 6.0), TARGETS["student-t"]),
     ],
 )
@@ -184,63 +175,6 @@ def test_left_out_densities_are_at_the_exposures_of_rows():
         assert abs(found[row] - exact) < 0.05 * (1 + abs(exact))
 
 
-def test_rounded_gaussian_is_that_of_rates(monkeypatch):
-    """Chances of counts by conditional normal laws of their rates, one row left out at a time."""
-    from coupledgp.selection import rounded_gaussian
-
-    monkeypatch.setattr(rounded_gaussian, "GAUSSIAN_ROUNDS", (Round(70, 3),))
-    own = problem(Poisson(), COUNTS, RowWeights.ones(70, HOURS))
-    kept = []
-    monkeypatch.setattr(
-        rounded_gaussian.ExpressionProblem, "process", _keeping(kept, rounded_gaussian)
-    )
-    found = rounded_log_densities(own.table, own.kernel, own.table.data)
-    (process,) = kept
-    for row in (0, 11, 52):
-        rest = process.conditioned(process.data.take(np.delete(np.arange(70), row)))
-        mean, variance = rest.law(X[[row]], "variance", latent=True)
-        noise = process.units.spread(process.noise.variance)[0] / HOURS[row]
-        law = stats.norm(mean[0, 0], np.sqrt(variance[0, 0] + noise))
-        y, hours = COUNTS[row], HOURS[row]
-        below = 0.0 if y == 0 else law.cdf((y - 0.5) / hours)
-        assert found[row] == pytest.approx(np.log(law.cdf((y + 0.5) / hours) - below), abs=1e-6)
-
-
-def _keeping(kept, module):
-    process = module.ExpressionProblem.process
-
-    def keeping(self, *args, **named):
-        kept.append(process(self, *args, **named))
-        return kept[-1]
-
-    return keeping
-
-
-def test_counts_that_vary_less_are_warned_of():
-    # One draw of 20 coins varies half as much as a Poisson count of its mean.
-    coins = RNG.binomial(20, 1 / (1 + np.exp(-F)))
-    with pytest.warns(DiscreteTargetsWarning, match="vary less than this law"):
-        model = fitted().fit(X, coins)
-    assert model.choice_.rounded.is_better
-    assert 'likelihood="ordinal"' in model.explain()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DiscreteTargetsWarning)
-        other = fitted().fit(X, COUNTS, exposure=HOURS)
-    assert "under a rounded Gaussian law" in other.explain()
-    assert fitted("gamma").fit(X, TARGETS["gamma"]).choice_.rounded is None
-
-
-def test_a_loss_counts_beyond_two_standard_errors():
-    own = np.full(400, -2.0)
-    assert RoundedGaussian.of(own, own + 0.1, None).is_better
-    assert not RoundedGaussian.of(own, own + 0.005, None).is_better
-    noisy = own + 0.1 + RNG.normal(size=400) * 2
-    assert not RoundedGaussian.of(own, noisy, None).is_better
-    heavy = np.where(np.arange(400) < 2, 1e4, 1e-4)
-    weighted = RoundedGaussian.of(own - np.arange(400), own, heavy)
-    assert weighted.log_loss == pytest.approx(2.5, abs=1e-3)
-
-
 def test_many_rows_have_features(monkeypatch):
     monkeypatch.setattr(latent_kernels, "EXACT_LATENT_ROWS", 50)
     model = cgp.GPRegressor(likelihood="poisson", n_frequencies=4, random_state=0)
@@ -274,10 +208,6 @@ REFUSED = [
     ({}, COUNTS, {"exposure": HOURS[:3]}, "exposure: expected shape"),
     ({}, COUNTS, {"sample_noise": HOURS}, "sample_noise: expected None beside"),
     ({}, np.column_stack([COUNTS, COUNTS]), {}, "y: expected one output"),
-    ({"likelihood": "gamma"}, np.exp(F), {"sample_noise": HOURS}, "sample_noise"),
-    ({"likelihood": "beta"}, F, {}, "y: expected"),
-    ({"likelihood": "ordinal"}, TARGETS["ordinal"] + 0.5, {}, "y: expected classes"),
-    ({"likelihood": "ordinal"}, TARGETS["ordinal"], {"exposure": HOURS}, "exposure: expected none"),
     ({"likelihood": "gaussian"}, F, {"exposure": HOURS}, "exposure: expected none"),
     ({"noise": "varying"}, COUNTS, {}, "noise: expected 'auto' beside likelihood='poisson'"),
     ({"model": "exact"}, COUNTS, {}, "model: expected 'auto' beside"),

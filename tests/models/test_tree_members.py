@@ -14,9 +14,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.discrete_targets import DiscreteTargets, discrete_outputs
+from coupledgp.selection.discrete_targets import DiscreteTargets
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan
 from coupledgp.selection.members import MemberSearch, constant_means
 from coupledgp.selection.tree_members import TreeMembers, fit_trees, trees_of
@@ -236,7 +235,7 @@ def test_other_targets_are_not_discrete(targets):
 
 
 CYCLE = np.arange(N)
-COUNTED, RANKED, NAMED = "poisson", "ordinal", "GPClassifier"
+COUNTED, NAMED = "poisson", "GPClassifier"
 
 
 @pytest.mark.parametrize(
@@ -244,9 +243,9 @@ COUNTED, RANKED, NAMED = "poisson", "ordinal", "GPClassifier"
     [
         (CYCLE % 2 * 1.0, {NAMED}),
         (CYCLE % 2 * 0.3 - 1, {NAMED}),
-        (CYCLE % 4 * 1.0, {COUNTED, RANKED, NAMED}),
-        (CYCLE % 4 - 2.0, {RANKED, NAMED}),
-        (CYCLE % 4 * 0.5, {RANKED, NAMED}),
+        (CYCLE % 4 * 1.0, {COUNTED, NAMED}),
+        (CYCLE % 4 - 2.0, {NAMED}),
+        (CYCLE % 4 * 0.5, {NAMED}),
         (np.repeat(np.arange(12.0), 20), {COUNTED}),
         (np.repeat(np.arange(12.0), 20) - 1, set()),
     ],
@@ -254,21 +253,5 @@ COUNTED, RANKED, NAMED = "poisson", "ordinal", "GPClassifier"
 def test_laws_of_the_values_are_named(targets, advised):
     found = DiscreteTargets.of(targets)
     words = found.explain()
-    assert {name for name in (COUNTED, RANKED, NAMED) if name in words} == advised
+    assert {name for name in (COUNTED, NAMED) if name in words} == advised
     assert ("Fit such a law" in words) == bool(advised)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("shift", [0, 1])
-def test_the_advice_is_a_model_that_fits(shift):
-    """Named models take the targets, ranks counted as the advice says."""
-    targets = CYCLE % 4 + float(shift)
-    with pytest.warns(DiscreteTargetsWarning, match='likelihood="ordinal" is for') as given:
-        gp = cgp.GPRegressor("exact", random_state=0).fit(X, targets)
-    [words] = {str(one.message) for one in given if one.category is DiscreteTargetsWarning}
-    assert words in gp.explain()
-    assert ("return_inverse" in words) == bool(shift)
-    ranks = np.unique(targets, return_inverse=True)[1] if shift else targets
-    assert LIKELIHOODS.parse("ordinal", "likelihood").of(ranks[:, None]).n_classes == 4
-    both = discrete_outputs(np.column_stack([targets, targets]))
-    assert "Fit such a law for y[1] alone: " in both["y[1]"].explain("y[1]")

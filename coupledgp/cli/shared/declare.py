@@ -146,7 +146,7 @@ class Options:
         "Of draws, the split and subsamples.", default=0, of=SEEDED, check=at_least(0)
     )
     likelihood: str = option(
-        "student-t, poisson, negative-binomial, gamma, beta, ordinal. \\[default: gaussian; "
+        "student-t, poisson, negative-binomial. \\[default: gaussian; "
         "classes of texts]",
         default="gaussian", shown=False, panel=MODEL_PANEL, of="fit krige field graph",
     )  # fmt: skip

@@ -26,7 +26,7 @@ from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
-from coupledgp.likelihoods.positive import SquaredNormal
+from coupledgp.likelihoods.squared_normal import SquaredNormal
 from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from coupledgp.models import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models import GraphTimeGPRegressor as GraphTimeGPRegressor
-    from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
-    from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor

@@ -14,7 +14,6 @@ from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.diagnostics.residuals.checks import CHECKS
 from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.diagnostics.sections.section import SECTIONS
-from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
@@ -26,7 +25,7 @@ from coupledgp.spectra import SPECTRA
 
 REGISTRIES: list[Registry[Any]] = [
     SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    SOFTMAX_FEATURES, GRAPH_KERNELS, ROW_KERNELS, TIME_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
+    GRAPH_KERNELS, ROW_KERNELS, TIME_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
 ]  # fmt: skip
 
 

@@ -204,19 +204,16 @@ def test_this_machine_has_some() -> None:
 @pytest.mark.parametrize(
     ("part", "call"),
     [
-        ("coupledgp.models.kernel_regression.FeatureSums.at",
-         lambda averages, gp, X: averages.predict(X)),
         ("coupledgp.gp.weight_space.WeightSpaceGP.latent_law",
-         lambda averages, gp, X: gp.predict_quantiles(X)),
+         lambda gp, X: gp.predict_quantiles(X)),
         ("coupledgp.gp.weight_space.WeightSpaceGP.log_density",
-         lambda averages, gp, X: gp.log_density(X, X[:, 0])),
+         lambda gp, X: gp.log_density(X, X[:, 0])),
         ("coupledgp.gp.weight_space.WeightSpaceGP.prior",
-         lambda averages, gp, X: gp.prior_covariance(X)),
+         lambda gp, X: gp.prior_covariance(X)),
     ],
 )  # fmt: skip
 def test_predictions_of_every_kind_name_what_ran_out(part, call, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     X = np.random.default_rng(0).normal(size=(9, 2))
-    averages = cgp.KernelRegressionRegressor().fit(X, X[:, 0])
     gp = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None).fit(X, X[:, 0])
 
     def run_out(*_, **__):  # type: ignore[no-untyped-def]
@@ -224,4 +221,4 @@ def test_predictions_of_every_kind_name_what_ran_out(part, call, monkeypatch) ->
 
     monkeypatch.setattr(part, run_out)
     with pytest.raises(MemoryLimitError, match="the memory was used up"):
-        call(averages, gp, X)
+        call(gp, X)

@@ -12,7 +12,7 @@ import coupledgp as cgp
 from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, SimplexDirections
 from coupledgp.diagnostics import compare
 from coupledgp.spectra import MaternSpectrum
-from frozen.cases import LABELS, X_NEW, Y_NEW, Figures, X, Y, case, plain
+from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
 
 
 def law(gp: Any, y: np.ndarray) -> Figures:
@@ -114,19 +114,6 @@ def automatic(parameters: dict[str, Any]) -> Figures:
     return {**law(gp, Y_NEW[:, 0]), **chosen}
 
 
-def kernel_regression(parameters: dict[str, Any]) -> Figures:
-    """Regression of two outputs, classification into three classes."""
-    settings = {"n_frequencies": 64, "random_state": 0} | parameters
-    regressor = cgp.KernelRegressionRegressor(**settings).fit(X, Y)
-    classifier = cgp.models.KernelRegressionClassifier(**settings).fit(X, LABELS)
-    return {
-        "regression": regressor.predict(X_NEW),
-        "lengthscale": regressor.lengthscale_,
-        "probabilities": classifier.predict_proba(X_NEW),
-        "classes": classifier.predict(X_NEW),
-    }
-
-
 def square_loss(frequencies: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Loss that pulls the frequencies towards unit length; for objectives that are functions."""
     return (weights * (frequencies.square().sum(1) - 1).square()).sum()
@@ -202,11 +189,3 @@ for name, settings in {
 }.items():
     case(f"exact {name}", exact, settings)
 case("exact several-outputs", exact, {}, [0, 1])
-for name, settings in {
-    "laplace": {},
-    "fourier-matern": {"features": "fourier", "kernel": "matern-3/2"},
-    "angular-hybrid": {"features": "angular-hybrid"},
-    "gaussian-hybrid": {"features": "gaussian-hybrid"},
-    "lengthscale": {"lengthscale": [0.5, 1.0, 2.0], "coupling": "simplex+monotone"},
-}.items():
-    case(f"kernel-regression {name}", kernel_regression, settings)

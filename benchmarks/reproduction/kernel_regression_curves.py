@@ -21,7 +21,7 @@ from kernel_regression import (
     LARGE,
     NAME,
     NEAR,
-    classifier,
+    KernelClassifier,
     exact_accuracy,
     published_sigma,
     splits,
@@ -45,7 +45,7 @@ def by_size(name: str, draws: int, multiples: list[int]) -> tuple[np.ndarray, fl
     draws = draws if len(X) < LARGE else max(2, draws // 5)
     found = np.array([
         [
-            [classifier(sigma, k * dim, c, seed).fit(X, y).score(test, y_test) for seed in range(draws)]
+            [KernelClassifier(sigma, k * dim, c, seed).fit(X, y).score(test, y_test) for seed in range(draws)]
             for c in COUPLINGS
         ]
         for k in multiples
@@ -60,7 +60,10 @@ def by_sigma(name: str) -> tuple[np.ndarray, np.ndarray]:
     m = 10 * X.shape[1]
     exact = [exact_accuracy(s, [X, y, valid, y_valid, valid, y_valid]) for s in SIGMAS]
     drawn = [
-        [classifier(s, m, "iid", k).fit(X, y).score(valid, y_valid) for k in range(SEARCH_DRAWS)]
+        [
+            KernelClassifier(s, m, "iid", k).fit(X, y).score(valid, y_valid)
+            for k in range(SEARCH_DRAWS)
+        ]
         for s in SIGMAS
     ]
     return np.array(exact), np.array(drawn)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from coupledgp.features.hybrid.mixture import (
         GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
     )
-    from coupledgp.features.hybrid.registry import (
-        register_softmax_features as register_softmax_features,
-    )
     from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
     from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
     from coupledgp.features.laplace import least_mean_variance as least_mean_variance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,15 +20,14 @@ from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import ImportanceLaplaceFeatures, LaplaceFeatures
 from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.registry import Registry, Vocabulary
+from coupledgp.registry import Registry
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
-Made = TypeVar("Made")
 FeatureFactory: TypeAlias = Callable[..., FeatureMap]
 FeaturesLike: TypeAlias = str | FeatureFactory
 
 
-class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
+class FeatureRegistry(Registry[FeatureFactory]):
     """Registry whose objects make features: subclasses of a class, and functions."""
 
     def accepts(self, value: object) -> bool:
@@ -43,9 +42,7 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
 
 # Largest number of rows from which a proposal is made: frequencies cost one exponential for each.
 PROPOSAL_ROWS = 4096
-# Words shared with the features of `features.hybrid.registry`, so that no name means two maps.
-WORDS = Vocabulary()
-FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
+FEATURE_MAPS = FeatureRegistry(
     FeatureMap,
     "coupledgp.features",
     {
@@ -53,7 +50,6 @@ FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
         "laplace": LaplaceFeatures,
         "importance-laplace": ImportanceLaplaceFeatures,
     },
-    vocabulary=WORDS,
 )
 
 

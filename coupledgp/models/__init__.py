@@ -11,12 +11,6 @@ if TYPE_CHECKING:
     from coupledgp.models.files import load_model as load_model
     from coupledgp.models.files import save_model as save_model
     from coupledgp.models.graph_time import GraphTimeGPRegressor as GraphTimeGPRegressor
-    from coupledgp.models.kernel_regression import (
-        KernelRegressionClassifier as KernelRegressionClassifier,
-    )
-    from coupledgp.models.kernel_regression import (
-        KernelRegressionRegressor as KernelRegressionRegressor,
-    )
     from coupledgp.models.lattice import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor

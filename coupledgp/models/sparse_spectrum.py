@@ -15,7 +15,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
-from coupledgp.features.hybrid.registry import refuse_as_covariance
+from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.features.registry import (
     FeaturesLike,
     parse_features,

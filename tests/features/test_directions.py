@@ -93,10 +93,6 @@ def regressor(m: int, X: Any, y: Any) -> object:
     return model.fit(X, y)
 
 
-def kernel_regression(m: int, X: Any, y: Any) -> object:
-    return cgp.KernelRegressionRegressor(1.0, "fourier", m, "simplex", random_state=0).fit(X, y)
-
-
 def sampler(m: int, X: Any, y: Any) -> object:
     return FourierSampler(n_frequencies=m, coupling="simplex", random_state=0).fit(X)
 
@@ -105,7 +101,7 @@ def kernel(m: int, X: Any, y: Any) -> object:
     return FourierFeatureKernel(m, coupling="simplex", generator=0)(torch.as_tensor(X))
 
 
-@pytest.mark.parametrize("fit", [regressor, kernel_regression, sampler, kernel])
+@pytest.mark.parametrize("fit", [regressor, sampler, kernel])
 def test_every_model_says_so(fit: Any, rng: np.random.Generator) -> None:
     X = rng.normal(size=(20, 3))
     y = X[:, 0]

@@ -217,8 +217,6 @@ FITS = {
     "graph search": (lambda: nodes(optimizer="lbfgs", hyperparameters="maximum"), 10),
     "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, **SEARCH), 40),
     "averaged graph": (lambda: nodes(optimizer="lbfgs", n_hyperparameter_draws=2), 10),
-    "kernel regression": (lambda: cgp.KernelRegressionRegressor(random_state=0), 30),
-    "kernel classification": (lambda: cgp.models.KernelRegressionClassifier(random_state=0), 20),
     "fourier sampler": (lambda: cgp.features.FourierSampler(random_state=0), 30),
 }  # fmt: skip
 UPDATES = {
@@ -266,7 +264,7 @@ def test_adding_observations_is_atomic(name, tmp_path):
     assert_atomic(make(), more, tmp_path, n_spread // 5)
 
 
-class ForgetsFirst(cgp.KernelRegressionRegressor):
+class ForgetsFirst(cgp.ExactGPRegressor):
     def fit(self, X, y):
         self._fitted = None
         return super().fit(X, y)
@@ -287,7 +285,7 @@ class RemembersAFit(cgp.ExactGPRegressor):
 @pytest.mark.parametrize(
     ("model", "step"),
     [
-        (ForgetsFirst(random_state=0), other),
+        (ForgetsFirst(optimizer=None), other),
         (AddsInHalves(n_frequencies=5, optimizer=None, random_state=0), more),
         (RemembersAFit(optimizer=None), other),
     ],

@@ -111,17 +111,6 @@ def test_long_tables_give_some_of_their_rows(monkeypatch: pytest.MonkeyPatch) ->
     assert drawn.digest == ImportanceLaplaceFeatures(some, 6, "iid", rng).digest
 
 
-@pytest.mark.parametrize("features", [NAME, ImportanceLaplaceFeatures])
-def test_kernel_regression(features: Any) -> None:
-    fitted = cgp.KernelRegressionRegressor(features=features, coupling="iid", random_state=0)
-    fitted.set_params(n_frequencies=2000).fit(X, Y)
-    assert type(fitted.features_) is ImportanceLaplaceFeatures
-    rows, points = scaled(fitted), scaled(fitted, TEST)
-    weights = np.exp(-0.5 * np.square(points[:, None] - rows).sum(-1))
-    exact = weights @ Y / weights.sum(axis=1)
-    np.testing.assert_allclose(fitted.predict(TEST), exact, atol=0.15)
-
-
 def test_refusals() -> None:
     with pytest.raises(InvalidInputError, match="ImportanceLaplaceFeatures are made from rows"):
         make_features(NAME, 2, 4)

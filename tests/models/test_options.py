@@ -16,7 +16,7 @@ from coupledgp.models.options import estimator, points_named
 ESTIMATORS = [
     cgp.ExactGPRegressor, cgp.SparseSpectrumGPRegressor, cgp.LocalGPRegressor, cgp.GPRegressor,
     cgp.GraphGPRegressor, cgp.ExactGraphGPRegressor, cgp.FieldGPRegressor,
-    cgp.GraphTimeGPRegressor, cgp.KernelRegressionRegressor, cgp.models.KernelRegressionClassifier,
+    cgp.GraphTimeGPRegressor,
 ]  # fmt: skip
 PATH = cgp.Graph.from_networkx(nx.path_graph(8))
 RNG = np.random.default_rng(0)

@@ -46,7 +46,6 @@ TABLES: dict[str, Callable[[], Any]] = {
         "matern-3/2", n_frequencies=0, n_neighbors=6, random_state=0
     ),
     "automatic": lambda: cgp.GPRegressor("exact", random_state=0),
-    "kernel regression": lambda: cgp.KernelRegressionRegressor(n_frequencies=8, random_state=0),
 }
 # Those whose search of hyperparameters takes seconds, for fewer cases.
 SLOW = {"local", "automatic"}

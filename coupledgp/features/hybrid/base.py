@@ -19,8 +19,7 @@ KERNELS = ("softmax", "gaussian")
 NOT_A_COVARIANCE = (
     "the Gram matrix of query and key features is symmetric and positive semidefinite in "
     "expectation only, not draw by draw, so it is no covariance of a Gaussian process; use "
-    "'fourier' or 'laplace' features there, and these for kernel regression, softmax sampling or "
-    "attention"
+    "'fourier' or 'laplace' features there, and these for softmax sampling or attention"
 )
 
 
@@ -168,3 +167,11 @@ class SoftmaxFeatures(Module, ABC):
     def extra_repr(self) -> str:
         """Text between the parentheses of the repr."""
         return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
+
+
+def refuse_as_covariance(features: object, name: str = "features") -> None:
+    """Raise if `features` give no positive semidefinite Gram matrix, and so no covariance."""
+    is_softmax = isinstance(features, type) and issubclass(features, SoftmaxFeatures)
+    if is_softmax or isinstance(features, SoftmaxFeatures):
+        shown = getattr(features, "__name__", type(features).__name__)
+        raise InvalidInputError(f"{name}: {shown}: {NOT_A_COVARIANCE}")

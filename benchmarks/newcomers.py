@@ -101,7 +101,7 @@ PATHS = {
         "-o audit.html",
     )),
     "rows": Newcomer("torch,cli", (CPU_TORCH,), (
-        "coupledgp fit big.parquet -t y --stream --progress -o y.model",
+        "coupledgp fit big.parquet -t y --progress -o y.model",
         "coupledgp predict y.model new.parquet -o predicted.parquet",
         "coupledgp krige wells.parquet -t depth --places east,north --grid 500x500 -o map.parquet",
     )),

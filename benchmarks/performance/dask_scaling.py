@@ -1,19 +1,17 @@
 """One machine against clusters of one and two workers: seconds, bytes that move, a killed worker.
 
     python benchmarks/performance/dask_scaling.py tables --rows 100000 200000 400000
-    python benchmarks/performance/dask_scaling.py graphs --nodes 10000 40000 160000
     python benchmarks/performance/dask_scaling.py killed
 
 `tables`: a fit with given lengthscales (a pass for the columns, one for the posterior) in memory
 and by `coupledgp.dask.fit` on workers that hold the rows. Beside it what a user would pick instead:
 random Fourier features and a linear model of scikit-learn, partition by partition (`RBFSampler`,
-`SGDRegressor.partial_fit`). `graphs`: the posterior given a tenth of the nodes, walks of these, and
-conjugate gradients. `bytes`: what workers send in a fit, by rows and by features. `killed`: a fit
-one of whose two workers is killed in the middle.
+`SGDRegressor.partial_fit`). `bytes`: what workers send in a fit, by rows and by features.
+`killed`: a fit one of whose two workers is killed in the middle.
 
 Each prints a table: seconds (medians), their ratio to one machine, megabytes that workers sent, the
 greatest difference of predictions; then the slope of seconds in the size with its standard error,
-and the cost of 10^9 rows or 10^8 nodes at the rate of the largest size: an extrapolation.
+and the cost of 10^9 rows at the rate of the largest size: an extrapolation.
 """
 
 from __future__ import annotations
@@ -186,50 +184,6 @@ def moved_bytes(arguments: argparse.Namespace) -> None:
                 print(f"{n:9d}  {n_features:4d}  {moved:.3f}  {share:.2f}")
 
 
-def grid(n_nodes: int) -> cgp.Graph:
-    """A square grid."""
-    side = int(np.sqrt(n_nodes))
-    node = np.arange(side * side).reshape(side, side)
-    return cgp.Graph.from_edges(
-        np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()]),
-        np.concatenate([node[:, 1:].ravel(), node[1:].ravel()]),
-    )
-
-
-def graphs(arguments: argparse.Namespace) -> None:
-    """Compare posteriors on graphs by walks."""
-    settings: dict[str, Any] = {
-        "kernel": "heat", "optimizer": None, "noise": 0.1, "exact_hops": 0, "n_walks": 16,
-        "solver": "iterative", "random_state": 0,
-    }  # fmt: skip
-    alone, answers = {}, {}
-    print("nodes, workers, seconds, ratio to one machine, MB sent, greatest difference of means")
-    for count in (0, *WORKERS):
-        times = []
-        with workers(max(count, 1)) as client:
-            for n in arguments.nodes:
-                graph = grid(n)
-                nodes = np.random.default_rng(0).permutation(graph.n_nodes)[: n // 10]
-                y = np.sin(nodes / 97)
-                given = cgp.GraphGPRegressor(graph, **settings), nodes, y
-                if not count:
-                    alone[n], one = timed(lambda g=given: g[0].fit(*g[1:]), arguments.repeats)
-                    answers[n] = one.predict(nodes[:99])
-                    times.append(alone[n])
-                    print(f"{n:9d}  one machine {alone[n]:.2f} s")
-                    continue
-
-                def fit(given: Any = given, client: Any = client) -> Any:
-                    return cgp.dask.fit(*given, client=client)
-
-                seconds, moved, many = on_workers(client, fit, arguments.repeats)
-                times.append(seconds)
-                gap = np.abs(many.predict(nodes[:99]) - answers[n]).max()
-                ratio = seconds / alone[n]
-                print(f"{n:9d}  {count}  {seconds:.2f}  {ratio:.2f}  {moved:.2f}  {gap:.1e}")
-        report(arguments.nodes, times, 1e8, "nodes")
-
-
 def killed(arguments: argparse.Namespace) -> None:
     """Kill a worker in the middle of a fit."""
     n = arguments.rows[-1]
@@ -254,10 +208,9 @@ def killed(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    what = {"tables": tables, "bytes": moved_bytes, "graphs": graphs, "killed": killed}
+    what = {"tables": tables, "bytes": moved_bytes, "killed": killed}
     parser.add_argument("what", choices=list(what))
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 200_000, 400_000])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 40_000, 160_000])
     parser.add_argument("--features", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()

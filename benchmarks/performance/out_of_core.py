@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 from rich.console import Console
@@ -80,10 +79,9 @@ def ours(path: Path, n_features: int, iterations: int) -> Callable[[np.ndarray],
     gp = cgp.SparseSpectrumGPRegressor(
         n_frequencies=n_features // 2, max_iter=iterations, n_restarts=0, random_state=0,
         progress=False,
-    ).fit_batches(path, "y")  # fmt: skip
+    ).fit_batches(lambda: batches_of(path))  # fmt: skip
     print(gp.search_.explain(), file=sys.stderr)
-    names = gp.feature_names_in_
-    return lambda X: gp.predict(pd.DataFrame(X, columns=names), return_std=True)
+    return lambda X: gp.predict(X, return_std=True)
 
 
 def by_gradients(kind: str, path: Path, n_features: int) -> Callable[[np.ndarray], Found]:

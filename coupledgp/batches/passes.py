@@ -112,22 +112,6 @@ def in_tree(
     return level[0]
 
 
-def total_in_tree(
-    call: Callable[..., Any], sums: Any, merge: Callable[[Any, Any], Any], parts: Sequence[Any]
-) -> Any:
-    """The finished result of a pass over parts, at least one, each summed by a task of its own.
-
-    Parameters
-    ----------
-    call, merge, parts
-        As of `in_tree`.
-    sums
-        The pass, or a task that makes it; `merge` is its method.
-    """
-    whole = in_tree(call, merge, [call(of_part, part, sums) for part in parts])
-    return call(_finished, sums, whole)
-
-
 def _merged(merge: Callable[[Any, Any], Any], *parts: Any) -> Any:
     return reduce(merge, parts)
 

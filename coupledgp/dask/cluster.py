@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from coupledgp.batches.passes import Pass, in_tree, total_in_tree
+from coupledgp.batches.passes import in_tree
 from coupledgp.dask.sizes import tell_dask
 from coupledgp.errors import CoupledGPError, InvalidInputError, MissingLibraryError
-from coupledgp.random import IntArray
 
 # Arguments of a task may be as large as they have to be: they are sent to the scheduler once.
 QUIET = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
@@ -45,11 +42,6 @@ class Cluster:
         """Number of workers at present, one while all of them start anew."""
         return max(len(self.client.nthreads()), 1)
 
-    @property
-    def addresses(self) -> list[str]:
-        """Addresses of the workers at present."""
-        return sorted(self.client.nthreads())
-
     def submit(self, function: Callable[..., Any], *arguments: Any, home: str | None = None) -> Any:
         """A future of `function(*arguments)`; futures among the arguments stay where they are.
 
@@ -64,16 +56,6 @@ class Cluster:
     def map(self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any) -> list[Any]:
         """Futures of `function(part, *arguments)`; a list among the arguments has one for each."""
         return [self.submit(function, *own) for own in _rows_of(parts, arguments)]
-
-    def spread(
-        self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any
-    ) -> list[Any]:
-        """Futures as of `map`, with equally many tasks on each worker."""
-        homes: list[Any] = self.addresses or [None]
-        return [
-            self.submit(function, *own, home=homes[k * len(homes) // len(parts)])
-            for k, own in enumerate(_rows_of(parts, arguments))
-        ]
 
     def compute(self, tasks: list[Any], home: str | None = None) -> list[Any]:
         """Futures of Dask's delayed values, computed by the worker of an address if it lives."""
@@ -116,10 +98,6 @@ class Cluster:
             Associative function of two results.
         """
         return in_tree(self.submit, merge, parts)
-
-    def total(self, sums: Pass[Any], parts: Sequence[Any]) -> Any:
-        """A future of the finished result of a pass over parts, which are futures, at least one."""
-        return total_in_tree(self.submit, self.shared(sums), type(sums).merge, parts)
 
     def result(self, future: Any) -> Any:
         """The result of a future, or of each of a list, on this machine.
@@ -183,11 +161,6 @@ def _rows_of(parts: Sequence[Any], arguments: Sequence[Any]) -> Iterator[tuple[A
     """Arguments of the task of each part: the own item of each list, and all other arguments."""
     for place, part in enumerate(parts):
         yield part, *(each[place] if isinstance(each, list) else each for each in arguments)
-
-
-def in_parts(size: int, n_parts: int) -> list[IntArray]:
-    """The numbers 0, ..., size - 1 in at most `n_parts` runs of nearly the same length."""
-    return np.array_split(np.arange(size), max(1, min(n_parts, size)))
 
 
 def at(home: str | None) -> dict[str, Any]:

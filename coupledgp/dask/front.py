@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.dask.cluster import Cluster
-from coupledgp.dask.local import fit_local
-from coupledgp.dask.nodes import fit_nodes
 from coupledgp.dask.passes import DaskPasses, Partitions, partitions_of
 from coupledgp.dask.predictions import predict_partitions
 from coupledgp.errors import InvalidInputError
@@ -18,9 +16,8 @@ from coupledgp.ground.progress import reporter
 from coupledgp.models.batch_fits import FitInBatches
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
-from coupledgp.models.local import LocalGPRegressor
-from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.models.table_estimator import TableEstimator
 
 Model = TypeVar("Model", bound=ProcessRegressor)
 
@@ -38,18 +35,13 @@ def fit(
     model
         A `SparseSpectrumGPRegressor`: lengthscales come from random rows of the whole table, which
         come here, variances and posterior from sums over all partitions, made where these lie. A
-        `LatticeGPRegressor`: sums of waves over all partitions, a pass for each lattice. A
-        `LocalGPRegressor`: rows that are near each other are brought together in cells, and each
-        cell is given the near rows of others. A `GraphGPRegressor` or `ExactGraphGPRegressor`:
-        walks are sampled in shards of nodes, and products are computed by shards and row blocks;
-        conjugate gradients run here.
+        `LatticeGPRegressor`: sums of waves over all partitions, a pass for each lattice.
     X
-        Inputs of a table: a Dask DataFrame, a Dask Array (n, d), or a list of delayed partitions;
-        or labels of n nodes of a graph.
+        A Dask DataFrame, a Dask Array (n, d), or a list of delayed partitions.
     y
         Targets: the name of a column of a DataFrame or a list of names; a Dask collection, (n,) or
         (n, k), or list of delayed values in the partitions of X; None for delayed partitions that
-        are tuples `(X, y)` or `(X, y, sample_weight)`. An array for a graph.
+        are tuples `(X, y)` or `(X, y, sample_weight)`.
     sample_weight
         Weights of rows as y gives targets, see `SparseSpectrumGPRegressor.fit`; None: ones.
     client
@@ -58,8 +50,7 @@ def fit(
     Returns
     -------
     ProcessRegressor
-        The model, whose fit was replaced at the end by one assignment. A model of nodes and a local
-        model ask the cluster for predictions too.
+        The model, whose fit was replaced at the end by one assignment.
 
     Raises
     ------
@@ -95,20 +86,12 @@ def fit(
         )
     cluster = Cluster(client)
     with named_exhaustion("fit"):
-        if isinstance(model, NodeRegressor):
-            if sample_weight is not None:
-                raise InvalidInputError("sample_weight: expected None for nodes")
-            fit_nodes(model, X, y, cluster)
-        elif type(model) in (SparseSpectrumGPRegressor, LatticeGPRegressor):
-            fit_table(model, partitions_of(cluster, X, y, sample_weight))
-        elif type(model) is LocalGPRegressor:
-            fit_local(model, partitions_of(cluster, X, y, sample_weight))
-        else:
+        if type(model) not in (SparseSpectrumGPRegressor, LatticeGPRegressor):
             raise InvalidInputError(
-                "model: expected a SparseSpectrumGPRegressor, LatticeGPRegressor, "
-                "LocalGPRegressor, GraphGPRegressor or ExactGraphGPRegressor, got a "
+                "model: expected a SparseSpectrumGPRegressor or LatticeGPRegressor, got a "
                 f"{type(model).__name__}"
             )
+        fit_table(model, partitions_of(cluster, X, y, sample_weight))
     return model
 
 
@@ -150,10 +133,8 @@ def predict(
     True
     """
     check_is_fitted(model)
-    if isinstance(model, NodeRegressor):
-        raise InvalidInputError(
-            "model: expected one of a table; model.predict of a model of nodes asks the cluster"
-        )
+    if not isinstance(model, TableEstimator):
+        raise InvalidInputError(f"model: expected one of a table, got {type(model).__name__}")
     return predict_partitions(model, X, return_std, latent)
 
 

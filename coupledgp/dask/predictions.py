@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from coupledgp.dask.local import ShardedLocalGP
-from coupledgp.dask.neighbours import RankedRows, near_rows
 from coupledgp.dask.passes import is_dask, is_delayed, row_blocks
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.random import FloatArray
-
-# Function of a delayed partition, whose value is a delayed answer.
-Delaying: TypeAlias = Callable[[Any], Any]
 
 
 def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent: bool) -> Any:
@@ -28,7 +21,11 @@ def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent
     InvalidInputError
         X is no Dask collection.
     """
-    answer, count = _answer(model, return_std, latent), 1 + return_std
+    shared, count = _delayed_model(model), 1 + return_std
+
+    def answer(part: Any) -> Any:
+        return _delayed(_predicted, part, shared, return_std, latent)
+
     outputs = () if model.fitted_.ndim == 1 else (model.process_.units.n_outputs,)
     if is_delayed(X):
         return [answer(part) for part in X]
@@ -70,25 +67,10 @@ def _array(answers: list[Any], sizes: list[float], k: int, outputs: tuple[int, .
     return da.concatenate(pieces, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
 
 
-def _answer(model: ProcessRegressor, return_std: bool, latent: bool) -> Delaying:
-    """Function of a delayed partition, whose value is a delayed tuple of means and deviations."""
+def _delayed_model(model: ProcessRegressor) -> Any:
     from dask.delayed import delayed
 
-    process = model.process_
-    if isinstance(process, ShardedLocalGP):
-        model = model._around(process.without_cells())
-    shared = delayed(model, pure=False, traverse=False)
-    near = _near(process, shared)
-    return lambda part: _delayed(_predicted, part, shared, near(part), return_std, latent)
-
-
-def _near(process: Any, model: Any) -> Delaying:
-    """Function of a delayed partition, whose value is the delayed rows near it, or None."""
-    if not isinstance(process, ShardedLocalGP) or process.local_prior.structure.spectrum is None:
-        return lambda part: None
-    structure, cells = process.local_prior.structure, process.rows_in_cells.cells
-    scale, k = process.local_prior.local_lengthscale, structure.n_neighbours
-    return lambda part: near_rows(_delayed, cells, scale, _delayed(_standardised, part, model), k)
+    return delayed(model, pure=False, traverse=False)
 
 
 def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -98,26 +80,12 @@ def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
     return delayed(function, pure=True)(*arguments)
 
 
-def _standardised(part: Any, model: Any) -> FloatArray:
-    """Standardised inputs of a partition."""
-    prior = model.process_.local_prior
-    if not len(part):
-        return np.empty((0, prior.center.size))
-    inputs: FloatArray = prior.standardised(model.points(part))
-    return inputs
-
-
-def _predicted(
-    part: Any, model: Any, rows: RankedRows | None, return_std: bool, latent: bool
-) -> Any:
-    """Predictions at a partition, given the rows near it where these lie on workers."""
+def _predicted(part: Any, model: Any, return_std: bool, latent: bool) -> Any:
+    """Predictions at a partition."""
     record = model.fitted_
     if not len(part):
         none = record.shaped(np.empty((0, record.process.units.n_outputs)), 1)
         return (none, none) if return_std else none
-    if isinstance(record.process, ShardedLocalGP):
-        near = replace(record, process=record.process.given_rows(rows))
-        model = copy(model).holding(near)
     return model.predict(part, return_std, latent=latent)
 
 

@@ -12,21 +12,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from coupledgp.batches.passes import Pass
-from coupledgp.dask.neighbours import Asking, Candidates, Found, Queries, RankedRows
-from coupledgp.features import Walks
 from coupledgp.gp.protocol import Batch, Data
-from coupledgp.graphs import Graph
 from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
 
 SIZED = (
-    Asking, Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, LatticeSums,
-    Moments, Pass, Queries, RankedRows, Walks,
+    Batch, Data, DataStatistics, FeatureStream, LatticeSums, Moments, Pass,
 )  # fmt: skip
 
 
@@ -47,8 +42,6 @@ def size_of(value: Any) -> int:
     """Bytes of an object and of the arrays that it holds."""
     if isinstance(value, (np.ndarray, Tensor)):
         return int(value.nbytes)
-    if sparse.issparse(value):
-        return size_of(value.data) + size_of(value.indices) + size_of(value.indptr)
     if isinstance(value, (tuple, list)):
         return sum(map(size_of, value))
     if is_module(value):
@@ -57,6 +50,4 @@ def size_of(value: Any) -> int:
         return sum(size_of(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, Pass):
         return size_of(tuple(vars(value).values()))
-    if isinstance(value, Graph):
-        return size_of((value.indptr, value.indices, value.weights))
     return sys.getsizeof(value)

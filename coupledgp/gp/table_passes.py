@@ -8,7 +8,7 @@ workers each with a part. It runs any pass.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,13 +19,10 @@ from coupledgp.batches.passes import Pass as Pass
 from coupledgp.batches.sources import rows_of_batch
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
-from coupledgp.gp.protocol import Arrays, Batch, Data, Header
-from coupledgp.gp.schema import Entries
+from coupledgp.gp.protocol import Batch, Data
 from coupledgp.gp.seen import Seen
-from coupledgp.gp.state import moments_from, moments_state, statistics_from, statistics_state
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
-from coupledgp.ground.devices import moved
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
 from coupledgp.inference.weights.statistics import DataStatistics
@@ -92,32 +89,7 @@ class Solved(NamedTuple):
     noise: float
 
 
-class SavedPass(Pass[T]):
-    """A pass whose result can be saved in a file and restored.
-
-    Attributes
-    ----------
-    key : tuple
-        Texts, numbers and arrays on which the result depends, beside the rows.
-    """
-
-    key: tuple[Any, ...] = ()
-
-    @property
-    def file(self) -> str | None:
-        """Name of the file; None where the result is better found again than saved."""
-        return self.name
-
-    @abstractmethod
-    def state(self, found: Any, /) -> tuple[Header, Arrays]:
-        """Values and arrays of a result that is not None, for a file."""
-
-    @abstractmethod
-    def restored(self, entries: Entries) -> T:
-        """The result of `state`."""
-
-
-class BlockedPass(SavedPass[T]):
+class BlockedPass(Pass[T]):
     """A pass to which rows come in blocks of a size of its own, whatever that of batches.
 
     Attributes
@@ -145,7 +117,6 @@ class FeaturePass(BlockedPass[T]):
 
     def __init__(self, stream: FeatureStream, units: Units) -> None:
         self.stream, self.units = stream, units
-        self.key = stream.lengthscale, stream.feature_map.digest, stream.most_rows
 
     @property
     def block_rows(self) -> int:
@@ -189,13 +160,6 @@ class StatisticsPass(FeaturePass[DataStatistics]):
     def merge(one: DataStatistics, other: DataStatistics) -> DataStatistics:
         return one.merge(other)
 
-    state = staticmethod(statistics_state)
-
-    def restored(self, entries: Entries) -> DataStatistics:
-        own = self.stream.feature_map
-        entries.sizes |= {"M": own.n_features, "k": self.units.n_outputs}
-        return moved(statistics_from(entries, own.dtype), own.device)
-
 
 class GradientPass(FeaturePass[FloatArray]):
     """Gradient (d,) of the log evidence in the log lengthscales.
@@ -213,7 +177,6 @@ class GradientPass(FeaturePass[FloatArray]):
     def __init__(self, stream: FeatureStream, units: Units, solved: Solved) -> None:
         super().__init__(stream, units)
         self.solved = solved
-        self.key = (*self.key, solved.noise)
 
     def start(self) -> FloatArray:
         return np.zeros(self.stream.feature_map.dim)
@@ -233,35 +196,14 @@ class GradientPass(FeaturePass[FloatArray]):
     def merge(one: FloatArray, other: FloatArray) -> FloatArray:
         return one + other
 
-    def state(self, found: FloatArray) -> tuple[Header, Arrays]:
-        return {}, {"gradient": found}
 
-    def restored(self, entries: Entries) -> FloatArray:
-        gradient: FloatArray = entries.floats("gradient", self.stream.feature_map.dim)
-        return gradient
-
-
-class MomentsPass(PartwisePass[ColumnMoments], SavedPass[ColumnMoments | None]):
-    """Moments of the encoded inputs; None of no rows.
-
-    Parameters
-    ----------
-    width
-        Number of encoded columns, for results from files; None: any number.
-    """
+class MomentsPass(PartwisePass[ColumnMoments]):
+    """Moments of the encoded inputs; None of no rows."""
 
     name = "moments"
 
-    def __init__(self, width: int | None = None) -> None:
-        self.width = width
-
     def of(self, part: Data) -> ColumnMoments:
         return ColumnMoments.of(part.points, part.counts)
-
-    state = staticmethod(moments_state)
-
-    def restored(self, entries: Entries) -> ColumnMoments:
-        return moments_from(entries, self.width)
 
 
 class TablePasses(ABC):
@@ -298,18 +240,6 @@ class TablePasses(ABC):
         """Return the gradient (d,) of the log evidence in the log lengthscales."""
         gradient: FloatArray = self.total(GradientPass(stream, units, solved))
         return gradient
-
-    def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """Return an evaluation of the evidence of the whole table, which `find` computes.
-
-        Passes with a checkpoint return a saved evaluation of the same key, of texts, numbers and
-        arrays.
-        """
-        return find()
-
-    def searched(self, find: Callable[[], Any]) -> Any:
-        """Return the result of the search, which `find` computes unless it was saved before."""
-        return find()
 
 
 def normalized_batches(data: Data, units: Units) -> Iterable[Batch]:

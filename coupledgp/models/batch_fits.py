@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from os import PathLike
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from coupledgp.batches import as_source
+from coupledgp.batches import BatchSource
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.table_passes import TablePasses
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.batch_passes import BatchPasses
-from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import check_keeping
@@ -84,17 +81,7 @@ class FitInBatches(TableRegressor):
         record: FittedModel = keeping.fit(X, y, *weights, **further).fitted_
         return replace(record, process=record.process.without_data(), seen=record.extent)
 
-    def fit_batches(
-        self,
-        batches: Any,
-        target: str | Sequence[str] | None = None,
-        *,
-        columns: Sequence[str] | None = None,
-        sample_weight: str | None = None,
-        sample_noise: str | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        budget: float | str | None = None,
-    ) -> Self:
+    def fit_batches(self, batches: Any, *, budget: float | str | None = None) -> Self:
         """Fit to a table of any number of rows, in passes over batches of it.
 
         The result is that of `fit` to all rows, to rounding, whatever the size of the batches. With
@@ -107,21 +94,9 @@ class FitInBatches(TableRegressor):
         Parameters
         ----------
         batches
-            A file or folder of Parquet, CSV or Arrow, a list of files, or a
-            `pyarrow.dataset.Dataset`; a tuple `(X, y)` or `(X, y, sample_weight)` of arrays such as
-            NumPy memory maps; or a function, or an iterable such as a list, that gives such tuples
-            anew in every pass, the same rows in the same order.
-        target
-            Name of the column of targets of files, or a list of names.
-        columns
-            Names of the columns of inputs of files; None: all without another role.
-        sample_weight, sample_noise
-            Names of columns of files with weights or known noise variances of the rows, see `fit`.
-        checkpoint
-            Folder in which the state of the fit is saved after each pass, every two minutes within
-            a pass over features or waves, and after each evaluation of the evidence of the whole
-            table. A fit that was killed, called again with the same arguments, goes on from there,
-            with the same result. Delete the folder after use.
+            A function that returns an iterable of tuples `(X, y)` or `(X, y, sample_weight)` with
+            X (b, d), y (b,) or (b, k), or an iterable of them that can be started again, such as a
+            list. Every pass has to give the same rows in the same order.
         budget
             Most seconds of one core, or a text such as `"5min"`, that the fit may take by its
             forecast, which is made from the speed of the first pass and of products on this machine
@@ -133,8 +108,7 @@ class FitInBatches(TableRegressor):
             A batch holds what `fit` refuses or does not fit the other batches, whose number the
             message gives; the passes differ; an iterable ends after one pass; or a parameter needs
             all rows in memory: fitted frequencies, averaged hyperparameters, `"auto"` and
-            transforms of the targets; or the checkpoint is one of other data, other parameters or
-            another version of the package; or the forecast is above the budget.
+            transforms of the targets; or the forecast is above the budget.
         MemoryLimitError
             Matrices of the features' order do not fit into memory.
         """
@@ -142,18 +116,12 @@ class FitInBatches(TableRegressor):
         self.check_passes()
         if budget is not None:
             budget = seconds_of(budget)
-        source = as_source(
-            batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
-        )
+        source = BatchSource(batches)
         with named_exhaustion("fit_batches"), reporter("fit", self.progress) as report:
-            saved = None
-            if checkpoint is not None:
-                saved = Checkpoint(checkpoint, identity_of(self, source))
-            passes = BatchPasses(self, source, self.missing, report, saved)
+            passes = BatchPasses(self, source, self.missing, report)
             process, results = self.fit_passes(passes, report, budget)
             if self.keep_rows:
                 kept: Any = process
                 process = replace(kept, rows=passes.all_rows())
         self._warn_if_stopped(results)
-        names = (target,) if isinstance(target, str) else tuple(target or ())
-        return self.holding(replace(passes.fitted(process, results), target_names=names))
+        return self.holding(passes.fitted(process, results))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,31 +11,20 @@ import numpy as np
 from coupledgp.batches import BatchSource, TableBatch
 from coupledgp.batches.passes import PartwisePass, Pass, named_part
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.table_passes import BlockedPass, MomentsPass, SavedPass, TablePasses
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.table_passes import BlockedPass, MomentsPass, TablePasses
 from coupledgp.ground.progress import Progress, duration
-from coupledgp.models.checkpoints import Checkpoint, key_of
 from coupledgp.models.record import FittedModel
 from coupledgp.models.table_parts import (
     Reading,
     TablePart,
-    answer_state,
     n_rows_of,
-    part_from,
-    part_state,
     row_values,
-    rows_from,
-    rows_state,
-    search_from,
-    search_state,
-    stored_answers,
 )
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import OptimizationResult
 
 
-class ColumnsPass(PartwisePass[TablePart], SavedPass[TablePart | None]):
+class ColumnsPass(PartwisePass[TablePart]):
     """Kinds, levels, moments and names of the columns of a table as it is given.
 
     Parameters
@@ -54,9 +43,6 @@ class ColumnsPass(PartwisePass[TablePart], SavedPass[TablePart | None]):
     def of(self, part: TableBatch) -> TablePart | None:
         return TablePart.of(self.estimator, part, self.missing) if n_rows_of(part) else None
 
-    state = staticmethod(part_state)
-    restored = staticmethod(part_from)
-
 
 class Taken(NamedTuple):
     """Number of rows that were gone through, and the wanted ones among them."""
@@ -65,27 +51,19 @@ class Taken(NamedTuple):
     data: Data
 
 
-class RowsPass(SavedPass[Taken]):
+class RowsPass(Pass[Taken]):
     """Rows of a table by their numbers.
 
     Parameters
     ----------
     rows
         Numbers (m,), which ascend.
-    whole
-        Whether these are all rows.
-    **sizes
-        Numbers of encoded columns, d, and of targets, k.
     """
 
     name = "random rows"
 
-    def __init__(self, rows: IntArray, whole: bool = False, **sizes: int) -> None:
-        self.rows, self.whole, self.sizes = rows, whole, {"n": rows.size, **sizes}
-
-    @property
-    def file(self) -> str | None:
-        return None if self.whole else f"rows-{key_of(self.rows)[:16]}"
+    def __init__(self, rows: IntArray) -> None:
+        self.rows = rows
 
     def start(self) -> Taken:
         return Taken(0, Data(()))
@@ -104,12 +82,6 @@ class RowsPass(SavedPass[Taken]):
 
     def finish(self, found: Taken) -> Data:
         return found.data.as_one_batch()
-
-    def state(self, found: Taken) -> tuple[Header, Arrays]:
-        return rows_state(self.finish(found))
-
-    def restored(self, entries: Entries) -> Taken:
-        return Taken(self.rows[-1] + 1, rows_from(entries, **self.sizes))
 
 
 class SummarisedPasses(TablePasses):
@@ -140,7 +112,7 @@ class SummarisedPasses(TablePasses):
         columns, inputs = whole.encoded_columns(missing, estimator.geographic), whole.inputs
         self.reading = Reading(estimator, columns, whole.level)
         if columns.encoding is not None:
-            inputs = self.total(MomentsPass(self.reading.width))
+            inputs = self.total(MomentsPass())
         self.summary = whole.summary(columns, inputs)
 
     def all_rows(self) -> Data:
@@ -153,8 +125,6 @@ class SummarisedPasses(TablePasses):
         return FittedModel(process, own.ndim, results, own.columns, seen=own.seen)
 
 
-# Seconds between two checkpoints within a pass.
-SECONDS = 120.0
 # An odd number whose products spread the bits of values.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -168,8 +138,6 @@ class BatchPasses(SummarisedPasses):
         As of `SummarisedPasses`.
     source
         The table; every pass has to give the same rows.
-    checkpoint
-        Where states of the fit are saved and found; None saves none.
 
     Raises
     ------
@@ -179,56 +147,25 @@ class BatchPasses(SummarisedPasses):
 
     no_rows = "batches: expected rows, got none"
 
-    def __init__(
-        self,
-        estimator: Any,
-        source: BatchSource,
-        missing: str,
-        report: Progress,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        self.source, self.checkpoint = source, checkpoint
-        self._rows: int | None = source.n_rows
+    def __init__(self, estimator: Any, source: BatchSource, missing: str, report: Progress) -> None:
+        self.source = source
+        self._rows: int | None = None
         self._digest: RowDigest | None = None
-        self._answers: dict[str, Any] = {}
-        if checkpoint is not None:
-            self._digest = checkpoint.restored("digest", RowDigest.restored)
-            self._answers = checkpoint.restored("answers", stored_answers) or {}
-        if self._digest is not None:
-            self._rows = self._digest.n_rows
         super().__init__(estimator, missing, report)
 
     def take(self, rows: IntArray) -> Data:
         """See the base class; one pass."""
-        own = self.summary
-        sizes = {"d": self.reading.width, "k": own.targets.mean.size}
-        data: Data = self.total(RowsPass(rows, rows.size == own.n_rows, **sizes))
+        data: Data = self.total(RowsPass(rows))
         return data
 
     def total(self, sums: Pass[Any]) -> Any:
-        """See the base class; sums of blocks do not depend on the size of batches.
-
-        A sum that was begun before goes on where it was saved. One of blocks that is complete is
-        given the rows once more, which compares them with those that were summed.
-        """
-        in_blocks = isinstance(sums, BlockedPass)
-        n_done, found, complete = self._restored(sums) or (0, sums.start(), False)
-        if complete and not in_blocks:
-            return sums.finish(found)
-        number, start, saved = 0, time.process_time(), time.monotonic()
-        parts = self._data(sums.name) if complete else self._parts(sums)
-        for number, (name, part) in enumerate(parts, start=1):
-            if complete or number <= n_done:
-                continue
+        """See the base class; sums of blocks do not depend on the size of batches."""
+        found, start = sums.start(), time.process_time()
+        for name, part in self._parts(sums):
             with named_part(name):
                 found = sums.add(found, part)
-            if in_blocks and time.monotonic() - saved >= SECONDS:
-                self._save(sums, found, number, complete=False)
-                saved = time.monotonic()
         if isinstance(sums, ColumnsPass):
             self.seconds_a_pass = time.process_time() - start
-        if not complete:
-            self._save(sums, found, number, complete=True)
         return sums.finish(found)
 
     def _parts(self, sums: Pass[Any]) -> Iterator[tuple[str | None, Any]]:
@@ -238,27 +175,6 @@ class BatchPasses(SummarisedPasses):
         if isinstance(sums, BlockedPass):
             return ((None, block) for block in self._blocks(sums.name, sums.block_rows))
         return self._data(sums.name)
-
-    def _restored(self, sums: Pass[Any]) -> tuple[int, Any, bool] | None:
-        """Number of parts that were summed before, their result, and whether these were all."""
-        if self.checkpoint is None or not isinstance(sums, SavedPass) or sums.file is None:
-            return None
-
-        def restored(entries: Entries) -> tuple[int, Any, bool] | None:
-            if entries.text("key") != key_of(*sums.key):
-                return None
-            n_parts = entries.integer("n_parts", low=1, high=2**62)
-            return n_parts, sums.restored(entries), entries.flag("complete")
-
-        return self.checkpoint.restored(sums.file, restored)
-
-    def _save(self, sums: Pass[Any], found: Any, n_parts: int, complete: bool) -> None:
-        if self.checkpoint is None or not isinstance(sums, SavedPass):
-            return
-        if found is not None and sums.file is not None:
-            header, arrays = sums.state(found)
-            own = {"key": key_of(*sums.key), "n_parts": n_parts, "complete": complete}
-            self.checkpoint.save(sums.file, header | own, arrays)
 
     def _raw(self, doing: str) -> Iterator[tuple[str, TableBatch]]:
         """Batches with rows, and their names by numbers from one."""
@@ -283,7 +199,10 @@ class BatchPasses(SummarisedPasses):
                 "changed"
             )
         self._rows = done
-        self._check(digest)
+        if self._digest is None:
+            self._digest = digest
+        else:
+            self._digest.check(digest)
 
     def _data(self, doing: str) -> Iterator[tuple[str, Data]]:
         """Encoded rows of each batch, without those of weight zero, and its name."""
@@ -292,15 +211,6 @@ class BatchPasses(SummarisedPasses):
                 data = self.reading.data(batch)
             if data is not None:
                 yield name, data
-
-    def _check(self, digest: RowDigest) -> None:
-        """Compare the digest of a pass with that of the first one, which is noted."""
-        if self._digest is not None:
-            self._digest.check(digest)
-            return
-        self._digest = digest
-        if self.checkpoint is not None:
-            self.checkpoint.save("digest", vars(digest), {})
 
     def _blocks(self, doing: str, size: int) -> Iterator[Data]:
         """The same rows in blocks of one size, but for the last, whatever that of batches."""
@@ -315,27 +225,6 @@ class BatchPasses(SummarisedPasses):
         if held:
             yield _joined(held)
 
-    def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        name = key_of(*key)
-        if name in self._answers:
-            return self._answers[name]
-        found = find()
-        if self.checkpoint is not None:
-            self._answers[name] = found
-            states = {key: answer_state(answer) for key, answer in self._answers.items()}
-            self.checkpoint.save("answers", {"answers": states}, {})
-        return found
-
-    def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
-        if self.checkpoint is None:
-            return find()
-        width = self.reading.width
-        found = self.checkpoint.restored("search", lambda entries: search_from(entries, width))
-        if found is None:
-            found = find()
-            self.checkpoint.save("search", *search_state(found))
-        return found
-
 
 class RowDigest:
     """A number that is the same for two passes that gave the same rows in the same order.
@@ -346,14 +235,6 @@ class RowDigest:
 
     def __init__(self, n_rows: int = 0, total: int = 0) -> None:
         self.n_rows, self.total = n_rows, total
-
-    @classmethod
-    def restored(cls, entries: Entries) -> RowDigest:
-        """The digest of a checkpoint."""
-        return cls(
-            entries.integer("n_rows", low=1, high=2**62),
-            entries.integer("total", low=0, high=2**64 - 1),
-        )
 
     def add(self, values: FloatArray) -> None:
         """Add rows of values (n, d)."""

@@ -149,11 +149,8 @@ def fit_passes(
         "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
         "max_iterations": check_positive_int(model.max_iter, "max_iter"),
     }
-    # A fit that goes on from a checkpoint does not search again, and draws the same frequencies.
     (of_draws,) = rng.spawn(1)
-    found = passes.searched(
-        lambda: maximise_evidence(problem, space, rng=rng, report=report, **limits)
-    )
+    found = maximise_evidence(problem, space, rng=rng, report=report, **limits)
     prior = FeaturePrior(drawn, center, found.hyperparameters)
     kept = kept_kernel(model, summary.n_rows, dim)
     proposal = Proposal("kernel", kept)

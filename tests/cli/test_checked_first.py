@@ -7,7 +7,6 @@ from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
 
 COMMANDS = {
     "fit": ("absent.csv", "-t", "y"),
-    "fit --stream": ("absent.csv", "-t", "y"),
     "predict": ("absent.model", "absent.csv", "-o", "out.csv"),
     "field": ("absent.ply", "--values", "absent.csv", "-o", "out.csv"),
     "graph": ("absent.csv", "--values", "absent.csv", "-o", "out.csv"),
@@ -25,10 +24,6 @@ WRONG = {
         ("--likelihood", "foo"), ("--target-transform", "foo"), ("--budget", "5 parsecs"),
         ("--frequencies", "foo"), ("--kl-target", "nan"), ("--set", "foo=1"), ("--device", "moon"),
         ("--holdout", "2"), ("--compare", "foo"), ("--seed", "-1"),
-    ],
-    "fit --stream": [
-        ("--kernel", "foo"), ("--coupling", "foo"), ("--max-iter", "0"), ("--set", "foo=1"),
-        ("--report", "p.html"),
     ],
     "predict": [("--level", "95"), ("--output", "out.docx")],
     "field": [

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp import diagnostics
-from coupledgp.batches.datasets import decimal_mark
+from coupledgp.cli.readers.text import decimal_mark
 from tests.cli.tables import PRICE, QUICK, RNG, A, B, N, columns, read_csv, write_csv
 from tests.models.few_steps import take_few_steps
 from tests.pretend_device import pretend_device
@@ -184,10 +184,9 @@ def with_commas():
     return {name: [str(x).replace(".", ",") for x in column] for name, column in columns().items()}
 
 
-@pytest.mark.parametrize("stream", [(), ("--stream",)])
-def test_decimals_behind_a_comma(stream, tmp_path, call, data):
+def test_decimals_behind_a_comma(tmp_path, call, data):
     other = write_csv(tmp_path / "d.csv", with_commas(), ";")
-    arguments = ["-t", "price", *QUICK, "--json", *stream]
+    arguments = ["-t", "price", *QUICK, "--json"]
     first, second = (json.loads(call("fit", path, *arguments)) for path in (data, other))
     assert first["scores"] == second["scores"]
 

@@ -68,8 +68,6 @@ def test_texts_are_classes(table, tmp_path, call):
     np.testing.assert_allclose(chances.sum(axis=1), 1)
     picked = np.array(["left", "right"])[chances.argmax(axis=1)]
     assert list(picked) == found["class"]
-    call("predict", model, table, "-o", tmp_path / "streamed.csv", "--stream")
-    assert read_csv(tmp_path / "streamed.csv") == found
 
 
 @pytest.mark.parametrize(
@@ -81,7 +79,6 @@ def test_texts_are_classes(table, tmp_path, call):
         ("count", ["--likelihood", "poison"], "did you mean 'poisson'"),
         ("count", ["--likelihood", "poisson", "--coupling", "iid"], "--coupling: expected none"),
         ("count", ["--likelihood", "poisson", "--model", "trees"], "--model: expected auto"),
-        ("count", ["--likelihood", "poisson", "--stream"], "--likelihood, --exposure: expected"),
         ("count", ["--exposure", "hours"], "exposure: expected none for a Gaussian law"),
         ("count", ["--likelihood", "poisson", "--exposure", "nope"], "'nope'"),
         ("a", ["--likelihood", "poisson", "--drop", "mixed"], "y: expected counts"),

@@ -10,7 +10,7 @@ from coupledgp.cli.app import app
 from coupledgp.cli.shared.declare import output_path, path
 
 PATHS = {
-    "fit": ("--test", "--output", "--report", "--checkpoint"),
+    "fit": ("--test", "--output", "--report"),
     "predict": ("--output",),
     "field": ("--values", "--query", "--left-out"),
     "graph": ("--positions", "--output"),

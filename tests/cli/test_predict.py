@@ -75,16 +75,13 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
 
 
 @pytest.mark.filterwarnings("default::coupledgp.errors.ExtrapolationWarning")
-@pytest.mark.parametrize("how", ["--in-memory", "--stream"])
-def test_predict_says_once_which_rows_are_extrapolations(
-    model_path, tmp_path, capsys, monkeypatch, how
-):
+def test_predict_says_once_which_rows_are_extrapolations(model_path, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("coupledgp.cli.shared.evaluate.BATCH_ROWS", 7)
     table = columns()
     table["a"][10], table["a"][40], table["fixed"][30] = 99.0, -99.0, 4
     path = write_csv(tmp_path / "new.csv", table)
     named = r"3 of 60 rows .*row 11: 'a' .*row 31: 'fixed' never varied; row 41: 'a' "
-    arguments = ["predict", model_path, path, how, "--level", "0.9", "-o", tmp_path / "o.csv"]
+    arguments = ["predict", model_path, path, "--level", "0.9", "-o", tmp_path / "o.csv"]
     assert run([str(argument) for argument in arguments]) == 0
     told = capsys.readouterr().err
     assert told.count("\n") == 1

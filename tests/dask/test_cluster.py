@@ -3,11 +3,10 @@
 import doctest
 import inspect
 
-import numpy as np
 import pytest
 
 from coupledgp import dask
-from coupledgp.dask.cluster import Cluster, in_parts
+from coupledgp.dask.cluster import Cluster
 from coupledgp.errors import CoupledGPError, InvalidInputError
 
 
@@ -21,13 +20,6 @@ def test_a_tree_keeps_the_order_of_its_parts(client):
 
 def _followed(a, b):
     return a + b
-
-
-def test_parts_cover_all_places_once():
-    for size, n_parts in [(10, 3), (2, 5), (1, 1)]:
-        parts = in_parts(size, n_parts)
-        assert len(parts) == min(size, n_parts)
-        np.testing.assert_array_equal(np.concatenate(parts), np.arange(size))
 
 
 def test_errors_of_tasks_keep_their_type(client):

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 import coupledgp as cgp
-from coupledgp.batches.parse import as_source
+from coupledgp.batches import BatchSource
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.passes import DaskPasses, partitions_of
 from coupledgp.gp.table_passes import MomentsPass, Pass
@@ -37,7 +37,7 @@ def test_a_sum_of_ones_own_runs_everywhere(client):
     batches = [(X[k : k + 70], y[k : k + 70]) for k in range(0, 500, 70)]
     rows = dd.from_pandas(TABLE, npartitions=4)
     passes = {
-        "batches": BatchPasses(model, as_source(batches, None), "raise", silent),
+        "batches": BatchPasses(model, BatchSource(batches), "raise", silent),
         "workers": DaskPasses(model, partitions_of(Cluster(client), rows, "y"), "raise", silent),
     }
     for name, own in passes.items():

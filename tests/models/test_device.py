@@ -283,21 +283,6 @@ def test_passes_over_batches_ask_for_the_memory_of_the_device() -> None:
         sparse(device=DEVICE, n_frequencies=64).fit_batches([many])
 
 
-def test_a_fit_in_passes_goes_on_on_its_device(device: torch.device, tmp_path: Any) -> None:
-    rows = np.random.default_rng(1).normal(size=(KEPT_ROWS + 1, 1))
-    batches = [(rows, np.sin(rows[:, 0]))]
-
-    def model(where: Any) -> Any:
-        return sparse(n_frequencies=4, lengthscale=2.0, optimizer=None, device=where)
-
-    first = model(device).fit_batches(batches, checkpoint=tmp_path)
-    again = model(str(device)).fit_batches(batches, checkpoint=tmp_path)
-    assert again.process_.statistics.moments.gram.device == device
-    np.testing.assert_array_equal(*(gp.predict(rows[:9]) for gp in (first, again)))
-    with pytest.raises(InvalidInputError, match=f"device: expected 'cpu', got '{device}'"):
-        model(None).fit_batches(batches, checkpoint=tmp_path)
-
-
 def test_workers_of_a_cluster_take_their_processors() -> None:
     pytest.importorskip("distributed")
     with (

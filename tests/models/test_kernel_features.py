@@ -134,7 +134,7 @@ def test_parameters_of_one_kernel_are_refused(name: str, value: object) -> None:
 def test_batches_give_the_same(model: cgp.SparseSpectrumGPRegressor) -> None:
     other = cgp.SparseSpectrumGPRegressor(
         SUM, n_frequencies=16, n_restarts=0, random_state=0, max_iter=15
-    ).fit_batches((X[TRAIN], Y[TRAIN]))
+    ).fit_batches([(X[TRAIN], Y[TRAIN])])
     np.testing.assert_allclose(other.predict(X[TEST]), model.predict(X[TEST]), rtol=1e-9)
 
 

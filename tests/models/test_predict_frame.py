@@ -74,12 +74,6 @@ def test_outputs_have_the_names_of_the_targets(tmp_path):
     one = fitted(MODELS[0], pd.Series(Y[:, 0], name="flow"))
     assert compare(one, NEW, Y[:7, 0]).target == "flow"
     assert fitted(MODELS[0], Y).target_names_ == ()
-    batches = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None)
-    pd.DataFrame(np.column_stack([X, Y]), columns=[*NAMES, "flow", "heat"]).to_csv(
-        tmp_path / "rows.csv", index=False
-    )
-    batches.fit_batches(str(tmp_path / "rows.csv"), ["heat", "flow"])
-    assert batches.target_names_ == ("heat", "flow")
     _, arrays = container.read(tmp_path / "model")
     header = container.read(tmp_path / "model")[0] | {"target_names": ["flow", 7]}
     container.write(tmp_path / "model", header, arrays)

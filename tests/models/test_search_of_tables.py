@@ -72,4 +72,4 @@ def test_a_search_that_ends_in_the_middle_warns(monkeypatch: pytest.MonkeyPatch)
     assert seen[0].filename == __file__
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match="optimizer: .* ended after 3 iterations"):
-        sparse(optimizer="broken").fit_batches((X, y))
+        sparse(optimizer="broken").fit_batches([(X, y)])

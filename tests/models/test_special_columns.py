@@ -331,7 +331,7 @@ def test_infinite_values_are_refused_by_place_without_a_warning(missing):
     X[7, 2], X[9, 1] = -np.inf, np.inf  # their sum is no number
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None, missing=missing)
     place = r"X: column 3, row 8: expected a finite number, got -infinity"
-    for fit in (lambda: model.fit(X, y), lambda: model.fit_batches((X, y))):
+    for fit in (lambda: model.fit(X, y), lambda: model.fit_batches([(X, y)])):
         with pytest.raises(InvalidInputError, match=place):
             fit()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -341,7 +341,7 @@ def test_infinite_values_are_refused_by_place_without_a_warning(missing):
     with pytest.raises(InvalidInputError, match="X: column 3, row 8"):
         model.fit(good, y).predict(X)
     y[[3, 5]] = np.inf, -np.inf
-    for fit in (lambda: model.fit(good, y), lambda: model.fit_batches((good, y))):
+    for fit in (lambda: model.fit(good, y), lambda: model.fit_batches([(good, y)])):
         with pytest.raises(InvalidInputError, match=r"y, row 4: expected a finite .* infinity"):
             fit()
     with pytest.raises(InvalidInputError, match=r"y: output 2, row 4: "):

@@ -15,22 +15,15 @@ def predict(options: PredictOptions) -> None:
     lengthscales: zero within their values, and above 2 where data say little.
     """
     from coupledgp.cli.commands.predict_tasks import with_predictions
-    from coupledgp.cli.commands.stream_tasks import predict_batches
-    from coupledgp.cli.readers.batches import wants_batches
-    from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.tables import check_table_path, write_table
     from coupledgp.diagnostics.pages.terminal import PlainConsole
     from coupledgp.ground.output import written_whole
 
     check_table_path(options.output, "--output")
-    with reporter("predict") as report, written_whole(options.output) as temporary:
-        if wants_batches(options.data, options.stream):
-            with about(options.data):
-                n_rows, added = predict_batches(options, temporary, report)
-        else:
-            table, added = with_predictions(options)
-            n_rows = table.num_rows
-            write_table(table, temporary, like=options.output)
+    with reporter("predict"), written_whole(options.output) as temporary:
+        table, added = with_predictions(options)
+        n_rows = table.num_rows
+        write_table(table, temporary, like=options.output)
     result = {"rows": n_rows, "output": str(options.output), "added": added}
     if options.as_json:
         print(json.dumps(result))

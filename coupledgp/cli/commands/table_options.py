@@ -137,10 +137,6 @@ class FitOptions(TableOptions):
         "\\[default: as --compare says]",
         check=at_least(0),
     )
-    checkpoint: Path | None = option(
-        "Folder from which a fit in batches that was killed goes on; delete it after use.",
-        ending="",
-    )
     output: Path | None = option(
         "Save the model.", "--output", "-o", panel=OUTPUT_PANEL, ending=".model"
     )

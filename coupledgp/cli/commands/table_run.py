@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import Any
 
 from coupledgp.cli.commands.latent_tasks import (
     check_options,
@@ -50,18 +50,6 @@ class TableDomain(Domain):
                 "none, the page compares models"
             )
 
-    def in_memory(self) -> Self:
-        """The table itself, with its estimator; options of batches are refused."""
-        if self.options.checkpoint is not None:
-            raise InvalidInputError(
-                "--checkpoint: expected a file read in batches beside it (--stream)"
-            )
-        self._make()
-        return self
-
-    def _make(self) -> None:
-        """Make the estimator, and read which columns have which kinds."""
-        options = self.options
         with as_options(options):
             self.model = make_model(self.name, options)
             self.model.check_parameters()

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from coupledgp.batches.datasets import decimal_mark
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import MOST_TIMES, unfolded_bytes
 
@@ -165,3 +164,14 @@ def _header(content: bytes) -> tuple[list[str], str]:
         return next(csv.reader(lines, delimiter=delimiter)), delimiter
     finally:
         csv.field_size_limit(most)
+
+
+def decimal_mark(text: bytes, delimiter: str) -> str:
+    """What stands before decimals: a comma where fields have one, and none of them a point.
+
+    Fields that the comma divides have a point.
+    """
+    field = rb'(?:^|[;\t"\r\n])[-+]?\d+%b\d+(?:[eE][-+]?\d+)?(?=[;\t"\r\n]|$)'
+    if delimiter == "," or re.search(field % rb"\.", text) or not re.search(field % b",", text):
+        return "."
+    return ","

@@ -135,13 +135,6 @@ class Options:
         "{field graph: values hidden for scoring. \\[default: 0]}",
         of="fit field graph", check=check_share, old="--hide",
     )  # fmt: skip
-    stream: bool | None = option(
-        "Read the file in batches, in memory that does not grow with its rows, "
-        "{fit: and fit sparse-spectrum; }{predict: for a model of a table; }or read it whole. "
-        "\\[default: in batches where it is a folder, or half a gigabyte or a quarter of the free "
-        "memory does not hold it]",
-        "--stream/--in-memory", of="fit predict",
-    )  # fmt: skip
     seed: int = option(
         "Of draws, the split and subsamples.", default=0, of=SEEDED, check=at_least(0)
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,12 +147,6 @@ class BatchedAtLengthscale(PredictiveEvidence):
 
     def __init__(self, problem: BatchedEvidence, lengthscale: FloatArray) -> None:
         self.problem, self.lengthscale = problem, lengthscale
-        self._profiled = False
-
-    def _answer(self, name: str, find: Callable[[], Any], *scales: float) -> Any:
-        own = self.problem
-        key = (name, own.stream.feature_map.digest, own.regular, self.lengthscale, *scales)
-        return own.passes.evaluated(key, find)
 
     @cached_property
     def _solved(self) -> ColumnsInPasses:
@@ -167,27 +159,16 @@ class BatchedAtLengthscale(PredictiveEvidence):
         equations = moments.normalized(zero, torch.ones_like(zero))
         stream = replace(own.stream, lengthscale=self.lengthscale)
         none = np.empty((0, own.n_outputs))
-        found = ColumnsInPasses(stream, none, equations, own.passes, own.units)
-        if self._profiled:
-            found.spectral()  # on which the way of later evaluations depends
-        return found
+        return ColumnsInPasses(stream, none, equations, own.passes, own.units)
 
     def spectral(self) -> SpectralEvidence:
-        found: SpectralEvidence = self._answer("spectral", lambda: self._solved.spectral())
-        self._profiled = True
-        return found
+        return self._solved.spectral()
 
     def value(self, outputscale: float, noise: float) -> float:
-        scales = outputscale, noise
-        found: float = self._answer("value", lambda: self._solved.value(*scales), *scales)
-        return found
+        return self._solved.value(outputscale, noise)
 
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
-        scales = outputscale, noise
-        found: EvidenceGradient = self._answer(
-            "gradient", lambda: self._solved.evaluate(*scales), *scales
-        )
-        return found
+        return self._solved.evaluate(outputscale, noise)
 
     def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
         return self._solved.log_density(others, outputscale, noise)

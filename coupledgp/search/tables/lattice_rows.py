@@ -10,9 +10,7 @@ import numpy as np
 
 from coupledgp.batches.passes import PartwisePass
 from coupledgp.gp.lattice_parts import TrendColumns
-from coupledgp.gp.lattice_state import sums_from, sums_state
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.schema import Entries
 from coupledgp.gp.table_passes import BlockedPass, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
@@ -168,14 +166,6 @@ class LatticePass(PartwisePass[LatticeSums], BlockedPass[LatticeSums | None]):
 
     def __init__(self, lattice: Lattice, trend: TrendColumns, units: Units) -> None:
         self.lattice, self.trend, self.offset = lattice, trend, units.offset
-        self.key = (
-            lattice.center, lattice.steps, lattice.halves, self.offset,
-            trend.places, trend.center, trend.scale, trend.is_linear,
-        )  # fmt: skip
-
-    @property
-    def file(self) -> str:
-        return "lattice-" + "x".join(map(str, self.lattice.halves.tolist()))
 
     @property
     def block_rows(self) -> int:
@@ -183,11 +173,6 @@ class LatticePass(PartwisePass[LatticeSums], BlockedPass[LatticeSums | None]):
 
     def of(self, part: Data) -> LatticeSums:
         return self.trend.sums(self.lattice, part, self.offset)
-
-    state = staticmethod(sums_state)
-
-    def restored(self, entries: Entries) -> LatticeSums:
-        return sums_from(entries, self.lattice, len(self.offset), len(self.trend.columns))
 
 
 def sample_of(n_rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:

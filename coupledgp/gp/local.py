@@ -36,9 +36,7 @@ from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.neighbours.parameters import LEAST_NOISE
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
-from coupledgp.inference.weights.groups import WeightSums, fit_group_variances
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import (
     ENTRY_ROUNDINGS,
@@ -169,8 +167,7 @@ class LocalGP(ExactByPrior):
     def summary(self) -> dict[str, Any]:
         """Hyperparameters by name, of the parts that the prior has.
 
-        Variances are in units of y squared. Those of additive features are an array (G, k), for the
-        columns and pairs of columns that `local_prior.structure.additive.columns` names.
+        Variances are in units of y squared.
         """
         structure = self.local_prior.structure
         has_features = structure.frequencies is not None
@@ -179,10 +176,9 @@ class LocalGP(ExactByPrior):
             "feature_outputscale": has_features,
             "feature_lengthscale": has_features,
             "trend": structure.trend != "none",
-            "additive": structure.additive is not None,
         }
         return {
-            name: self.units.spread(value) if np.ndim(value) == 0 or name == "additive" else value
+            name: self.units.spread(value) if np.ndim(value) == 0 else value
             for name, value in vars(self.hyperparameters).items()
             if parts.get(name, True)
         }
@@ -209,12 +205,12 @@ class LocalGP(ExactByPrior):
         root = self.posterior.root(kriged.errors)
         beyond = self.local_prior.beyond(inputs, self.table.box)
         variance = root.square().sum(1).numpy() + kriged.variance
-        variance += self.local_prior.lost_variance(inputs, fading, self.table.box)
+        variance += np.square(self.local_prior.faded_root(fading))
         variance += np.square(beyond).sum(axis=1)
         if want == "variance":
             return mean, variance
         covariance = (root @ root.T).numpy() + beyond @ beyond.T
-        covariance += self.local_prior.lost(inputs, fading, self.table.box)
+        covariance += self.local_prior.lost(inputs, fading)
         if self.local_prior.structure.spectrum is not None:
             covariance += kriging_errors(self.local_prior, self.table, inputs, kriged.weights)
         covariance[np.diag_indices_from(covariance)] = variance
@@ -225,14 +221,9 @@ class LocalGP(ExactByPrior):
         return self.local_prior.is_rough
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
-        """Functions by Matheron's rule with near rows, or by joint laws without frequencies.
-
-        Joint laws also serve terms of columns, whose functions are others outside of the rows.
-        """
-        structure = self.local_prior.structure
-        spectrum = structure.spectrum
-        without = spectrum is not None and spectrum.metric != Metric.L2
-        if without or structure.additive is not None:
+        """Functions by Matheron's rule with near rows, or by joint laws without frequencies."""
+        spectrum = self.local_prior.structure.spectrum
+        if spectrum is not None and spectrum.metric != Metric.L2:
             return super().draw_functions(n_functions, rng)
         return LocalFunctions.of(
             self.local_prior, self.table, self._targets, self.posterior, self.units, n_functions,
@@ -246,7 +237,7 @@ class LocalGP(ExactByPrior):
         features = prior.features(inputs, fading, self.table.box)
         covariance: FloatArray = (features @ features.T).numpy()
         beyond = prior.beyond(inputs, self.table.box)
-        covariance += prior.lost(inputs, fading, self.table.box) + beyond @ beyond.T
+        covariance += prior.lost(inputs, fading) + beyond @ beyond.T
         return covariance + prior.local_covariance(TablePair(inputs, inputs))
 
     def inverse_covariance(self) -> LocalInverse:
@@ -280,64 +271,6 @@ class LocalGP(ExactByPrior):
         sums = self.sums.merge(table.sums(prior, first))
         units = Units.of(both.targets, self.normalize, both.counts)
         return LocalGP.of(prior, units, self.normalize, both, table, sums)
-
-    def refitted(self, report: Progress = silent, *, fits_noise: bool = True) -> LocalGP:
-        """The process with the variances of weights of greatest evidence, by sums over all rows.
-
-        A variance for the features of frequencies, for the trend and for each column and pair of
-        columns; without a local part of the noise too, unless it is known. No pass over the rows
-        is made (`inference.weights.groups`).
-
-        Parameters
-        ----------
-        report
-            Told how many terms the data do not want, and whether the search ended.
-        fits_noise
-            Whether the noise may change.
-        """
-        prior, sums = self.local_prior, self.posterior.sums
-        structure = prior.structure
-        before, groups = prior.weight_groups
-        if not before.size:
-            return self
-        # Without a local part rows are whitened by their noise, which is then a factor of all sums.
-        noise = 1.0 if structure.spectrum is not None else prior.noise
-        root = torch.as_tensor(np.sqrt(before)[groups])
-        weights = self.rows.weights
-        found = fit_group_variances(
-            WeightSums(
-                (noise * sums.gram / torch.outer(root, root)).numpy(),
-                (noise * sums.cross / root[:, None]).numpy(),
-                noise * sums.squares.diagonal().numpy(),
-                float(sums.log_variance) - sums.n_rows * math.log(noise),
-                float(sums.n_rows) if weights is None else weights.n_counted,
-            ),
-            groups,
-            before,
-            noise,
-            fits_noise=fits_noise and structure.spectrum is None and structure.known_noise is None,
-            least_noise=LEAST_NOISE,
-        )
-        ratio, rise = (
-            torch.as_tensor(np.sqrt(found.variances / before)[groups]),
-            noise / found.noise,
-        )
-        report(
-            f"variances of {before.size} terms: {found.n_superfluous} superfluous, "
-            f"{found.n_steps} steps{'' if found.converged else ', not converged'}"
-        )
-        own = self.sums
-        scaled = WhitenedSums(
-            rise * own.gram * torch.outer(ratio, ratio),
-            rise * own.cross * ratio[:, None],
-            rise * own.squares,
-            own.log_variance - own.n_rows * math.log(rise),
-            own.n_rows,
-        )
-        prior = prior.with_group_variances(found.variances)
-        if noise != found.noise:
-            prior = prior.with_noise(found.noise)
-        return LocalGP.of(prior, self.units, self.normalize, self.rows, self.table, scaled)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
         """Return the process with `size` sampled frequencies of another draw, given its data.

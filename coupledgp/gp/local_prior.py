@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.axis_state import axes_from, axes_state
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
@@ -22,7 +21,7 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
 # Most neighbours of a row in a file: their covariance has as many columns.
@@ -49,8 +48,6 @@ class LocalHyperparameters:
         Lengthscales of the features, in units of the inputs; infinite without features.
     trend : float
         Prior variance of the coefficients of the trend, of standardised columns.
-    additive : FloatArray (G,)
-        Mean variance of each column and pair of columns of additive features.
     """
 
     lengthscale: FloatArray
@@ -60,7 +57,6 @@ class LocalHyperparameters:
     feature_outputscale: float
     feature_lengthscale: FloatArray
     trend: float
-    additive: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +64,7 @@ class LocalPrior:
     """`f = sqrt(v_g) phi(x / l_g)'w + t(x)'c + f_l(x)`, `f_l ~ GP(0, v_l kappa(|x - x'| / l_l))`.
 
     Weights `w ~ N(0, I)` of Fourier features of the Gaussian kernel and coefficients
-    `c ~ N(0, v_t I)` of the trend; x are standardised columns. Eigenfeatures of columns and pairs
-    of columns, with weights of a variance for each column and pair, are a further part.
+    `c ~ N(0, v_t I)` of the trend; x are standardised columns.
 
     Attributes
     ----------
@@ -119,12 +114,6 @@ class LocalPrior:
         return float(self.scales.feature_outputscale) if has_features else 0.0
 
     @cached_property
-    def additive_variances(self) -> FloatArray:
-        """Variances (G,) of the weights of each column and pair of additive features."""
-        found = self.structure.named(self.vector).get("additive")
-        return np.empty(0) if found is None else np.exp(np.asarray(found))
-
-    @cached_property
     def local_lengthscale(self) -> FloatArray:
         """Lengthscales (d,) of the local part, for standardised columns."""
         return np.asarray(self.scales.log_lengthscale.exp())
@@ -140,18 +129,14 @@ class LocalPrior:
         """Hyperparameters in units of the inputs."""
         local = self.structure.spectrum is not None
         own = self.local_lengthscale if local else self.feature_lengthscale
-        additive = self.structure.additive
-        of_columns = np.empty(0) if additive is None else additive.mean_variances
-        of_columns = of_columns * self.additive_variances
         return LocalHyperparameters(
             own * self.spread,
-            self.local_outputscale + self.feature_outputscale + float(of_columns.sum()),
+            self.local_outputscale + self.feature_outputscale,
             self.noise,
             self.local_outputscale,
             self.feature_outputscale,
             self.feature_lengthscale * self.spread,
             0.0 if self.structure.trend == "none" else float(self.scales.trend),
-            of_columns,
         )
 
     @property
@@ -165,35 +150,6 @@ class LocalPrior:
         named = self.structure.named(self.vector)
         kept = {name: np.asarray(named[name]) for name in structure.shapes}
         return replace(self, structure=structure, vector=structure.pack(kept))
-
-    @cached_property
-    def weight_groups(self) -> tuple[FloatArray, IntArray]:
-        """Variances (g,) of the weights of all parts, and the number (M,) of each weight's.
-
-        In this order: frequencies of features, trend, columns and pairs, of those that there are.
-        """
-        structure = self.structure
-        variances, sizes = [], []
-        if structure.frequencies is not None:
-            variances, sizes = [self.feature_outputscale], [2 * len(structure.frequencies)]
-        if structure.trend != "none":
-            variances.append(float(self.scales.trend))
-            sizes.append(1 + (structure.dim if structure.trend == "linear" else 0))
-        groups = np.repeat(np.arange(len(sizes)), sizes)
-        if structure.additive is not None:
-            groups = np.append(groups, len(sizes) + structure.additive.groups)
-        return np.append(variances, self.additive_variances), groups
-
-    def with_group_variances(self, variances: FloatArray) -> LocalPrior:
-        """The prior with other variances (g,) of `weight_groups`."""
-        left, values = list(variances), {}
-        if self.structure.frequencies is not None:
-            values["feature_outputscale"] = np.array(left.pop(0))
-        if self.structure.trend != "none":
-            values["trend"] = np.array(left.pop(0))
-        if self.structure.additive is not None:
-            values["additive"] = np.array(left)
-        return self.with_values(**values)
 
     def with_noise(self, noise: float) -> LocalPrior:
         """The prior with another noise variance, in normalised units."""
@@ -219,38 +175,20 @@ class LocalPrior:
 
         The trend is bounded by the box.
         """
-        found = self.scales.features(torch.as_tensor(inputs), self.structure)
+        found = self.scales.features(torch.as_tensor(inputs), self.structure.trend)
         if box is not None and self.structure.trend == "linear":
             bounded = torch.as_tensor(box.bounded(inputs))
-            end = found.shape[1] - len(self.scales.additive)
-            found[:, end - self.structure.dim : end] = self.scales.trend.sqrt() * bounded
+            found[:, -self.structure.dim :] = self.scales.trend.sqrt() * bounded
         if self.structure.frequencies is not None:
             found[:, : 2 * len(self.structure.frequencies)] *= torch.as_tensor(fading)[:, None]
         return found
 
-    def lost_variance(self, inputs: FloatArray, fading: FloatArray, box: Box) -> FloatArray:
-        """Diagonal (p,) of `lost`."""
-        found = np.square(self.faded_root(fading))
-        additive, outside = self.structure.additive, box.excludes(inputs)
-        if additive is not None and outside.any():
-            found[outside] += additive.lost_variance(inputs[outside], self.additive_variances)
-        return found
-
-    def lost(self, inputs: FloatArray, fading: FloatArray, box: Box) -> FloatArray:
-        """Covariance (p, p) that features have lost outside of the box, which no row informs.
-
-        Those of frequencies have faded, `sqrt(v_g (1 - a^2))`; those of columns are what their
-        values at the points of the columns' laws say, which is less than their kernel has.
-        """
-        found, lost = np.zeros((len(inputs), len(inputs))), self.faded_root(fading)
-        if lost.any():
-            found += np.outer(lost, lost) * self.feature_kernel(inputs, inputs)
-        additive, outside = self.structure.additive, box.excludes(inputs)
-        if additive is not None and outside.any():
-            found[np.ix_(outside, outside)] += additive.lost(
-                inputs[outside], self.additive_variances
-            )
-        return found
+    def lost(self, inputs: FloatArray, fading: FloatArray) -> FloatArray:
+        """Covariance (p, p) that faded features have lost, `v_g sqrt((1 - a^2)(1 - b^2)) k`."""
+        lost = self.faded_root(fading)
+        if not lost.any():
+            return np.zeros((len(inputs), len(inputs)))
+        return np.outer(lost, lost) * self.feature_kernel(inputs, inputs)
 
     def faded_root(self, fading: FloatArray) -> FloatArray:
         """`sqrt(v_g (1 - a^2))` (p,), the standard deviation that faded features have lost."""
@@ -291,15 +229,12 @@ class LocalPrior:
         pair = (tables or Tables(self.center, self.spread)).pair(a, b)
         inputs, others = pair.a, pair.b
         total = self.local_covariance(pair)
-        additive = self.structure.additive
         if self.structure.fits_frequencies:
             inside = np.ones(len(inputs)), np.ones(len(others))
             features = self.features(inputs, inside[0]), self.features(others, inside[1])
             return total + (features[0] @ features[1].T).numpy()
         if self.structure.frequencies is not None:
             total += self.feature_outputscale * self.feature_kernel(inputs, others)
-        if additive is not None:
-            total += additive.kernel(inputs, others, self.additive_variances)
         if self.structure.trend != "none":
             total += float(self.scales.trend)
         if self.structure.trend == "linear":
@@ -314,9 +249,6 @@ class LocalPrior:
         if self.structure.trend == "linear":
             squares = (tables or Tables(self.center, self.spread)).squares(points)
             variance += float(self.scales.trend) * squares
-        if self.structure.additive is not None:
-            inputs = (tables or Tables(self.center, self.spread)).standardised(points)
-            variance += self.structure.additive.variance(inputs, self.additive_variances)
         return variance
 
 
@@ -353,10 +285,6 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
     }
     if structure.frequencies is not None:
         arrays["local.frequencies"] = structure.frequencies
-    if structure.additive is not None:
-        further, own = axes_state(structure.additive)
-        header |= further
-        arrays |= own
     return header, arrays
 
 
@@ -378,7 +306,6 @@ def prior_from_state(entries: Entries) -> LocalPrior:
         entries.flag("local", "fits_frequencies"),
         entries.text("local", "trend", among=TRENDS),
         groups,
-        additive=axes_from(entries),
     )
     if frequencies is not None and not frequencies.size:
         raise ModelFileError("local.frequencies: expected at least one, got none")

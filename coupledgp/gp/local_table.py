@@ -148,7 +148,7 @@ class Table:
             torch.as_tensor(a[used], device=device) for a in (self.inputs, self.noise, self.columns)
         )
         laws = laws_given_neighbours(prior.structure, scales, neighbours, inputs, noise)
-        features = scales.features(inputs, prior.structure)
+        features = scales.features(inputs, prior.structure.trend)
         values = torch.cat([features, columns], dim=1)
         whitened = neighbours.whiten(values, laws)
         split = features.shape[1]
@@ -316,7 +316,7 @@ def _krige(
         torch.ones_like(here),
     )
     rows = torch.as_tensor(table.inputs[used], device=device)
-    theirs = prior.device_scales.features(rows, prior.structure)
+    theirs = prior.device_scales.features(rows, prior.structure.trend)
     errors = features - neighbours.kriged(theirs, laws).cpu()
     kriged = neighbours.kriged(targets[used].to(device), laws).cpu()
     laws = moved(laws, CPU)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.expressions import Sum
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -19,15 +16,12 @@ from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.neighbours.parameters import TRENDS, Structure
-from coupledgp.kernels.additive import Additive
+from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
-from coupledgp.random import FloatArray
-from coupledgp.search.tables.additive import ADDITIVE_ROUNDS, AdditiveSearch
 from coupledgp.search.tables.local import (
     FITTING_ROUNDS,
     LOCAL_ROUNDS,
@@ -54,12 +48,7 @@ class LocalGPRegressor(TableRegressor):
     kernel
         Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2,
         the Gaussian and, up to 50 columns, the product Laplace kernel the one with the greatest
-        evidence), a name or a Spectrum as in `ExactGPRegressor`, or None for no local part. With
-        `" + additive(2)"` after it columns and pairs of columns are parts of long range, by
-        eigenfunctions of the kernel of one column, with a variance for each column and each pair;
-        `additive(1)` has columns only, and `additive(2, gaussian)` another kernel than Matern-3/2.
-        `"additive(2, full=false)"` is a model without a local part. Of more than 40 pairs those
-        are kept that explain most.
+        evidence), a name or a Spectrum as in `ExactGPRegressor`, or None for no local part.
     n_frequencies
         Number of frequencies of the features; 0 for none.
     frequencies
@@ -134,8 +123,6 @@ class LocalGPRegressor(TableRegressor):
             report("posterior")
             prior = problem.prior(found.structure, found.vector)
             process = problem.process(prior, self.normalize_y)
-            if found.structure.additive is not None:
-                process = process.refitted(report)
         results = {"n_evaluations_": found.n_evaluations, "converged_": found.converged}
         return process, results
 
@@ -146,83 +133,42 @@ class LocalGPRegressor(TableRegressor):
         check_positive_int(self.n_frequencies, "n_frequencies", minimum=0)
         check_positive_int(self.n_neighbors, "n_neighbors")
         parse_coupling(self.coupling)
-        split_kernel(self.kernel)
+        local_kernel(self.kernel)
 
     def _search(self, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
-        local, additive = split_kernel(self.kernel)
+        local = local_kernel(self.kernel)
         structure = problem.structure(self.trend, 0 if local is None else self.n_neighbors)
         n_screened = 0
-        start: Callable[[Structure], FloatArray] = Structure.start
         if local is not None:
             known = kernels_for(structure.dim, problem.shared)
             spectra = [parse_spectrum(name) for name in known] if local == "auto" else [local]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations
-            start = screened.started
         rounds = LOCAL_ROUNDS
         if self.n_frequencies:
             fitted = self.frequencies == "fitted"
             rounds = FITTING_ROUNDS if fitted else LOCAL_ROUNDS
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
-        if additive is None:
-            return fitter.search(structure, rounds).after(n_screened)
-        base = LocalSearch(structure, start(structure), np.nan, n_screened, True)
-        return self._additive_search(additive, problem, fitter, base)
-
-    def _additive_search(
-        self, kernel: Additive, problem: LocalProblem, fitter: LocalFitter, base: LocalSearch
-    ) -> LocalSearch:
-        """The search for columns and pairs of columns with the parts of another search."""
-        structure = base.structure
-        search = AdditiveSearch.of(problem, kernel.base, kernel.order)
-        fitter.report(str(search))
-        alone = search.alone(fitter.report)
-        if structure.spectrum is None and structure.frequencies is None:
-            structure = search.structure(structure)
-            values = {"noise": np.array(alone.local_prior.noise),
-                      "additive": alone.local_prior.additive_variances}  # fmt: skip
-            prior = problem.prior(structure, structure.start()).with_values(**values)
-            return replace(base, structure=structure, vector=prior.vector)
-        rounds = FITTING_ROUNDS if structure.fits_frequencies else ADDITIVE_ROUNDS
-        found = search.with_local(fitter, base, alone, rounds)
-        return found.after(base.n_evaluations)
+        return fitter.search(structure, rounds).after(n_screened)
 
 
-def split_kernel(kernel: Any) -> tuple[Any, Additive | None]:
-    """The kernel of the local part (`"auto"` and None as they are), and the additive kernel if any.
+def local_kernel(kernel: Any) -> Any:
+    """The spectrum of the local part; `"auto"` and None as they are.
 
     Raises
     ------
     InvalidInputError
-        The kernel is no stationary kernel, additive kernel of order 1 or 2, or sum of the two.
+        The kernel is no stationary kernel.
     """
     if kernel is None or kernel == "auto":
-        return kernel, None
-    text, auto = kernel, isinstance(kernel, str) and kernel.replace(" ", "").startswith("auto+")
-    if auto:
-        text = kernel.partition("+")[2]
-    whole = parse_kernel(text)
-    terms = whole.terms if isinstance(whole, Sum) else (whole,)
-    local = [term for term in terms if isinstance(term, Spectrum)] + ["auto"] * auto
-    additive = [term for term in terms if isinstance(term, Additive)]
-    few = len(local) <= 1 and len(additive) <= 1
-    if not few or len(local) + len(additive) < len(terms) + auto:
+        return kernel
+    local = parse_kernel(kernel)
+    if not isinstance(local, Spectrum):
         raise InvalidInputError(
-            "kernel: expected a stationary kernel for the local part, 'auto', additive(1) or "
-            f"additive(2), or the sum of two of these, got {str(kernel)!r}; the trend is an "
-            "argument, and ExactGPRegressor fits any expression"
+            f"kernel: expected a stationary kernel for the local part, 'auto' or None, got "
+            f"{str(kernel)!r}; the trend is an argument, and ExactGPRegressor fits any expression"
         )
-    if additive and additive[0].order > 2:
-        raise InvalidInputError(
-            f"kernel: expected an additive kernel of order 1 or 2, got {additive[0]}; "
-            "ExactGPRegressor fits higher orders"
-        )
-    if additive and additive[0].full and not local:
-        raise InvalidInputError(
-            f"kernel: expected a local part for the product of all columns in {additive[0]}, as "
-            f"'auto + {additive[0]}', or full=false, got {str(kernel)!r}"
-        )
-    return (local[0] if local else None), (additive[0] if additive else None)
+    return local
 
 
 def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:

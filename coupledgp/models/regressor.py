@@ -89,7 +89,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         `"auto"`, or one or several of `"exact"`, `"additive"` (exact, with additive kernels),
         `"local"`, `"hybrid"` (local and features), `"sparse-spectrum"` (features alone),
         `"lattice"` (frequencies on a lattice, one to three columns),
-        `"additive-features"` (features of columns and pairs), `"additive-local"` (local and these),
         `"trees"` (boosted trees as a mean) and `"transformed"` (models of a transform of y).
     budget
         Seconds of one core, or a text such as `"5min"`, that the fit may take by a forecast. A

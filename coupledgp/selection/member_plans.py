@@ -13,8 +13,6 @@ from coupledgp.selection.expression_members import additive_members, plain_membe
 from coupledgp.selection.lattice_members import LatticeMembers
 from coupledgp.selection.member_kinds import LEAST_EFFORT, MemberKind, MemberPlan, Size
 from coupledgp.selection.near_members import (
-    AdditiveFeatureMembers,
-    AdditiveLocalMembers,
     FeatureMembers,
     HybridMembers,
     LocalMembers,
@@ -33,8 +31,6 @@ KINDS: dict[str, MemberKind] = {
         LocalMembers(),
         HybridMembers(),
         LatticeMembers(),
-        AdditiveLocalMembers(),
-        AdditiveFeatureMembers(),
         TreeMembers(),
         TransformedMembers(),
     )

@@ -12,7 +12,6 @@ from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, resid
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import LOCAL_ROUNDS
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS, EXACT_ROWS, DenseModel
 from coupledgp.selection.member_kinds import (
@@ -25,7 +24,6 @@ from coupledgp.selection.member_kinds import (
     MemberTask,
     Size,
 )
-from coupledgp.selection.near_members import NearModel
 from coupledgp.spectra import parse_spectrum
 
 # Folds of rows, and fewest rows in the training part of a fold: its leaves hold twenty each.
@@ -97,7 +95,7 @@ def residual_task(task: MemberTask, mean: BoostedTrees, units: Units) -> MemberT
 class TreeMembers(MemberKind):
     """Boosted trees whose residuals are a Gaussian process.
 
-    The process is exact for as many rows as all members are, and local for more.
+    For tables whose members are exact: beside local models their densities may be off by far.
     """
 
     name: ClassVar[str] = "trees"
@@ -105,17 +103,13 @@ class TreeMembers(MemberKind):
     complements: ClassVar[bool] = True
 
     def suits(self, size: Size) -> bool:
-        return size.n_rows >= LEAST_TREE_ROWS
+        return LEAST_TREE_ROWS <= size.n_rows <= EXACT_ROWS
 
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         n = size.n_rows
         seconds = boosting_seconds(n, size.dim)
-        if alone or n <= EXACT_ROWS:
-            k = min(EXACT_NEIGHBOURS, n - 1)
-            search = size.searched.search_seconds(EXACT_ROUNDS, k, 0)
-            return seconds + search + 1e-10 * n**3 + 3 * n**2 * size.dim * DISTANCE_SECONDS
-        search = size.search_seconds(LOCAL_ROUNDS, size.n_neighbours, 0)
-        return seconds + effort * search + 2 * n * size.row_seconds(size.n_neighbours, 0)
+        search = size.searched.search_seconds(EXACT_ROUNDS, min(EXACT_NEIGHBOURS, n - 1), 0)
+        return seconds + search + 1e-10 * n**3 + 3 * n**2 * size.dim * DISTANCE_SECONDS
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         train = task.train
@@ -125,17 +119,12 @@ class TreeMembers(MemberKind):
         units = Units.of(left.targets, task.normalize, left.counts)
         share = float(np.mean(np.square(units.scale / train.units.scale)))
         problem = residual_task(task, mean, units).train
-        exact = task.held is None or len(task.whole.data) <= EXACT_ROWS
-        k = min(EXACT_NEIGHBOURS, len(train.data) - 1) if exact else task.n_neighbours
-        searched = problem.rotated() if exact else problem
-        fitter = searched.fitter(task.report)
-        rounds = EXACT_ROUNDS if exact else plan.rounds(LOCAL_ROUNDS)
-        spectrum = parse_spectrum(RESIDUAL_KERNEL)
-        found = fitter.search(searched.structure(task.trend, k, spectrum), rounds)
-        prior = searched.prior(found.structure, found.vector)
-        base = DenseModel(prior) if exact else NearModel(prior)
-        kind = "exact" if exact else "local"
-        name = f"trees and {kind}, {found.structure.spectrum}{plan.remark}"
+        k = min(EXACT_NEIGHBOURS, len(train.data) - 1)
+        searched = problem.rotated()
+        structure = searched.structure(task.trend, k, parse_spectrum(RESIDUAL_KERNEL))
+        found = searched.fitter(task.report).search(structure, EXACT_ROUNDS)
+        base = DenseModel(searched.prior(found.structure, found.vector))
+        name = f"trees and exact, {found.structure.spectrum}{plan.remark}"
         model = TreeModel(mean, base, units, share)
         return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
 

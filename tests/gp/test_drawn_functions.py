@@ -115,14 +115,3 @@ def test_gradients_are_of_columns_of_numbers_only():
     found = model.predict_gradient(table[:4])
     assert np.isnan(found[:, 0]).all()
     assert np.isfinite(found[:, 1]).all()
-
-
-def test_functions_of_columns_vary_outside_of_the_rows():
-    rng = np.random.default_rng(4)
-    X = rng.uniform(-1, 1, size=(60, 2))
-    gp = cgp.LocalGPRegressor("additive(1, full=false)", 0, random_state=0).fit(X, X.sum(axis=1))
-    places = np.array([[0.0, 0.0], [4.0, 0.0]])
-    with pytest.warns(cgp.errors.ExtrapolationWarning):
-        _, std = gp.predict(places, return_std=True, latent=True)
-    drawn = gp.sample_functions(2000, random_state=0)(places)
-    assert drawn.std(axis=1) == pytest.approx(std, rel=0.1)

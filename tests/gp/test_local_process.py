@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.expressions import Factor
-from coupledgp.features.axes.maps import AxisFeatures
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
@@ -23,8 +21,6 @@ X_TEST = X[:7] + 0.05 * RNG.normal(size=(7, 2))
 FREQUENCIES = RNG.normal(size=(4, 2))
 EVERY = np.arange(2)
 MATERN = parse_spectrum("matern-1/2")
-COLUMNS = [Factor((j,), parse_spectrum("matern-3/2"), np.log([0.7])) for j in EVERY]
-ADDITIVE = AxisFeatures.of(COLUMNS, (X - X.mean(0)) / X.std(0), [(0,), (1,), (0, 1)], 4, 6)
 PARTS = {
     "local": Structure(2, parse_spectrum("matern-3/2"), 100, None, False, "none", EVERY),
     "local and trend": Structure(
@@ -32,10 +28,6 @@ PARTS = {
     ),
     "all parts": Structure(2, parse_spectrum("gaussian"), 100, FREQUENCIES, False, "linear", EVERY),
     "fitted": Structure(2, parse_spectrum("matern-5/2"), 100, FREQUENCIES, True, "constant", EVERY),
-    "additive": Structure(2, None, 0, None, False, "constant", EVERY, additive=ADDITIVE),
-    "additive and local": Structure(
-        2, MATERN, 100, None, False, "linear", EVERY, additive=ADDITIVE
-    ),
     "features and trend": Structure(2, None, 0, FREQUENCIES, False, "linear", EVERY),
 }
 

@@ -36,8 +36,7 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
     rounds = (Round(128, 8), Round(256, 8))
     for module in (exact_members, tree_members):
         patch.setattr(module, "EXACT_ROUNDS", rounds)
-    for module in (near_members, tree_members):
-        patch.setattr(module, "LOCAL_ROUNDS", rounds)
+    patch.setattr(near_members, "LOCAL_ROUNDS", rounds)
     patch.setattr(near_members, "FITTING_ROUNDS", rounds)
     patch.setattr(member_kinds, "SCREENING", rounds[:1])
     patch.setattr(variance_field, "STOPPING", Stopping(6))

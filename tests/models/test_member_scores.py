@@ -122,7 +122,7 @@ def test_members_with_a_local_part_share_the_screening_of_its_kernels(monkeypatc
         return smoothest(self, structure, *further)
 
     monkeypatch.setattr(LocalFitter, "smoothest", counted)
-    names = ("local", "hybrid", "additive-local")
+    names = ("local", "hybrid")
     together = GPRegressor(names, n_frequencies=3, random_state=0).fit(X, y).choice_.members
     assert len(screened) == 1
     found = {member.name: member.log_density for member in together}

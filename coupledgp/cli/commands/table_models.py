@@ -17,7 +17,7 @@ from coupledgp.spectra import Spectrum
 
 CHOICES = (
     "auto", "exact", "additive", "trees", "transformed", "local", "hybrid", "features",
-    "sparse-spectrum", "lattice", "additive-local", "additive-features",
+    "sparse-spectrum", "lattice",
 )  # fmt: skip
 # Names of models of the command line that are called otherwise in Python.
 NAMES = {"features": "sparse-spectrum"}

@@ -15,11 +15,10 @@ Rasmussen and Williams, 2006, section 4.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.expressions import Factor
 from coupledgp.random import FloatArray
 
 # Points of the law of a column with more distinct values.
@@ -68,93 +67,6 @@ class ColumnLaw:
             kept = np.sort(np.argsort(-counts, kind="stable")[:most])
             points, counts = points[kept], counts[kept]
         return cls(np.asarray(points, dtype=np.float64), counts / counts.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Eigenfunctions:
-    """Centred kernel of a factor and R of its eigenfunctions, `phi(x) = k(x, z) B + b`.
-
-    Attributes
-    ----------
-    factor : Factor
-        The kernel k and its columns.
-    law : ColumnLaw
-        Points z and weights p.
-    means : FloatArray (Q,)
-        `u(z)`, from which `U = p'u(z)`.
-    eigenvalues : FloatArray (R,)
-        In falling order, above zero.
-    matrix, shift : FloatArray (Q, R), (R,)
-        B and b.
-    """
-
-    factor: Factor
-    law: ColumnLaw
-    means: FloatArray
-    eigenvalues: FloatArray
-    matrix: FloatArray
-    shift: FloatArray
-
-    @classmethod
-    def of(cls, factor: Factor, law: ColumnLaw) -> Eigenfunctions:
-        """All eigenfunctions of a factor under a law; none where the law has one point.
-
-        The sign of each is such that its value of largest size at a point is above zero.
-        """
-        points, p = law.points, law.weights
-        gram = factor.gram(points, points)
-        means = gram @ p
-        level = float(p @ means)
-        values, combined = nystrom(
-            gram - means[:, None] - means + level, p, float(gram.diagonal() @ p)
-        )
-        matrix = combined - p[:, None] * combined.sum(axis=0)
-        return cls(factor, law, means, values, matrix, (level - means) @ combined)
-
-    @property
-    def trace(self) -> float:
-        """Mean `sum_q p_q c(z_q, z_q)` of the centred variance: the sum of all eigenvalues."""
-        return float(self.law.weights @ self.variance_of(self.law.points))
-
-    def __len__(self) -> int:
-        return self.eigenvalues.size
-
-    def first(self, n_terms: int) -> Eigenfunctions:
-        """The eigenfunctions of the greatest eigenvalues."""
-        return replace(
-            self, eigenvalues=self.eigenvalues[:n_terms], matrix=self.matrix[:, :n_terms],
-            shift=self.shift[:n_terms],
-        )  # fmt: skip
-
-    def at(self, inputs: FloatArray) -> FloatArray:
-        """Eigenfunctions (n, R) at rows (n, d) of the table."""
-        own = inputs[:, self.factor.columns]
-        found: FloatArray = self.factor.gram(own, self.law.points) @ self.matrix + self.shift
-        return found
-
-    def kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Centred kernel c (n, p) between rows a (n, d) and b (p, d) of the table."""
-        ours, theirs = a[:, self.factor.columns], b[:, self.factor.columns]
-        level = float(self.law.weights @ self.means)
-        return (
-            self.factor.gram(ours, theirs) - self._mean(ours)[:, None] - self._mean(theirs) + level
-        )
-
-    def variance(self, inputs: FloatArray) -> FloatArray:
-        """Variance `c(x, x)` (n,) at rows (n, d) of the table."""
-        return self.variance_of(inputs[:, self.factor.columns])
-
-    def variance_of(self, own: FloatArray) -> FloatArray:
-        """`c(x, x)` (n,) at values (n, c) of the factor's own columns."""
-        blocks = [own[start : start + DIAGONAL_ROWS] for start in range(0, len(own), DIAGONAL_ROWS)]
-        variances = [self.factor.gram(block, block).diagonal() for block in blocks]
-        level = float(self.law.weights @ self.means)
-        return np.concatenate([np.empty(0), *variances]) - 2 * self._mean(own) + level
-
-    def _mean(self, own: FloatArray) -> FloatArray:
-        """`u(x)` (n,) at the factor's own columns (n, c)."""
-        found: FloatArray = self.factor.gram(own, self.law.points) @ self.law.weights
-        return found
 
 
 def nystrom(

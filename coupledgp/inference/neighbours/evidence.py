@@ -114,8 +114,6 @@ class BatchEvidence(LocalObjective):
         The rows of the batch and their neighbours.
     inputs, targets, noise : Tensor (u, d), (u, k) and (u,)
         Inputs, targets and relative noise of the u rows that occur.
-    of_columns : Tensor (u, m)
-        Their features of columns and pairs, of variance one: no hyperparameter changes them.
     n_counted, n_total : float
         Observations of the batch and of the whole table, each as often as it counts: the priors
         weigh on the likelihood of the whole.
@@ -126,7 +124,6 @@ class BatchEvidence(LocalObjective):
     inputs: Tensor
     targets: Tensor
     noise: Tensor
-    of_columns: Tensor
     n_counted: float
     n_total: float
 
@@ -153,9 +150,8 @@ class BatchEvidence(LocalObjective):
             torch.as_tensor(a[used], device=device) for a in (rows.inputs, rows.targets, rows.noise)
         )
         n_counted, n_total = float(rows.counts[wanted].sum()), float(rows.counts.sum())
-        of_columns = structure.of_columns(inputs)
         return cls(
-            structure, neighbours, inputs, targets, noise, of_columns, n_counted, n_total
+            structure, neighbours, inputs, targets, noise, n_counted, n_total
         )  # fmt: skip
 
     @property
@@ -166,13 +162,10 @@ class BatchEvidence(LocalObjective):
     def log_evidence(self, scales: LocalScales) -> Tensor:
         """Log evidence of the batch, nats, a differentiable tensor ()."""
         laws = self.laws(scales)
-        features = scales.scaled_features(self.inputs, self.structure.trend)
+        features = scales.features(self.inputs, self.structure.trend)
         whitened = self.neighbours.whiten(torch.cat([features, self.targets], dim=1), laws)
         split = features.shape[1]
-        # Scaled when they are whitened: a gradient in all rows' features would take their memory.
-        of_columns = self.neighbours.whiten(self.of_columns, laws) * scales.additive.sqrt()
-        psi = torch.cat([whitened[:, :split], of_columns], dim=1)
-        sums = WhitenedSums.of(psi, whitened[:, split:], laws.variances)
+        sums = WhitenedSums.of(whitened[:, :split], whitened[:, split:], laws.variances)
         # Repetitions of a value about their mean; what does not depend on the noise is left out.
         repeated = self.targets.shape[1] * (self.n_counted - len(whitened))
         return WhitenedPosterior.of(sums).log_evidence - 0.5 * repeated * scales.log_noise

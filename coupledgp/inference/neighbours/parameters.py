@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.features.axes.maps import LEAST_VARIANCE, AxisFeatures
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.random import FloatArray
@@ -22,21 +21,19 @@ TRENDS = ("none", "constant", "linear")
 # targets. Lengthscales are about sqrt(d) for the local part, about twice that for the features.
 # They are weak: their use is to hold what the data do not decide.
 SCALE_PRIOR, LENGTHSCALE_PRIOR_WIDTH, NOISE_PRIOR = (0.0, 1.5), 1.5, (-3.0, 2.5)
-# A column or a pair explains a small part of most tables, and often none.
-ADDITIVE_PRIOR = (-4.0, 3.0)
 # Where a search starts; most of the variance of a table of real life is of long range.
 START = {
-    "outputscale": 0.5, "feature_outputscale": 0.5, "trend": 1.0, "noise": 0.1, "additive": 0.02,
+    "outputscale": 0.5, "feature_outputscale": 0.5, "trend": 1.0, "noise": 0.1,
 }  # fmt: skip
 # Least noise variance: equal rows have a covariance of this condition number.
 LEAST_NOISE = 1e-10
 # Bounds of the logarithms: lengthscales of 10^-4 to 10^4 standard deviations of a column.
-WIDEST_LOGARITHM, LEAST_ADDITIVE = 9.0, math.log(LEAST_VARIANCE)
+WIDEST_LOGARITHM = 9.0
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Parts of a model of a table: local part, features of frequencies or of columns, trend.
+    """Parts of a model of a table: local part, features of frequencies, trend.
 
     Attributes
     ----------
@@ -56,8 +53,6 @@ class Structure:
         Number of the lengthscale of each column; columns with one number share it.
     known_noise : float or None
         Noise variance in units of the normalised targets, where it is known.
-    additive : AxisFeatures or None
-        Features of columns and pairs of columns; None for none of these.
     """
 
     dim: int
@@ -68,7 +63,6 @@ class Structure:
     trend: str
     groups: NDArray[np.int64]
     known_noise: float | None = None
-    additive: AxisFeatures | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -83,8 +77,6 @@ class Structure:
             shapes |= {"feature_lengthscale": scales, "feature_outputscale": ()}
             if self.fits_frequencies:
                 shapes |= {"frequencies": self.frequencies.shape}
-        if self.additive is not None:
-            shapes |= {"additive": (self.additive.n_groups,)}
         return shapes
 
     def start(self) -> FloatArray:
@@ -126,14 +118,8 @@ class Structure:
         if name == "noise" and self.known_noise is not None:
             known = math.log(self.known_noise)
             return known, known
-        least = {"noise": math.log(LEAST_NOISE), "additive": LEAST_ADDITIVE}
-        return least.get(name, -WIDEST_LOGARITHM), WIDEST_LOGARITHM
-
-    def of_columns(self, inputs: Tensor) -> Tensor:
-        """Features (u, m) of columns and pairs at standardised inputs (u, d), unscaled."""
-        if self.additive is None:
-            return inputs.new_zeros(len(inputs), 0)
-        return torch.as_tensor(self.additive.at(inputs.cpu().numpy()), device=inputs.device)
+        least = math.log(LEAST_NOISE) if name == "noise" else -WIDEST_LOGARITHM
+        return least, WIDEST_LOGARITHM
 
     @property
     def _lengthscale_priors(self) -> dict[str, tuple[float, float]]:
@@ -149,8 +135,7 @@ class Structure:
         A Gaussian kernel's frequencies are so by their spectral density.
         """
         priors = dict.fromkeys(START, SCALE_PRIOR)
-        priors |= {"noise": NOISE_PRIOR, "additive": ADDITIVE_PRIOR}
-        priors |= self._lengthscale_priors | {"frequencies": (0.0, 1.0)}
+        priors |= self._lengthscale_priors | {"noise": NOISE_PRIOR, "frequencies": (0.0, 1.0)}
         total = torch.zeros((), dtype=torch.float64)
         for name, value in named.items():
             mean, width = priors[name]
@@ -185,8 +170,6 @@ class LocalScales(NamedTuple):
     trend : Tensor ()
         Prior variance of the coefficients of the trend.
     frequencies : Tensor (m, d) or None
-    additive : Tensor (m,)
-        Prior variances of the weights of features of columns and pairs.
     """
 
     log_lengthscale: Tensor
@@ -196,7 +179,6 @@ class LocalScales(NamedTuple):
     feature_outputscale: Tensor
     trend: Tensor
     frequencies: Tensor | None
-    additive: Tensor
 
     @classmethod
     def of(cls, structure: Structure, named: dict[str, Tensor]) -> LocalScales:
@@ -217,22 +199,13 @@ class LocalScales(NamedTuple):
             named.get("feature_outputscale", zero).exp(),
             named.get("trend", zero).exp(),
             frequencies,
-            _of_features(structure.additive, named, zero),
         )
 
-    def features(self, inputs: Tensor, structure: Structure) -> Tensor:
+    def features(self, inputs: Tensor, trend: str) -> Tensor:
         """Features and trend (u, M) of standardised inputs (u, d), of prior variance one each.
 
-        `psi = [sqrt(v_g / m) sin(z), sqrt(v_g / m) cos(z), sqrt(v_t) (1, x), sqrt(tau) phi(x)]`,
-        `z = W (x / l_g)`.
+        `psi = [sqrt(v_g / m) sin(z), sqrt(v_g / m) cos(z), sqrt(v_t) (1, x)]`, `z = W (x / l_g)`.
         """
-        found = self.scaled_features(inputs, structure.trend)
-        if structure.additive is None:
-            return found
-        return torch.cat([found, structure.of_columns(inputs) * self.additive.sqrt()], dim=1)
-
-    def scaled_features(self, inputs: Tensor, trend: str) -> Tensor:
-        """Features of frequencies and trend, without those of columns; see `features`."""
         parts = []
         if self.frequencies is not None and self.feature_lengthscale is not None:
             phase = (inputs / self.feature_lengthscale) @ self.frequencies.T
@@ -240,13 +213,6 @@ class LocalScales(NamedTuple):
             parts = [amplitude * phase.sin(), amplitude * phase.cos()]
         columns = trend_columns(inputs, trend)
         return torch.cat([*parts, self.trend.sqrt() * columns], dim=1)
-
-
-def _of_features(additive: AxisFeatures | None, named: dict[str, Tensor], zero: Tensor) -> Tensor:
-    """Variances (m,) of the features of columns and pairs."""
-    if additive is None:
-        return zero.new_zeros(0)
-    return named["additive"].exp()[torch.as_tensor(additive.groups, device=zero.device)]
 
 
 def trend_columns(inputs: Tensor, trend: str) -> Tensor:

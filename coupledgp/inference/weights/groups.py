@@ -21,11 +21,10 @@ import numpy as np
 import scipy.linalg
 
 from coupledgp.errors import NumericalError
-from coupledgp.features.axes.maps import LEAST_VARIANCE
 from coupledgp.random import FloatArray, IntArray
 
-# Greatest variance of a group, of normalised targets.
-CEILING = 1e8
+# Least and greatest variance of a group, of normalised targets.
+LEAST_VARIANCE, CEILING = 1e-8, 1e8
 # Determined weights below which a group is superfluous.
 SUPERFLUOUS = 0.5
 # Least share of its weights that counts as determined: fewer are rounding of the trace.

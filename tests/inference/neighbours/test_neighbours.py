@@ -176,7 +176,7 @@ def test_the_evidence_given_all_earlier_rows_is_that_of_the_joint_normal(name):
     rows = OrderedRows.of(X, Y)
     batch = BatchEvidence.of(own, rows, np.arange(80), np.ones(3))
     scales = LocalScales.of(own, own.named(own.start()))
-    psi = scales.scaled_features(torch.as_tensor(X), "linear").numpy()
+    psi = scales.features(torch.as_tensor(X), "linear").numpy()
     u = X / scales.log_lengthscale.exp().numpy()
     v, s = float(scales.log_outputscale.exp()), float(scales.log_noise.exp())
     distances = cdist(u, u, "minkowski", p=own.spectrum.metric.order)

@@ -14,7 +14,7 @@ Quantities are the function f at new points, its mean over them, observations y 
 logarithms of the hyperparameters. p is the least p-value of the chi-square and Kolmogorov-Smirnov
 tests of all quantities after Holm's correction.
 
-    python benchmarks/simulation_based_calibration.py [--simulations 400] [--output FOLDER]
+    python -m benchmarks.simulation_based_calibration [--simulations 400] [--output FOLDER]
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ import trimesh
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.diagnostics import (
+from benchmarks.rank_figure import rank_figure
+from benchmarks.ranks import (
     ProcessSimulation,
     SimulatedCalibration,
     simulation_based_calibration,
 )
 from coupledgp.diagnostics.pages.print_figure import save_figure
-from coupledgp.diagnostics.pages.rank_figure import rank_figure
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data

@@ -14,8 +14,8 @@ import networkx as nx
 import numpy as np
 
 import coupledgp as cgp
+from benchmarks.ranks import ProcessSimulation
 from coupledgp.couplings import posterior_weights, solve_sigma
-from coupledgp.diagnostics.simulation_based import ProcessSimulation
 from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
 from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior
 from coupledgp.kernels.graph.families import HeatKernel

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
-    from coupledgp.diagnostics.influence import RowInfluence as RowInfluence
-    from coupledgp.diagnostics.influence import row_influence as row_influence
     from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
     from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
     from coupledgp.diagnostics.likelihoods.latent_kl import LatentKL as LatentKL
@@ -17,10 +15,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
     from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
-    from coupledgp.diagnostics.power_scaling import PowerSensitivity as PowerSensitivity
-    from coupledgp.diagnostics.power_scaling import power_sensitivity as power_sensitivity
-    from coupledgp.diagnostics.predictive_checks import PredictiveCheck as PredictiveCheck
-    from coupledgp.diagnostics.predictive_checks import predictive_check as predictive_check
     from coupledgp.diagnostics.residuals.check import ResidualCheck as ResidualCheck
     from coupledgp.diagnostics.residuals.checks import (
         register_residual_check as register_residual_check,
@@ -66,12 +60,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.sections.section import Section as Section
     from coupledgp.diagnostics.sections.section import register_section as register_section
     from coupledgp.diagnostics.sections.section import unregister_section as unregister_section
-    from coupledgp.diagnostics.simulation_based import ProcessSimulation as ProcessSimulation
-    from coupledgp.diagnostics.simulation_based import RankCheck as RankCheck
-    from coupledgp.diagnostics.simulation_based import SimulatedCalibration as SimulatedCalibration
-    from coupledgp.diagnostics.simulation_based import (
-        simulation_based_calibration as simulation_based_calibration,
-    )
     from coupledgp.diagnostics.space_time.evaluation import (
         SpaceTimeEvaluation as SpaceTimeEvaluation,
     )
@@ -89,8 +77,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
-    from coupledgp.diagnostics.variograms import Variogram as Variogram
-    from coupledgp.diagnostics.variograms import variogram as variogram
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.neighbour_residuals import (
         ResidualCorrelation as ResidualCorrelation,

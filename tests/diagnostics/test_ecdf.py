@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import coupledgp as cgp
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.ecdf import (
     EcdfEnvelope,
@@ -79,27 +78,3 @@ def test_a_calibration_has_the_envelope_of_its_joint_law() -> None:
     joint = Calibration.of(0.5 * rng.normal(size=150), np.zeros(150), std, shared)
     assert joint.ecdf is not None
     assert np.mean(joint.ecdf.high) > np.mean(right.ecdf.high)
-
-
-def test_ranks_of_simulations_have_an_envelope_and_its_figure() -> None:
-    def simulate(rng: np.random.Generator) -> tuple[dict[str, float], float]:
-        truth = rng.normal()
-        return {"mu": truth}, truth + rng.normal()
-
-    def posterior(
-        data: float, n: int, rng: np.random.Generator, factor: float = 1.0
-    ) -> dict[str, np.ndarray]:
-        return {"mu": data / 2 + factor * np.sqrt(0.5) * rng.normal(size=n)}
-
-    right = cgp.diagnostics.simulation_based_calibration(simulate, posterior, 200)
-    assert right["mu"].ecdf.is_inside
-    wrong = cgp.diagnostics.simulation_based_calibration(
-        simulate, lambda data, n, rng: posterior(data, n, rng, 0.4), 200
-    )
-    assert not wrong["mu"].ecdf.is_inside
-    axes = wrong.figure("ecdf").axes[0]
-    line = axes.lines[0]
-    gap = np.subtract(wrong["mu"].ecdf.shares, wrong["mu"].ecdf.places)
-    np.testing.assert_allclose(line.get_ydata(), gap)
-    with pytest.raises(cgp.errors.InvalidInputError, match="kind"):
-        wrong.figure("bars")

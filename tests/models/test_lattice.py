@@ -8,10 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.spatial.distance import pdist
 
 import coupledgp as cgp
-from coupledgp.diagnostics.variograms import variogram
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
@@ -190,33 +188,6 @@ def test_a_fit_beyond_its_budget_is_refused_before_all_rows_are_searched(monkeyp
         cgp.LatticeGPRegressor("gaussian", budget="0.000001s").fit(places, np.sin(places[:, 0]))
     with pytest.raises(InvalidInputError, match="budget: expected"):
         cgp.LatticeGPRegressor("gaussian", budget=0).fit(places, np.sin(places[:, 0]))
-
-
-def test_variograms_are_means_over_pairs(fitted):
-    """Of data against all pairs, within five errors; of a model against its kernel."""
-    found = variogram(X, Y, fitted, n_bins=8, n_pairs=40_000, random_state=0)
-    distances = pdist(X)
-    most = 0.5 * np.linalg.norm(np.ptp(X, axis=0))
-    squares = 0.5 * pdist(Y[:, None], "sqeuclidean")
-    bins = (distances / most * 8).astype(int)
-    every = np.array([squares[bins == k].mean() for k in range(8)])
-    # The first bin has more near pairs than random ones would have.
-    gaps = np.abs(found.empirical - every)[1:] / found.error[1:]
-    assert (gaps < 5).all()
-    assert found.empirical[0] < every[0]
-    process = fitted.process_
-    v, s, length = fitted.outputscale_, fitted.noise_, process.hyperparameters.lengthscale
-    assert (
-        found.model[-1] == pytest.approx(v + s, rel=0.05) or found.distance[-1] < 3 * length.max()
-    )
-    assert s < found.model[0] < found.model[-1] <= v + s
-    frame = found.to_frame()
-    assert list(frame.columns) == ["distance", "pairs", "empirical", "error", "model"]
-    assert found.plot().get_xlabel() == "distance"
-    with pytest.raises(InvalidInputError, match="n_pairs"):
-        variogram(X, Y, n_pairs=0)
-    with pytest.raises(InvalidInputError, match="X, y: expected places"):
-        variogram(X, Y[:5])
 
 
 def test_a_lattice_that_grows_beyond_its_forecast_has_another(monkeypatch):

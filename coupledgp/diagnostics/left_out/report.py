@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.influence import QUESTION, RowInfluence
 from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.scoring.score_table import per_cent
 from coupledgp.diagnostics.scoring.scores import group_means
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 # Level of the intervals in the tables, and rows and groups that a page and JSON list.
 LEVEL, LISTED = 0.95, 20
-# Rows of the most influence on a page.
-MOST_INFLUENTIAL = 8
 NOT_ADEQUACY = (
     "Not judged: what is left out says how well the model predicts, not how close it is to its "
     "exact process; compare() measures that."
@@ -62,9 +59,6 @@ class CrossValidationReport(PosteriorReport):
         Whether calibration and misfit are judged by the joint law of the residuals.
     optimism : Optimism
         How much the scores flatter hyperparameters that were fitted to all rows.
-    influence : RowInfluence or None
-        How much single rows move the posterior; None where groups are left out, or no closed form
-        is known.
     provenance : mapping of str to anything JSON holds
         Data, hyperparameters, seed, time and versions.
 
@@ -92,7 +86,6 @@ class CrossValidationReport(PosteriorReport):
     losses: FloatArray = field(default_factory=_none, repr=False)
     is_joint: bool = True
     optimism: Optimism = field(default_factory=lambda: Optimism(0, 1))
-    influence: RowInfluence | None = field(default=None, repr=False)
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     points_are: ClassVar[str] = "rows left out"
@@ -216,7 +209,6 @@ class CrossValidationReport(PosteriorReport):
             "n_groups": self.n_groups,
             "joint_law": self.is_joint,
             "optimism": asdict(self.optimism),
-            "influence": None if self.influence is None else self.influence.to_dict(),
             "worst_rows": _plain(self.left_out_table()),
             "worst_groups": _plain(self.group_table()),
             "provenance": dict(self.provenance),
@@ -249,21 +241,6 @@ def worst_section(report: CrossValidationReport) -> Section:
         return residuals(y, mean, std, shown, report.kind)
 
     return Section("worst", tables=tables, pictures=[draw] if single else [])
-
-
-def influence_section(report: CrossValidationReport) -> Section | None:
-    """The rows that move the posterior most."""
-    found = report.influence
-    if found is None:
-        return None
-    rows = found.table()[1]
-    shown = [
-        [str(row[0]), *(f"{value:.3g}" for value in row[1:])] for row in rows[:MOST_INFLUENTIAL]
-    ]
-    heads = ("row", "leverage", "studentized residual", "DFFITS", "Cook's distance",
-             "largest change / std")  # fmt: skip
-    table = ReportTable(QUESTION, heads, shown, note=found.verdict())
-    return Section("influence", figures=found.to_dict(), tables=[table])
 
 
 def groups_table(report: CrossValidationReport) -> ReportTable:
@@ -305,4 +282,3 @@ def _plain(table: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 
 register_section("worst", worst_section, "left-out")
-register_section("influence", influence_section, "left-out")

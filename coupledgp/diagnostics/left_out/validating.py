@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from coupledgp.diagnostics.influence import MOST_ROWS, RowInfluence, influence_of
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
@@ -43,7 +42,7 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     residual_correlation_of,
 )
 from coupledgp.diagnostics.verdicts.variations import Variation, left_out_variations
-from coupledgp.errors import CoupledGPError, MemoryLimitError, NumericalError
+from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
@@ -162,7 +161,6 @@ def cross_validate(
         losses=losses,
         is_joint=found.is_joint,
         optimism=flattery,
-        influence=_influence(task, seed),
         provenance={
             "data": data or "not stated",
             "training rows": len(task.data),
@@ -192,16 +190,6 @@ def _variations(model: Any, task: LeftOutTask, seed: int) -> tuple[Variation, ..
         return ()
     names = Subject(model, task.data.points[:1], task.process).input_names
     return left_out_variations(task.process, names, seed)
-
-
-def _influence(task: LeftOutTask, seed: int) -> RowInfluence | None:
-    """Influence of rows that are left out one by one; None where it has no closed form."""
-    if not task.leaves_one or len(task.data) > MOST_ROWS:
-        return None
-    try:
-        return influence_of(task.process, None, seed=seed)
-    except CoupledGPError:
-        return None
 
 
 def _shapes(task: LeftOutTask, laws: PointLaws, y: FloatArray) -> Shapes | None:

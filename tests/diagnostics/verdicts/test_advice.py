@@ -10,8 +10,7 @@ from scipy import stats
 
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.simulation_based import RankCheck, SimulatedCalibration, _ranks
-from coupledgp.diagnostics.studies.pairs import Draw, StudyRow, all_pairs, holm
+from coupledgp.diagnostics.studies.pairs import Draw, StudyRow, all_pairs
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.advising import ENOUGH, advise
 from coupledgp.diagnostics.verdicts.closing import Closing, closest
@@ -105,39 +104,6 @@ class TestGroups:
         for k in range(2):
             std = np.sqrt(cov[k].diagonal())
             np.testing.assert_allclose(found[..., k], cov[k] / np.outer(std, std), rtol=1e-12)
-
-
-class TestRanks:
-    def test_a_rank_among_n_draws_has_n_plus_one_values(self) -> None:
-        """The largest and the smallest of four: in the first and the last fifth."""
-        draws = np.array([[1.0, 2.0, 3.0, 4.0]])
-        for truth, low in ((0.0, 0.0), (9.0, 0.8), (2.5, 0.4)):
-            found = _ranks("f", [truth], draws, 4, np.random.default_rng(0))
-            assert low <= found[0] <= low + 0.2
-
-    def test_coverage_and_its_error(self) -> None:
-        ranks = RNG.uniform(size=(40, 3))
-        ranks[:, 1:] = ranks[:, :1]  # values of a simulation are one
-        found = RankCheck.of("f", ranks, np.random.default_rng(0))
-        for level in (0.5, 0.8, 0.95):
-            inside = np.abs(ranks[:, 0] - 0.5) <= level / 2
-            assert found.coverage[level] == pytest.approx(inside.mean())
-            binomial = np.sqrt(level * (1 - level) / 40 / 3)
-            expected = max(stats.sem(inside), binomial)
-            assert found.coverage_error[level] == pytest.approx(expected)
-        assert found.coverage_error[0.5] > 1.3 * np.sqrt(0.25 / 120)
-        assert found.mean_rank_error == pytest.approx(stats.sem(ranks[:, 0]))
-
-    def test_all_tests_are_corrected_together(self) -> None:
-        check = RankCheck.of("f", RNG.uniform(size=(40, 1)), np.random.default_rng(0))
-        checks = tuple(
-            replace(check, name=name, chi_square_p=a, ks_p=b)
-            for name, a, b in (("f", 0.03, 0.5), ("y", 0.02, 0.9))
-        )
-        found = SimulatedCalibration(40, 9, checks)
-        corrected = holm([0.03, 0.5, 0.02, 0.9])
-        assert found.p_values == {"f": corrected[0], "y": corrected[2]}
-        assert found.is_calibrated
 
 
 def test_the_error_of_a_ratio_is_that_of_its_linearisation() -> None:

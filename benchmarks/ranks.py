@@ -87,7 +87,7 @@ def simulation_based_calibration(
 
     Examples
     --------
-    >>> from coupledgp.diagnostics import simulation_based_calibration
+    >>> from benchmarks.ranks import simulation_based_calibration
     >>> def simulate(rng):
     ...     mean = rng.normal()
     ...     return {"mean": mean}, mean + rng.normal(size=5)
@@ -157,7 +157,7 @@ class ProcessSimulation:
     --------
     >>> import numpy as np
     >>> import coupledgp as cgp
-    >>> from coupledgp.diagnostics import ProcessSimulation, simulation_based_calibration
+    >>> from benchmarks.ranks import ProcessSimulation, simulation_based_calibration
     >>> X = np.linspace(0, 6, 30)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=30)
     >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
@@ -248,7 +248,7 @@ class RankCheck:
     Examples
     --------
     >>> import numpy as np
-    >>> from coupledgp.diagnostics import RankCheck
+    >>> from benchmarks.ranks import RankCheck
     >>> rng = np.random.default_rng(0)
     >>> check = RankCheck.of("mean", rng.uniform(size=(200, 1)), rng)
     >>> check.ks_p > 0.01, abs(check.mean_rank - 0.5) < 4 * check.mean_rank_error
@@ -313,7 +313,7 @@ class SimulatedCalibration:
 
     Examples
     --------
-    >>> from coupledgp.diagnostics import simulation_based_calibration
+    >>> from benchmarks.ranks import simulation_based_calibration
     >>> def simulate(rng):
     ...     mean = rng.normal()
     ...     return {"mean": mean}, mean + rng.normal(size=5)
@@ -393,7 +393,7 @@ class SimulatedCalibration:
         InvalidInputError
             The kind is unknown.
         """
-        from coupledgp.diagnostics.pages.rank_figure import ecdf_figure, rank_figure  # slow import
+        from benchmarks.rank_figure import ecdf_figure, rank_figure  # slow import
 
         check_choice(kind, ["histogram", "ecdf"], "kind")
         if kind == "ecdf":

@@ -9,7 +9,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.diagnostics import ProcessSimulation, simulation_based_calibration
+from benchmarks.ranks import ProcessSimulation, simulation_based_calibration
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 

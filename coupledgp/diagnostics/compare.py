@@ -29,7 +29,7 @@ from coupledgp.diagnostics.scoring.subject import (
     in_suited_threads,
     process_of,
 )
-from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.moves import moves_of
 from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.transformed import Comparison
@@ -150,7 +150,7 @@ def compare(
         if overlap.left_out:
             labels, columns = (kept_columns(one, ~rows) for one in (labels, columns))
     found = compared(model, X_test, y_test, reference, method, options, progress, labels, columns)
-    found = found.changed(effects=EffectsOf.of(model), places=PlacesOf.of(model))
+    found = found.changed(moves=moves_of(model), places=PlacesOf.of(model))
     return found.with_overlap(overlap).with_target(given, model)
 
 

@@ -1,27 +1,20 @@
-"""What models of tables say of their function: effects, gradients, drawn functions."""
+"""Gradients and drawn functions of models of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.columns.codes import NumberCode
-from coupledgp.diagnostics.effects.explaining import PAIRED, Explanation
-from coupledgp.diagnostics.effects.results import Effects, Importance
-from coupledgp.diagnostics.effects.units import Unit, units_of
-from coupledgp.diagnostics.scoring.subject import in_suited_threads
-from coupledgp.errors import InvalidInputError, PrecisionWarning
+from coupledgp.errors import PrecisionWarning
 from coupledgp.features.sklearn import FittedToTable
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.varying_noise import constant_noise
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.ground.warned import warn
-from coupledgp.models.estimator import interval_ends
 from coupledgp.models.record import FittedModel
 from coupledgp.random import FloatArray, IntArray, draw_seed
 
@@ -55,112 +48,7 @@ class ModelFunctions:
 
 
 class Explained(FittedToTable[FittedModel]):
-    """Effects, shares of variance, gradients and drawn functions of models of tables."""
-
-    @in_suited_threads
-    def effects(
-        self,
-        columns: Sequence[str | int] | None = None,
-        grid: int = 32,
-        level: float = 0.95,
-        random_state: Any = 0,
-    ) -> Effects:
-        """Main effects of columns: the average of f over all others, minus its mean.
-
-        `m_j(x) = E[f | x_j = x] - E[f]` under the product of the columns' own laws in the training
-        rows. A category has one effect with a value for each level.
-
-        Parameters
-        ----------
-        columns
-            Names or numbers of the parts of X, as in `lengthscale_names_`; None: all that vary.
-        grid
-            Most values of a number at which its effect is stated.
-        level
-            Probability of the intervals.
-        random_state
-            Seed of the draws.
-
-        Returns
-        -------
-        Effects
-            Names, grids, means and ends of intervals, in units of y.
-
-        Raises
-        ------
-        InvalidInputError
-            A column is not there, or the model does not know its rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from coupledgp import ExactGPRegressor
-        >>> X = np.random.default_rng(0).random((60, 2))
-        >>> model = ExactGPRegressor(random_state=0).fit(X, 3 * X[:, 0])
-        >>> effects = model.effects()
-        >>> bool(abs(effects.mean[0][-1] - 1.5) < 0.2 and abs(effects.mean[1][-1]) < 0.1)
-        True
-        """
-        ends = interval_ends(level)
-        explanation = self._explanation(check_positive_int(grid, "grid", minimum=2), random_state)
-        chosen = explanation.varying if columns is None else self._places(columns, explanation)
-        with named_exhaustion("effects"):
-            return explanation.effects(chosen, ends[1] - ends[0], self.fitted_.ndim)
-
-    @in_suited_threads
-    def importance(
-        self, level: float = 0.95, random_state: Any = 0, paired: int = PAIRED
-    ) -> Importance:
-        """Shares of the variance of f of columns and pairs: Sobol indices with intervals.
-
-        Parameters
-        ----------
-        level
-            Probability of the intervals.
-        random_state
-            Seed of the draws.
-        paired
-            Number of parts among which pairs are looked at, those of greatest total share.
-
-        Returns
-        -------
-        Importance
-            Shares of main effects, of pairs, of all that hangs on a column, and the rest.
-
-        Raises
-        ------
-        InvalidInputError
-            The model does not know its rows.
-        """
-        ends = interval_ends(level)
-        n_paired = check_positive_int(paired, "paired", minimum=2)
-        with named_exhaustion("importance"):
-            explanation = self._explanation(2, random_state)
-            return explanation.importance(ends[1] - ends[0], self.fitted_.ndim, n_paired)
-
-    def _explanation(self, grid: int, random_state: Any) -> Explanation:
-        process = constant_noise(self.fitted_.process)
-        return Explanation(process, self._units(grid), draw_seed(random_state))
-
-    def _units(self, grid: int) -> list[Unit]:
-        """Parts of the table with their laws in the training rows."""
-        columns, data = self._columns, self.fitted_.process.data
-        names = columns.part_names
-        return units_of(data.points, data.counts, names, columns.groups, columns.encoding, grid)
-
-    def _places(self, columns: Sequence[str | int], explanation: Explanation) -> list[int]:
-        names = [unit.name for unit in explanation.units]
-        found = []
-        for column in [columns] if isinstance(columns, (str, int)) else columns:
-            if isinstance(column, str) and column in names:
-                found.append(names.index(column))
-            elif isinstance(column, (int, np.integer)) and 0 <= column < len(names):
-                found.append(int(column))
-            else:
-                raise InvalidInputError(
-                    f"columns: expected names or numbers of {names}, got {column!r}"
-                )
-        return found
+    """Gradients and drawn functions of models of tables."""
 
     def predict_gradient(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Gradient of the mean with respect to the columns of X, and deviations of f's derivatives.

@@ -187,9 +187,9 @@ class ProcessEstimator(Declared, Plotted, Stored):
         """The picture of what was fitted, or of predictions against observations.
 
         Without `y`: the law along the column of a table of one, with the rows; maps of latitude and
-        longitude, of a lattice, and of a field; main effects of the columns of other tables; the
-        series of a sensor over time, whose label is `X`. Nodes of a graph are drawn where `X` says,
-        a mesh or positions (n_nodes, 2), or else where their edges suggest.
+        longitude, of a lattice, and of a field; partial dependence on the columns of other tables;
+        the series of a sensor over time, whose label is `X`. Nodes of a graph are drawn where `X`
+        says, a mesh or positions (n_nodes, 2), or else where their edges suggest.
 
         Parameters
         ----------

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
 from coupledgp.diagnostics import pages
+from coupledgp.diagnostics.dependence import dependences
+from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
@@ -19,6 +21,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, forward, transformed_data
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Identity, TargetTransform
 from coupledgp.gp.units import LEAST_CONSTANT, are_constant
+from coupledgp.gp.varying_noise import constant_noise
 from coupledgp.gp.wrapped import has_data
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
@@ -162,13 +165,20 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         told += identifier_sentences(columns, len(process.data) if has_data(process) else 0)
         return list(filter(None, told))
 
+    def _dependence(self) -> Any:
+        """Partial dependence on the columns that move predictions most."""
+        process, columns = constant_noise(self.process_), self._columns
+        names = ColumnMoves.of(process, columns).names
+        found = dependences(process, columns, names[: pages.dependence.PANELS])
+        return pages.dependence.dependence_panels(found, len(names))
+
     def _picture(self, X: Any) -> Any:
         places = PlacesOf.of(self)
         if places is not None:
             return places.map.picture()
         process, extent = self.process_, self.fitted_.extent
         if extent is None or len(extent.low) > 1 or self._number_columns()[0] < 0:
-            return self.effects().picture()
+            return self._dependence()
         grid = np.linspace(extent.low, extent.high, BAND_POINTS)
         bounds = {}
         for level in BAND_LEVELS:

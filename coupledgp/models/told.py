@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from coupledgp.columns.codes import CategoryCode
-from coupledgp.diagnostics.effects.moves import ColumnMoves
+from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.mixture import MixtureGP

@@ -224,8 +224,7 @@ def test_html_report_is_one_page_with_everything(data, call, tmp_path):
     path = tmp_path / "report.html"
     call("fit", data, "-t", "price", *QUICK, "--report", path, "-o", tmp_path / "<m>")
     page = path.read_text()
-    # Two of them are of effects: curves, and shares of the variance.
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 8
     for text in ("Gaussian process for price", "Hyperparameters", "Scores on 12 test rows",
                  "b b", "KL(reference || model)", "&lt;m&gt;"):  # fmt: skip
         assert text in page, text

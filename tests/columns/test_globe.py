@@ -18,7 +18,7 @@ from coupledgp.columns.globe import (
     turned_ends,
 )
 from coupledgp.columns.summaries import KnownNumbers
-from coupledgp.diagnostics.effects.units import units_of
+from coupledgp.diagnostics.dependence import dependences
 from coupledgp.errors import InvalidInputError
 
 rng = np.random.default_rng(0)
@@ -227,8 +227,5 @@ def test_other_models_take_them_too():
     mean = model.predict(across)
     assert mean[0] == pytest.approx(mean[1], abs=0.01)
     columns = model.fitted_.columns
-    (unit,) = units_of(
-        model.X_train_, None, columns.part_names, columns.groups, columns.encoding, 5
-    )
-    assert len(unit.labels) == 5
-    assert ", " in unit.labels[0]
+    (found,) = dependences(model.process_, columns, columns.part_names)
+    assert ", " in found.labels[0]

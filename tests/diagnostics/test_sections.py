@@ -116,7 +116,7 @@ class TestOwnSection:
 class TestOrder:
     def test_it_stands_where_it_is_asked_for(self, own_section):
         keys = [one.key for one in report_of_features().layout().sections]
-        assert keys == ["predictions", "effects", "instead", "calibration", "residuals", "scores",
+        assert keys == ["predictions", "moves", "instead", "calibration", "residuals", "scores",
                         "distance", "differences", "weekday", "models"]  # fmt: skip
         register_section("first", lambda report: Section("first", figures={"n": 1}),
                          before="predictions")  # fmt: skip

@@ -12,6 +12,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 import coupledgp as cgp
+from coupledgp.diagnostics.dependence import DRAWS, ROWS, dependences
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)
@@ -63,13 +64,26 @@ def test_a_model_without_its_rows_has_its_law_alone(single, tmp_path):
     assert not len(rows.get_xdata())
 
 
-def test_more_columns_have_their_main_effects_the_largest_first():
+def test_more_columns_have_their_partial_dependence_the_largest_first():
     X = RNG.normal(size=(60, 3))
     model = cgp.ExactGPRegressor(random_state=0).fit(X, 0.3 * X[:, 0] + 3 * X[:, 2] + X[:, 1])
     panels = model.plot()
     assert [one.get_title() for one in panels] == ["x2", "x1", "x0"]
-    effects = model.effects([2])
-    assert np.allclose(panels[0].lines[1].get_ydata(), effects.mean[0])
+    (line,) = panels[0].lines
+    slope = np.polyfit(line.get_xdata(), line.get_ydata(), 1)[0]
+    assert abs(slope - 3) < 0.1
+
+
+def test_partial_dependence_is_the_average_over_rows():
+    """Of the mean, as scikit-learn has it, within the error of 200 draws."""
+    table = pd.DataFrame({"kind": RNG.choice(["a", "b"], 40), "size": RNG.normal(size=40)})
+    y = np.where(table.kind == "a", 1.0, 3.0) + table["size"] + 0.1 * RNG.normal(size=40)
+    model = cgp.ExactGPRegressor(random_state=0).fit(table, y)
+    (found,) = dependences(model.process_, model.fitted_.columns, ["kind"])
+    rows = table.iloc[np.random.default_rng(0).permutation(40)[:ROWS]]
+    for level, mean, std in zip(found.labels, found.mean, found.std, strict=True):
+        expected = model.predict(rows.assign(kind=level)).mean()
+        assert abs(mean - expected) < 5 * std / np.sqrt(DRAWS)
 
 
 def test_new_observations_stand_beside_their_predictions(single):
@@ -91,7 +105,7 @@ def test_new_observations_stand_beside_their_predictions(single):
     assert named.get_ylabel() == "observed (units of yield %)"
     table = pd.DataFrame({"depth": DEPTH, "age": Y})
     fitted = cgp.ExactGPRegressor(optimizer=None).fit(table, pd.Series(Y, name="yield %"))
-    assert fitted.plot()[0].get_ylabel() == "effect (units of yield %)"
+    assert fitted.plot()[0].get_ylabel() == "average of f (units of yield %)"
     shown = pyplot.get_fignums()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         single.plot(X, y[:4])

@@ -31,7 +31,7 @@ from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores
 from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, process_of
-from coupledgp.diagnostics.sections.effects import EffectsOf
+from coupledgp.diagnostics.sections.moves import moves_of
 from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.section import short_numbers
 from coupledgp.diagnostics.sections.transformed import REMARK
@@ -151,7 +151,7 @@ def cross_validate(
         None,
         remarks=_remarks(task, found, process, flattery),
         evidence=evidence,
-        effects=EffectsOf.of(model),
+        moves=moves_of(model),
         places=PlacesOf.of(model),
         title=title or f"Cross-validation of {type(model).__name__}",
         rows=task.rows,

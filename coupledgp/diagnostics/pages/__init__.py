@@ -6,7 +6,6 @@ from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.classes import confusion_map as confusion_map
-    from coupledgp.diagnostics.pages.effects import effect_panels as effect_panels
     from coupledgp.diagnostics.pages.field import RoadMap as RoadMap
     from coupledgp.diagnostics.pages.field import SurfaceMap as SurfaceMap
     from coupledgp.diagnostics.pages.mesh import NodeLayout as NodeLayout

@@ -101,7 +101,7 @@ def levels_of(laws: OwnLaws) -> tuple[float, ...]:
 MixtureParts = Callable[[FloatArray, OwnLaws], FloatArray]
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
-    {"effects", "places", "target", "headline", "with_target", "plot", "to_text",
+    {"moves", "places", "target", "headline", "with_target", "plot", "to_text",
         "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
         "badges", "warnings",
         "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",

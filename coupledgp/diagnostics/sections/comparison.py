@@ -15,7 +15,7 @@ from coupledgp.diagnostics.scoring.score_table import (
     paired_scores,
     per_cent,
 )
-from coupledgp.diagnostics.sections.effects import effects
+from coupledgp.diagnostics.sections.moves import moves
 from coupledgp.diagnostics.sections.place_map import place_map
 from coupledgp.diagnostics.sections.section import ReportTable, Row, Section, register_section
 from coupledgp.diagnostics.verdicts.quality import as_alternative
@@ -254,7 +254,7 @@ def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
 
 # In the order in which they are read, and those of them that reports of classifiers have.
 COMPARISON = (
-    predictions, place_map, effects, instead, calibration, residuals, scores, distance, differences,
+    predictions, place_map, moves, instead, calibration, residuals, scores, distance, differences,
 )  # fmt: skip
 OF_CLASSES = (instead, differences)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.diagnostics.scoring.arviz_groups import as_arviz, groups_of
 from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.diagnostics.sections.comparison import register_comparison
-from coupledgp.diagnostics.sections.effects import EffectsOf
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.place_map import PlacesOf
 from coupledgp.diagnostics.sections.report import Rendered
@@ -44,8 +44,8 @@ class PosteriorReport(ComparisonResult, Rendered):
         How many test rows are training rows; None where none were looked for.
     evidence : Evidence or None
         What the targets say of the model; None without targets.
-    effects : EffectsOf or None
-        Effects of the columns of the model's table; None for a model that has none.
+    moves : ColumnMoves or None
+        How far columns of the model's table move predictions; None for a model of none.
     places : PlacesOf or None
         Map of a model of two places; None for others.
 
@@ -66,7 +66,7 @@ class PosteriorReport(ComparisonResult, Rendered):
 
     report_kinds: ClassVar[tuple[str, ...]] = ("comparison",)
     title = "Posterior report"
-    effects: EffectsOf | None = field(default=None, repr=False)
+    moves: ColumnMoves | None = field(default=None, repr=False)
     places: PlacesOf | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:

@@ -74,6 +74,6 @@ class ColumnMoves(Plotted):
 
     def picture(self) -> Picture:
         """Bars of the moves, the largest on top, with two standard errors."""
-        from coupledgp.diagnostics.pages.effects import move_bars
+        from coupledgp.diagnostics.pages.dependence import move_bars
 
         return move_bars(self)

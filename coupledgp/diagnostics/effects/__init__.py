@@ -1,1 +1,0 @@
-"""Effects of columns and of pairs on a fitted function, and their shares of its variance."""

@@ -270,10 +270,10 @@ def test_a_size_that_is_no_number(files, capsys):
 
 def test_a_fit_for_the_posterior_is_named(files, capsys):
     arguments = ["fit", files / "train.csv", "-t", "y", "--n-frequencies", "8", "--set",
-                 "proposal=posterior", "--compare", "none"]  # fmt: skip
+                 "frequencies=posterior", "--compare", "none"]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run([*map(str, arguments), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["model"]["proposal"] == "posterior"
+        assert json.loads(capsys.readouterr().out)["model"]["drawn"]["law"] == "posterior"
         assert run([str(a) for a in arguments]) == 0
     assert "coupling halton, drawn for the posterior" in " ".join(capsys.readouterr().out.split())

@@ -51,10 +51,12 @@ class StudyReport(PosteriorReport):
     def lead(self) -> list[str]:
         """Paragraphs below the heading: data, hyperparameters and reference."""
         made = self.provenance
+        drawn = made.get("frequencies")
         return [
             f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
             f"rows, {self.figures.n_test} test points.",
             f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
+            *([f"The model has {drawn['text']}."] if drawn else []),
             f"Reference: the exact GP of the same hyperparameters and training rows, "
             f"{self.accuracy.how}.",
         ]
@@ -77,10 +79,12 @@ def couplings_section(report: StudyReport) -> Section | None:
         }
         for row in study.at()
     }
+    drawn = report.provenance.get("frequencies")
+    own = "this model" if drawn is None else f"this model ({drawn['name']})"
     draw = [partial(_drawn, study, name) for name in ("kl_per_point", "rmse")[
         : 1 + (study.reference_rmse is not None)]]  # fmt: skip
     pictures = [*draw, partial(_drawn, study, "")]
-    return Section("couplings", figures=figures, tables=[study_table(study, report.figures)],
+    return Section("couplings", figures=figures, tables=[study_table(study, report.figures, own)],
                    pictures=pictures)  # fmt: skip
 
 
@@ -91,7 +95,9 @@ def _drawn(study: CouplingStudy, figure: str) -> Picture:
     return against_size(study, figure) if figure else side_by_side(study)
 
 
-def study_table(study: CouplingStudy, own: Figures | None = None) -> ReportTable:
+def study_table(
+    study: CouplingStudy, own: Figures | None = None, name: str = "this model"
+) -> ReportTable:
     """Return the table of every coupling and size, the exact GP, and the model itself.
 
     The model's own figures are left out if they belong to other test points.
@@ -108,7 +114,7 @@ def study_table(study: CouplingStudy, own: Figures | None = None) -> ReportTable
                      f"{study.reference_nlpd:.4g}"])  # fmt: skip
     if own is not None and own.n_test == study.n_test:
         scores = [f"{own.rmse:.4g}", f"{own.nlpd:.4g}"] if with_scores else []
-        rows.append(["this model", "", f"{own.kl_per_point:.4g}", *scores])
+        rows.append([name, "", f"{own.kl_per_point:.4g}", *scores])
     n_draws = study.rows[0].n_draws
     title = (
         f"Couplings side by side at {study.n_test} test points, means over {n_draws} draws ± "

@@ -323,10 +323,9 @@ class FeatureMap(Module, ABC):
 
     def extra_repr(self) -> str:
         """Text inside the repr."""
-        return (
-            f"dim={self.dim}, n_frequencies={self.n_frequencies}, coupling={self.coupling}, "
-            f"spectrum={self.spectrum}, n_features={self.n_features}"
-        )
+        from coupledgp.features.drawn import Drawn  # which knows the names of maps
+
+        return f"{Drawn.of(self)}; dim={self.dim}, n_features={self.n_features}"
 
 
 def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:

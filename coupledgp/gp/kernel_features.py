@@ -94,10 +94,6 @@ class KernelFeaturePrior(FeaturePrior):
     is_fitted = False
     is_single = False
 
-    @property
-    def law(self) -> Any:
-        return parse_coupling(self.features.coupling)
-
     def in_double(self) -> FeaturePrior:
         return self
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.couplings.frequencies.posterior import LAWS, PosteriorLaw, parse_law
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
+from coupledgp.features.drawn import Drawn
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.dense_prior import ExactByPrior
@@ -48,11 +49,9 @@ from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.spectra.posterior_draw import (
-    LAWS,
     LEAST_PILOT_ROWS,
     PILOT_ROWS,
-    PosteriorLaw,
-    parse_law,
+    POOL,
     pilot_form,
     pilot_places,
     posterior_draw,
@@ -105,17 +104,12 @@ class FeaturePrior:
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
     likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
-    proposal : str
-        `"posterior"`: frequencies drawn for a posterior, whose weights are importance weights.
-        `"leverage"`: the same by leverage scores. `"kernel"`: drawn from the spectral measure, or
-        fitted where they have weights.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
     likelihood: NoiseLaw = Gaussian
-    proposal: str = "kernel"
 
     @property
     def stationary(self) -> StationaryPrior:
@@ -125,15 +119,7 @@ class FeaturePrior:
     @property
     def is_fitted(self) -> bool:
         """Whether the frequencies were fitted, and so are no sample of the spectral measure."""
-        own = self.feature_map
-        rule = own.coupling.weights(own.n_frequencies, own.dim, own.spectrum)
-        return own.weights is not None and rule is None and self.proposal == "kernel"
-
-    @property
-    def law(self) -> FrequencyCoupling | PosteriorLaw:
-        """The law that its frequencies were drawn from."""
-        own = self.feature_map.coupling
-        return PosteriorLaw(LAWS[self.proposal]) if self.proposal in LAWS else own
+        return Drawn.of(self.feature_map).law == "fitted"
 
     @property
     def is_single(self) -> bool:
@@ -161,8 +147,8 @@ class FeaturePrior:
                 f"rows, got {text_of(own.maker, 'features')} and {len(data)} rows"
             )
         form = self.pilot(data, of_draws)
-        draw = posterior_draw(form, own.dim, size, of_draws, law.name)
-        return replace(self, feature_map=draw.features(own), proposal=law.proposal)
+        draw = posterior_draw(form, own.dim, size, of_draws, law)
+        return replace(self, feature_map=draw.features(own))
 
     def pilot(
         self, data: Data, rng: np.random.Generator, n_rows: int = PILOT_ROWS
@@ -458,7 +444,7 @@ class WeightSpaceGP(ExactByPrior):
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
         """Return the process with `size` sampled frequencies of another draw, given its data.
 
-        The laws `"balanced"` and `"leverage"` draw for the posterior of the data.
+        The laws `"posterior"` and `"leverage"` draw for the posterior of the data.
         """
         own, prior = self.feature_map, self.feature_prior
         law, rng = parse_law(coupling), np.random.default_rng(seed)
@@ -472,7 +458,7 @@ class WeightSpaceGP(ExactByPrior):
             own.maker, own.dim, size, law, own.spectrum, rng,
             dtype=own.dtype, device=own.device, rows=rows,
         )  # fmt: skip
-        prior = replace(prior, feature_map=drawn, proposal="kernel")
+        prior = replace(prior, feature_map=drawn)
         return prior.given(self.data, self.units, self.normalize)
 
     def on(self, device: torch.device) -> WeightSpaceGP:
@@ -500,13 +486,14 @@ class WeightSpaceGP(ExactByPrior):
         header, arrays = header | own_header, arrays | own_arrays
         if self.rows is not None:
             arrays |= data_arrays(self.rows)
+        drawn = isinstance(own.coupling, PosteriorLaw)
         header |= {
             "features": text_of(own.maker, "features"),
             "n_frequencies": own.n_frequencies,
             "kernel": text_of(own.spectrum, "kernel"),
-            "coupling": text_of(own.coupling, "coupling"),
+            "coupling": text_of(POOL if drawn else own.coupling, "coupling"),
             "normalize": self.normalize,
-            "proposal": self.feature_prior.proposal,
+            "proposal": str(own.coupling) if drawn else "kernel",
             "scalars": {"log_marginal_likelihood_value_": self.log_evidence},
         }
         return header, arrays
@@ -525,9 +512,10 @@ class WeightSpaceGP(ExactByPrior):
         entries.sizes["M"] = drawn.n_features
         statistics = statistics_from(entries, drawn.dtype)
         rows = data_from(entries) if "X" in arrays else None
-        proposal = "kernel" if "proposal" not in header else entries.text("proposal")
+        if header.get("proposal") in LAWS:
+            drawn.coupling = PosteriorLaw(entries.text("proposal"))
         return cls(
-            FeaturePrior(drawn, center, hyperparameters_from(entries), proposal=proposal),
+            FeaturePrior(drawn, center, hyperparameters_from(entries)),
             statistics,
             posterior_from(entries),
             units,

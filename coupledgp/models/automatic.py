@@ -33,10 +33,8 @@ class AutomaticSize(ProcessRegressor):
         (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     """
 
-    # The parameter that is the number of frequencies or walkers, and the coupling that is used
-    # where "auto" chooses only that number.
+    # The parameter that is the number of frequencies or walkers.
     size_parameter: ClassVar[str]
-    default_coupling: ClassVar[str]
 
     _: KW_ONLY
     kl_target: float = 0.01

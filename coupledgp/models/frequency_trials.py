@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
+from coupledgp.couplings.frequencies.posterior import PosteriorLaw, parse_law
+from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import FeaturesLike, features_class, make_features
 from coupledgp.features.sklearn import Columns, seed_from_random_state
@@ -24,7 +26,6 @@ from coupledgp.ground.devices import parse_device
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_magnitude, check_vector
-from coupledgp.inference.spectra.posterior_draw import PosteriorLaw, parse_law
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_fits import FitInBatches
@@ -48,9 +49,8 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
     """
 
     n_frequencies: int | str
-    coupling: CouplingLike
+    coupling: CouplingLike | None
     frequencies: str
-    proposal: str
     kernel: SpectrumLike
     features: FeaturesLike
     center: ArrayLike | None
@@ -79,6 +79,11 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
             "device": parse_device(self.device),
         }
         return make_features(self.features, dim, size, coupling, kernel, rng, rows=rows, **where)
+
+    @property
+    def sampled_by(self) -> CouplingLike:
+        """The coupling that frequencies are sampled by, where they are."""
+        return DEFAULT_COUPLING if self.coupling is None else self.coupling
 
     @property
     def _from_rows(self) -> bool:
@@ -123,29 +128,25 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
 
     @property
     def has_closed_form(self) -> bool:
-        sampled = self.frequencies == "sampled" and self.proposal in ("kernel", "posterior", "auto")
-        known = self.coupling == self.default_coupling or (
-            is_auto(self.coupling) and self.proposal != "kernel"
-        )
-        own = features_class(self.features) is FourierFeatures
-        return own and sampled and known and is_auto(self.n_frequencies)
+        own = features_class(self.features) is FourierFeatures and is_auto(self.n_frequencies)
+        free = is_auto(self.coupling) and self.frequencies == "auto"
+        return own and (self.coupling is None or free)
 
     def posterior_form(
         self, exact: GaussianProcess, data: Data, rng: np.random.Generator, n_rows: int
     ) -> PosteriorForm:
         """The form of a pilot of some rows of the data, at the hyperparameters of an exact GP."""
         prior = FeaturePrior(
-            self._drawn(data.points.shape[1], self.default_coupling, 1, rng),
+            self._drawn(data.points.shape[1], DEFAULT_COUPLING, 1, rng),
             self._center(data),
             exact.hyperparameters,
         )
         return prior.pilot(data, rng, n_rows)
 
     def chosen(self, coupling: Any, size: int) -> Self:
-        law = parse_law(coupling)
-        if not isinstance(law, PosteriorLaw):
-            return super().chosen(coupling, size)
-        changes = {"coupling": self.default_coupling, "proposal": law.proposal}
+        changes = {"coupling": coupling, "frequencies": "sampled"}
+        if isinstance(parse_law(coupling), PosteriorLaw):
+            changes = {"coupling": None, "frequencies": str(coupling)}
         copy: Self = with_parameters(self, n_frequencies=size, **changes)
         return copy
 
@@ -195,7 +196,7 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
         center, scales = self._center(data), exact.hyperparameters
         rows = (data.points - center) / scales.lengthscale if self._from_rows else None
         law, dim = parse_law(coupling), data.points.shape[1]
-        like = self.default_coupling if isinstance(law, PosteriorLaw) else law
+        like = DEFAULT_COUPLING if isinstance(law, PosteriorLaw) else law
         prior = FeaturePrior(self._drawn(dim, like, size, rng, rows), center, scales)
         if isinstance(law, PosteriorLaw):
             prior = prior.drawn_for(data, law, size, rng)

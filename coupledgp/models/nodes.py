@@ -151,7 +151,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     walkers: Literal["equal", "posterior"] = "equal"
 
     size_parameter: ClassVar[str] = "n_walks"
-    default_coupling: ClassVar[str] = "stratified+systematic"
 
     def fit(
         self,

@@ -30,12 +30,12 @@ from coupledgp.ground.validation import (
     check_positive_int,
     check_vector,
 )
-from coupledgp.inference.spectra.posterior_draw import Proposal, pilot_places
+from coupledgp.inference.spectra.posterior_draw import Pilot, pilot_places
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models.expression import results_of
 from coupledgp.models.rows import noise_of_level
-from coupledgp.models.spectrum_options import AS_ASKED, MATRICES, check_frequencies, kept_kernel
+from coupledgp.models.spectrum_options import MATRICES, check_frequencies, why_sampled
 from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
@@ -55,7 +55,7 @@ READING_PASSES = 2
 COPIES = 3
 # Parameters that need all rows in memory, and the only value that passes take.
 WHOLE_TABLE: dict[str, Any] = {
-    "frequencies": "sampled", "hyperparameters": "maximum", "target_transform": None,
+    "hyperparameters": "maximum", "target_transform": None,
 }  # fmt: skip
 
 
@@ -68,6 +68,11 @@ def check_options(model: Any) -> None:
         A parameter has a value that a fit in passes over batches does not take.
     """
     check_frequencies(model.frequencies)
+    if model.frequencies == "fitted":
+        raise InvalidInputError(
+            "frequencies: expected 'auto', 'sampled' or 'posterior' for batches, got 'fitted', "
+            "which needs all rows in memory; fit it to some of the rows"
+        )
     check_choice(model.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
     for name, only in WHOLE_TABLE.items():
         value = getattr(model, name)
@@ -129,7 +134,7 @@ def fit_passes(
     rng = model._rng()
     dim = summary.inputs.mean.size
     check_features(model, dim)
-    draw = partial(model._drawn, dim, model.coupling, model.n_frequencies, rng)
+    draw = partial(model._drawn, dim, model.sampled_by, model.n_frequencies, rng)
     center = _center(model, summary)
     units = summary.units(model.normalize_y)
     drawn = None if model._from_rows else draw()
@@ -152,20 +157,26 @@ def fit_passes(
     (of_draws,) = rng.spawn(1)
     found = maximise_evidence(problem, space, rng=rng, report=report, **limits)
     prior = FeaturePrior(drawn, center, found.hyperparameters)
-    kept = kept_kernel(model, summary.n_rows, dim)
-    proposal = Proposal("kernel", kept)
-    if model.proposal != "kernel" and kept == AS_ASKED:
+    pilot = Pilot(why_sampled(model, summary.n_rows, dim))
+    if not pilot.reason:
         data = passes.take(pilot_places(summary.n_rows, of_draws))
         rows = PilotRows(data.points, data.weights, problem.n_counted)
 
         def under(made: FeatureMap) -> BatchedEvidence:
             return BatchedEvidence(passes, replace(stream, feature_map=made), units)
 
-        prior, found, proposal = drawn_for_posterior(
-            prior, found, rows, under, space, of_draws, report, model.proposal
+        prior, found, pilot = drawn_for_posterior(
+            prior,
+            found,
+            rows,
+            under,
+            space,
+            of_draws,
+            report,
+            model.frequencies == "posterior",
         )
         problem = under(prior.feature_map)
-    results = search_results(found) | {"forecast_": forecast.seconds, "proposal_": proposal}
+    results = search_results(found) | {"forecast_": forecast.seconds, "pilot_": pilot}
     return problem.given(prior, model.normalize_y), results
 
 

@@ -162,7 +162,7 @@ class ProcessEstimator(Declared, Plotted, Stored):
         if "n_evaluations_" in results:
             ended = "converged" if results.get("converged_", True) else "ended before it converged"
             lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
-        choices = (results.get(name) for name in ("search_", "selection_", "proposal_"))
+        choices = (results.get(name) for name in ("search_", "selection_"))
         lines += [choice.explain() for choice in choices if choice is not None]
         return [*lines, *map(str, results.get("steps_", ()))]
 

@@ -15,6 +15,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
+from coupledgp.features.drawn import Drawn
 from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.features.registry import (
     FeaturesLike,
@@ -36,7 +37,6 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
-from coupledgp.inference.spectra.posterior_draw import Proposal
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels.expressions import parse_kernel
@@ -46,11 +46,10 @@ from coupledgp.models.frequency_trials import DTYPES, FrequencyTrials
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import (
-    AS_ASKED,
     check_fitting,
     check_room,
     check_use_of_queries,
-    kept_kernel,
+    why_sampled,
 )
 from coupledgp.models.stationary import averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
@@ -87,12 +86,18 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         posterior to this one falls below `kl_target`, or 256 if that predicts held-out rows
         better by more than the error; see `selection_`.
     coupling
-        Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`. `"auto"`: the
-        one that comes closest to the exact posterior.
+        Joint law that the frequencies are sampled by: an object or a text such as `"iid"`.
+        `"auto"`: the one that comes closest to the exact posterior. None: orthogonal+pnc, unless
+        they are drawn for the posterior.
     frequencies
-        `"sampled"`: drawn from the spectral measure and kept, so that the prior is an unbiased
-        estimate of the kernel's. `"fitted"`: drawn and then moved to where the `objective` wants
-        them, each with a weight (MATH section 4). They are then no unbiased sample of the kernel:
+        `"sampled"`: by the coupling from the spectral measure, so that the prior is an unbiased
+        estimate of the kernel's. `"posterior"`: drawn where the posterior of these rows needs them,
+        with importance weights, so that the prior stays unbiased; as many frequencies then come
+        several times closer to the exact posterior (docs/posterior_draws.md). The hyperparameters
+        are searched with sampled ones, and the variances once more with those drawn. `"auto"`:
+        `"posterior"` where a pilot expects a gain, `"sampled"` elsewhere and where a coupling is
+        given. `"fitted"`: sampled and then moved to where the `objective` wants them, each with a
+        weight (MATH section 4). They are then no unbiased sample of the kernel:
         `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
     objective
         Objective of the fit of the frequencies. `"evidence"`, for prediction: several spectra from
@@ -102,17 +107,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         supplies the hyperparameters; for closeness to the exact GP with few frequencies. A function
         `loss(frequencies, weights)` of tensors (m, d), in units of one over the lengthscale, and
         (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
-        sampled spectrum, then the loss is minimised. With sampled frequencies only `"evidence"`,
-        which the hyperparameters maximise.
-    proposal
-        Law that sampled frequencies are drawn from. `"kernel"`: the spectral measure.
-        `"posterior"`: where the posterior of these rows needs them, with importance weights, so
-        that the prior stays an unbiased estimate of the kernel's; as many frequencies then come
-        several times closer to the exact posterior (docs/posterior_draws.md). The hyperparameters
-        are searched with frequencies of the `coupling`, and the variances once more with those
-        drawn. `"auto"`: the same where a pilot expects a gain, and `coupling` is the default.
-        `"leverage"`: independent draws in proportion to ridge leverage scores, an older proposal,
-        for comparisons.
+        sampled spectrum, then the loss is minimised. Where frequencies are not fitted, only
+        `"evidence"`, which the hyperparameters maximise.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -165,8 +161,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]
     features: FeaturesLike = "fourier"
     n_frequencies: int | str = 256
-    coupling: CouplingLike = "orthogonal+pnc"
-    frequencies: str = "sampled"
+    coupling: CouplingLike | None = None
+    frequencies: str = "auto"
     objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence"
     ard: bool = True
     lengthscale: ArrayLike | None = None
@@ -180,16 +176,14 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     dtype: str = "float64"
     teacher_rows: int = 500
     batch_rows: int = 8192
-    proposal: str = "auto"
 
     size_parameter: ClassVar[str] = "n_frequencies"
-    default_coupling: ClassVar[str] = "orthogonal+pnc"
 
     spectrum_start_loss_ = fitted_result(
         "spectrum_start_loss_", "The objective of fitted frequencies before they were moved."
     )
     spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
-    proposal_ = fitted_result("proposal_", "Law the frequencies were drawn from, and the reason.")
+    pilot_ = fitted_result("pilot_", "Why the frequencies were drawn as they were.")
 
     def fit(
         self,
@@ -248,6 +242,16 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         return first
 
     @property
+    def drawn_(self) -> Drawn | None:
+        """What the frequencies are, in one form for all texts; None beside an expression."""
+        process = untransformed(self.process_)
+        if isinstance(self._first, KernelFeatureGP):
+            return None
+        members = process.members if isinstance(process, MixtureGP) else ()
+        fitted = (one for one in members if one.first.feature_prior.is_fitted)
+        return Drawn.of(self.features_, sum(1 for _ in fitted))
+
+    @property
     def n_frequencies_(self) -> int:
         """Number of frequencies in use."""
         return self.features_.n_frequencies
@@ -299,7 +303,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         size: Any = self.n_frequencies
         drawn = None
         if not self._from_rows:
-            drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
+            drawn = self._drawn(data.points.shape[1], self.sampled_by, size, rng)
             check_directions(drawn)
             check_room(self, drawn, len(data))
         center = self._center(data)
@@ -308,7 +312,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         if drawn is None:
             scale = base if self.lengthscale is None else self.lengthscale
             rows = (data.points - center) / check_lengthscale(scale, center.size)
-            drawn = self._drawn(center.size, self.coupling, size, rng, rows)
+            drawn = self._drawn(center.size, self.sampled_by, size, rng, rows)
             check_room(self, drawn, len(data))
         space = self._search_space(data, units, base, columns.groups)
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
@@ -324,7 +328,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             for hyperparameters in average.hyperparameters
         ]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
-        return process, averaged_results(found.search, average)
+        return process, averaged_results(found.search, average) | {"pilot_": found.pilot}
 
     def _fit_expression(
         self, kernel: Kernel, data: Data, columns: Columns, has_queries: bool = False
@@ -342,7 +346,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     def of_terms(self, problem: ExpressionProblem) -> FeatureExpression:
         """The fit of an expression with this model's features."""
         size: Any = self.n_frequencies
-        return FeatureExpression(problem, size, parse_coupling(self.coupling))
+        return FeatureExpression(problem, size, parse_coupling(self.sampled_by))
 
     def asked(self, kernel: Kernel, data: Data, columns: Columns) -> AskedExpression:
         """What the model asks of an expression.
@@ -356,9 +360,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             "n_frequencies": is_auto(self.n_frequencies),
             "coupling": is_auto(self.coupling),
             "features": self.features != "fourier",
-            "frequencies": self.frequencies != "sampled",
+            "frequencies": self.frequencies not in ("auto", "sampled"),
             "objective": self.objective != "evidence",
-            "proposal": self.proposal not in ("auto", "kernel"),
             "center": self.center is not None,
             "dtype": self.dtype != "float64",
         }
@@ -371,7 +374,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         if isinstance(parse_kernel(self.kernel), Spectrum):
             self._check_parameters(sys.maxsize)
         if not is_auto(self.coupling):
-            parse_coupling(self.coupling)
+            parse_coupling(self.sampled_by)
         if not is_auto(self.n_frequencies):
             check_positive_int(self.n_frequencies, "n_frequencies")
         check_positive_int(self.n_restarts, "n_restarts", minimum=0)
@@ -403,12 +406,12 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             self.teacher_rows,
             self.batch_rows,
             queries,
-            kept_kernel(self, problem.n_rows, problem.stream.X.shape[1]),
+            why_sampled(self, problem.n_rows, problem.stream.X.shape[1]),
         )
-        if self.frequencies == "sampled":
-            if self.proposal == "kernel" or fitter.kept != AS_ASKED:
+        if self.frequencies != "fitted":
+            if fitter.kept:
                 return fitter.sampled()
-            return fitter.for_posterior(self.proposal)
+            return fitter.for_posterior(self.frequencies == "posterior")
         if callable(self.objective):
             return fitter.to_loss(self.objective)
         if self.objective == "posterior-kl":
@@ -420,19 +423,14 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         return members[0] if len(members) == 1 else MixtureGP.of(members, found.weights, data)
 
     def _explained(self) -> list[str]:
-        lines, prior = super()._explained(), getattr(self.process_, "feature_prior", None)
-        if (
-            prior is not None
-            and prior.proposal != "kernel"
-            and "proposal_" not in self.fitted_.results
-        ):
-            lines.append(Proposal(prior.proposal, "the model was read from a file").explain())
-        return lines
+        pilot, drawn = self.fitted_.results.get("pilot_"), self.drawn_
+        why = "" if pilot is None else f": {pilot.explain()}"
+        return [*super()._explained(), *([] if drawn is None else [f"frequencies: {drawn}{why}"])]
 
     def _results(self, found: FittedPriors) -> dict[str, Any]:
         results = search_results(found.search)
-        if found.proposal is not None:
-            results["proposal_"] = found.proposal
+        if found.pilot is not None:
+            results["pilot_"] = found.pilot
         if found.loss is not None:
             results |= {"spectrum_start_loss_": found.start_loss, "spectrum_loss_": found.loss}
         return results

@@ -10,7 +10,6 @@ from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.spectra.posterior_draw import (
-    LAWS,
     LEAST_DRAWN_ROWS,
     LEAST_PER_DIMENSION,
     LEAST_PILOT_ROWS,
@@ -18,9 +17,7 @@ from coupledgp.inference.spectra.posterior_draw import (
 from coupledgp.inference.weights.stream import CHUNK_BYTES
 from coupledgp.selection.protocol import is_auto
 
-SPECTRA = ("sampled", "fitted")
-PROPOSALS = ("kernel", *LAWS, "auto")
-AS_ASKED = "as asked for"
+FREQUENCIES = ("auto", "sampled", "posterior", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")
 # Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
 LEAST_ROWS = 10
@@ -29,65 +26,65 @@ MATRICES, CHUNKS = 8, 4
 
 
 def check_frequencies(value: Any) -> None:
-    """Refuse any value but 'sampled' and 'fitted'."""
+    """Refuse any value but those of `FREQUENCIES`."""
     if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):
         raise InvalidInputError(
-            f"frequencies: expected 'sampled' or 'fitted', got {value!r}; n_frequencies is their "
-            "number"
+            f"frequencies: expected 'auto', 'sampled', 'posterior' or 'fitted', got {value!r}; "
+            "n_frequencies is their number"
         )
-    check_choice(value, SPECTRA, "frequencies")
+    check_choice(value, FREQUENCIES, "frequencies")
 
 
-def kept_kernel(model: Any, n_rows: int, dim: int) -> str:
-    """Why `proposal="auto"` keeps the kernel's spectrum; `AS_ASKED` where it may gain."""
-    if model.proposal != "auto":
-        return AS_ASKED
+def why_sampled(model: Any, n_rows: int, dim: int) -> str:
+    """Why no draw for the posterior is tried; empty where it is."""
+    if model.frequencies == "posterior":
+        return ""
+    if model.frequencies == "sampled":
+        return "as asked for"
     if parse_features(model.features) is not FourierFeatures:
         return "only Fourier features are drawn for a posterior"
-    if model.coupling != model.default_coupling:
-        return f"the coupling {model.coupling} was named"
+    if model.coupling is not None:
+        return "the coupling was named"
     if n_rows < LEAST_DRAWN_ROWS:
         return f"{n_rows} rows are too few for a pilot"
     if model.n_frequencies < LEAST_PER_DIMENSION * dim:
         return f"fewer than {LEAST_PER_DIMENSION} frequencies a column gain nothing by another law"
-    return AS_ASKED
+    return ""
 
 
-def check_proposal(model: Any, n_rows: int) -> None:
-    """Refuse a proposal that is unknown, has no use beside other options, or has too few rows."""
-    check_choice(model.proposal, PROPOSALS, "proposal")
-    if model.proposal not in LAWS:
+def check_posterior(model: Any, n_rows: int) -> None:
+    """Refuse a draw for the posterior beside a coupling or other features, or of too few rows."""
+    if model.frequencies != "posterior":
         return
     if n_rows < LEAST_PILOT_ROWS:
         raise InvalidInputError(
-            f"X: expected at least {LEAST_PILOT_ROWS} rows for proposal={model.proposal!r}, got "
+            f"X: expected at least {LEAST_PILOT_ROWS} rows for frequencies='posterior', got "
             f"{n_rows}"
         )
-    if model.frequencies != "sampled":
+    if model.coupling is not None:
         raise InvalidInputError(
-            f"proposal: {model.proposal!r} draws sampled frequencies, got "
-            f"frequencies={model.frequencies!r}"
+            "coupling: expected None beside frequencies='posterior', got "
+            f"coupling={model.coupling!r}"
         )
     if parse_features(model.features) is not FourierFeatures:
         raise InvalidInputError(
-            f"proposal: {model.proposal!r} needs features='fourier', got "
-            f"features={model.features!r}"
+            f"frequencies: 'posterior' needs features='fourier', got features={model.features!r}"
         )
 
 
 def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
     check_frequencies(model.frequencies)
-    check_proposal(model, n_rows)
+    check_posterior(model, n_rows)
     if not callable(model.objective):
         check_choice(model.objective, OBJECTIVES, "objective")
     check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)
     check_positive_int(model.batch_rows, "batch_rows", minimum=LEAST_ROWS)
-    if model.frequencies == "sampled":
+    if model.frequencies != "fitted":
         if model.objective != "evidence":
             raise InvalidInputError(
                 f"objective: {model.objective!r} moves the frequencies, which needs "
-                "frequencies='fitted', got frequencies='sampled'"
+                f"frequencies='fitted', got frequencies={model.frequencies!r}"
             )
         return
     if model.hyperparameters == "averaged":
@@ -115,14 +112,14 @@ def check_keeping(keep_rows: Any) -> None:
 def check_use_of_queries(model: Any) -> None:
     """Refuse query points where the objective does not use them."""
     fitted = model.frequencies == "fitted"
-    used = model.objective == "posterior-kl" if fitted else model.proposal != "kernel"
-    chosen = [name for name in ("n_frequencies", "coupling") if is_auto(getattr(model, name))]
-    if not used or chosen:
+    drawn = model.frequencies in ("auto", "posterior") and model.coupling is None
+    used = model.objective == "posterior-kl" if fitted else drawn
+    if not used or is_auto(model.n_frequencies) or is_auto(model.coupling):
         raise InvalidInputError(
-            "queries: expected none unless frequencies of a given number and coupling are drawn "
-            "for the posterior, or fitted with objective='posterior-kl', got "
+            "queries: expected none unless frequencies of a given number are drawn for the "
+            "posterior, or fitted with objective='posterior-kl', got "
             f"n_frequencies={model.n_frequencies!r}, coupling={model.coupling!r}, "
-            f"proposal={model.proposal!r}, frequencies={model.frequencies!r}, "
+            f"frequencies={model.frequencies!r}, "
             f"objective={model.objective!r}"
         )
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
@@ -43,8 +42,8 @@ def fit_automatic(
     Fourier features of the default coupling have a closed form that chooses (`expected`); others
     are compared on at most 2000 rows (`search`).
 
-    On tables the model is then compared at held-out rows with the default one (256 frequencies,
-    orthogonal+pnc, in place of each `"auto"`). If it predicts worse by more than the standard error
+    On tables the model is then compared at held-out rows with the default one (the constructor's
+    value in place of each `"auto"`). If it predicts worse by more than the standard error
     of the difference, the default model is returned.
 
     Parameters
@@ -71,10 +70,10 @@ def fit_automatic(
     """
     check_positive(model.kl_target, "kl_target")
     name = model.size_parameter
-    if getattr(model, "frequencies", "sampled") != "sampled":
+    if getattr(model, "frequencies", "auto") not in ("auto", "sampled"):
         raise InvalidInputError(
-            f"{name}, coupling: 'auto' chooses among sampled frequencies, "
-            f"got frequencies={model.frequencies!r}; give numbers, or frequencies='sampled'"
+            f"{name}, coupling: 'auto' expects frequencies='auto' or 'sampled', "
+            f"got frequencies={model.frequencies!r}"
         )
     seed = seed_from_random_state(model.random_state)
     chosen = _expected(model, X, y, seed, *weights) or _select(model, name, X, y, seed, *weights)
@@ -92,10 +91,10 @@ def fit_automatic(
         if last or grown == size:
             break
         candidate = with_parameters(candidate, **{name: grown})
-    default = with_parameters(model, **_default_parameters(model, name))
+    default = with_parameters(model, **_defaults(model, name))
     if _are_compared(candidate, default, name):
         other = default.fit(X, y, *weights)
-        prediction = _predicted(fitted, other, name, seed)
+        prediction = _predicted(fitted, other, seed)
         chosen = replace(chosen, prediction=prediction)
         if prediction.is_worse:
             fitted, size = other, getattr(default, name)
@@ -107,24 +106,21 @@ def fit_automatic(
     return fitted, chosen, measured
 
 
-def _default_parameters(model: Any, name: str) -> dict[str, Any]:
-    """Parameters in place of each `"auto"`: the constructor's size and the default coupling."""
-    size = inspect.signature(type(model)).parameters[name].default
-    return {
-        name: size if is_auto(getattr(model, name)) else getattr(model, name),
-        "coupling": model.default_coupling if is_auto(model.coupling) else model.coupling,
-    }
+def _defaults(model: Any, name: str) -> dict[str, Any]:
+    """The constructor's values of the parameters that are `"auto"`."""
+    known = inspect.signature(type(model)).parameters
+    return {one: known[one].default for one in (name, "coupling") if is_auto(getattr(model, one))}
 
 
 def _are_compared(candidate: Any, default: Any, name: str) -> bool:
     """Whether two models of a table differ; on graphs a second fit would cost too much."""
-    same = getattr(candidate, name) == getattr(default, name)
-    coupling = describe_coupling(candidate.parse_coupling(candidate.coupling, "coupling"))
-    other = describe_coupling(default.parse_coupling(default.coupling, "coupling"))
-    return name == "n_frequencies" and not (same and coupling == other)
+    names = (name, "coupling", "frequencies")
+    return name == "n_frequencies" and any(
+        getattr(candidate, one) != getattr(default, one) for one in names
+    )
 
 
-def _predicted(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
+def _predicted(fitted: Any, default: Any, seed: int) -> Prediction:
     """Log densities of held-out rows under two fitted models, both given all other rows.
 
     A quarter of the rows is held out, at most 2048; hyperparameters are those of the fits.
@@ -139,12 +135,8 @@ def _predicted(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
     ))  # fmt: skip
     error = float(gains.std(ddof=1) / np.sqrt(gains.size)) if gains.size > 1 else 0.0
     return Prediction(
-        _words(fitted, name), _words(default, name), float(gains.mean()), error, gains.size
+        str(fitted.drawn_), str(default.drawn_), float(gains.mean()), error, gains.size
     )
-
-
-def _words(model: Any, name: str) -> str:
-    return f"coupling={str(model.coupling)!r}, {name}={getattr(model, name)}"
 
 
 def _expected(
@@ -161,15 +153,11 @@ def _select(
     model: Any, name: str, X: Any, y: ArrayLike, seed: int, *weights: ArrayLike | None
 ) -> Selection:
     size, coupling = getattr(model, name), model.coupling
-    template = with_parameters(
-        model,
-        **{name: 8 if is_auto(size) else size},
-        coupling=model.default_coupling if is_auto(coupling) else coupling,
-    )
+    template = with_parameters(model, **_defaults(model, name))
     rows: dict[str, Any] = dict(zip(("sample_weight", "sample_noise"), weights, strict=False))
     return select(
         template, X, y, **rows, kl_target=model.kl_target,
-        couplings=None if is_auto(coupling) else [coupling],
+        couplings=None if is_auto(coupling) else [getattr(model, "sampled_by", coupling)],
         sizes=None if is_auto(size) else [size],
         random_state=seed, progress=getattr(model, "progress", None),
     )  # fmt: skip

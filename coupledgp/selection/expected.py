@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_DRAWN_ROWS,
@@ -20,7 +21,6 @@ from coupledgp.inference.spectra.posterior_draw import (
     PILOT_QUERIES,
     PILOT_ROWS,
     POOL,
-    PosteriorLaw,
     WeighedPool,
 )
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
@@ -43,7 +43,7 @@ def expected_selection(
     """Choose the least number of frequencies whose expected KL meets the model's target.
 
     Returns None where the closed form does not serve: features that are not Fourier features, a
-    coupling or a proposal that was named, fewer than 200 rows, or a pilot too small for the table.
+    coupling that was named, fewer than 200 rows, or a pilot too small for the table.
     """
     if not model.has_closed_form or len(data) < LEAST_DRAWN_ROWS:
         return None
@@ -57,15 +57,14 @@ def expected_selection(
         return None
     search = _Sizes(form, dim, growth, error, model.kl_target, rng)
     first, last = rows.first_size, rows.last_size
-    best = search.independent(model.default_coupling, first, last)
+    best = search.independent(DEFAULT_COUPLING, first, last)
     least = LEAST_PER_DIMENSION * dim
-    if model.proposal != "kernel" and best.size > least and growth <= HOPELESS * last:
+    if model.frequencies != "sampled" and best.size > least and growth <= HOPELESS * last:
         best = search.drawn(least, best)
-    law = PosteriorLaw(best.coupling) if best.candidate is not None else best.coupling
     return Selection(
         best, best.kl_per_point <= model.kl_target, model.kl_target, tuple(search.trials),
         model.size_parameter, form.n_rows, form.n_queries, len(data),
-        model.chosen(law, best.size), expected=True,
+        model.chosen(best.coupling, best.size), expected=True,
     )  # fmt: skip
 
 
@@ -109,7 +108,7 @@ class _Sizes:
         pool = WeighedPool.of(self.form, self.dim, high, self.rng)
         for _ in range(MOST_DRAWS):
             draw = pool.draw(size, self.rng)
-            trial = Trial("balanced", size, draw.kl_per_point, 0.0, "balanced")
+            trial = Trial(str(draw.law), size, draw.kl_per_point, 0.0)
             self.trials.append(trial)
             if trial.kl_per_point <= self.target:
                 best, high = trial, size

@@ -21,14 +21,11 @@ class Selectable(Protocol):
     ----------
     size_parameter : str
         Parameter that is the number of features.
-    default_coupling : str
-        Coupling where only the size is chosen for.
     candidate_couplings : tuple of str
         Couplings that are compared unless others are given.
     """
 
     size_parameter: str
-    default_coupling: str
 
     @property
     def candidate_couplings(self) -> tuple[str, ...]:

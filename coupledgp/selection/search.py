@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.couplings.frequencies.posterior import LAWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
@@ -99,10 +100,10 @@ class Prediction:
 
     def explain(self) -> str:
         """The predictive scores of both models, and which model is used, in words."""
-        used = f"the default {self.default}" if self.is_worse else self.chosen
+        used = "the default" if self.is_worse else self.chosen
         return (
             f"Its mean log density at {self.n_rows} held-out rows is {self.gain:+.4f} ± "
-            f"{self.error:.4f} nats from that of the default {self.default}: {used} is used."
+            f"{self.error:.4f} nats from that of the default, {self.default}: {used} is used."
         )
 
 
@@ -183,7 +184,7 @@ class Selection(ExplainedChoice):
 
     def _kl(self) -> str:
         best = self.best
-        what = f"coupling={best.coupling!r}, {self.size_name}={best.size}"
+        what = f"{self._how(best)}, {self.size_name}={best.size}"
         if self.expected:
             return self._expected(what)
         found = f"KL {best.kl_per_point:.3g} ± {best.standard_error:.2g} nats per point"
@@ -196,6 +197,11 @@ class Selection(ExplainedChoice):
                 f"{where}. {self._advice()}"
             )
         return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._other_trials()}"
+
+    @staticmethod
+    def _how(trial: Trial) -> str:
+        name = "frequencies" if trial.coupling in LAWS else "coupling"
+        return f"{name}={trial.coupling!r}"
 
     def _expected(self, what: str) -> str:
         """The expected KL that decided, in words."""

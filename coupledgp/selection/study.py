@@ -74,7 +74,8 @@ def coupling_study(
     X_test, y_test
         Test inputs (p, d), or labels of p nodes, and, if there are any, targets (p,) or (p, k).
     couplings
-        Couplings to compare, texts or objects.
+        Couplings to compare, texts or objects; of frequencies also `"posterior"`, those drawn for
+        the posterior, and `"leverage"`, those drawn by leverage scores.
     sizes
         Numbers of frequencies or walkers.
     n_draws
@@ -329,6 +330,7 @@ def posterior_report(
             "data": data or "not stated",
             "training rows": len(model.process_.data),
             "model": repr(model),
+            "frequencies": _frequencies(model),
             "hyperparameters": _hyperparameters(model),
             "seed of the study": random_state,
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -369,6 +371,12 @@ def _compared(
         y = None if targets is None else check_targets(targets, exact.law.mean.shape)
         study = _Draws(subject, y, exact, options, report).study(*study_of)
         return asked.report(base), study
+
+
+def _frequencies(model: Any) -> dict[str, Any] | None:
+    """What the frequencies of a model are; None for a model without."""
+    drawn = getattr(model, "drawn_", None)
+    return None if drawn is None else drawn.to_dict()
 
 
 def _hyperparameters(model: Any) -> str:

@@ -53,12 +53,12 @@ def assert_same(many, one, points, tolerance=1e-5):
     np.testing.assert_allclose(spread, std, rtol=tolerance)
 
 
-@pytest.mark.filterwarnings("ignore:proposal. expected a KL:coupledgp.errors.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore:frequencies. expected a KL:coupledgp.errors.PrecisionWarning")
 def test_frequencies_for_the_posterior_are_those_of_one_machine(client, table):
-    one = model(proposal="posterior", n_frequencies=32).fit(table[NAMES], table["y"])
+    one = model(frequencies="posterior", n_frequencies=32).fit(table[NAMES], table["y"])
     rows = dd.from_pandas(table[[*NAMES, "y"]], npartitions=3)
-    many = cgp.dask.fit(model(proposal="posterior", n_frequencies=32), rows, "y", client=client)
-    assert many.proposal_.name == "posterior"
+    many = cgp.dask.fit(model(frequencies="posterior", n_frequencies=32), rows, "y", client=client)
+    assert many.drawn_.law == "posterior"
     assert_same(many, one, table[NAMES][:50], 1e-5)
 
 

@@ -29,7 +29,7 @@ def chosen(**parameters):
 
 
 def test_independent_frequencies_need_v_over_the_target():
-    near, far = (chosen(kl_target=target, proposal="kernel") for target in (0.012, 0.048))
+    near, far = (chosen(kl_target=target, frequencies="sampled") for target in (0.012, 0.048))
     assert near.expected
     assert near.size == pytest.approx(4 * far.size, abs=4)
     assert near.best.kl_per_point <= 0.012
@@ -38,22 +38,22 @@ def test_independent_frequencies_need_v_over_the_target():
 
 @pytest.mark.long
 def test_a_draw_for_the_posterior_needs_fewer():
-    drawn, kernel = chosen(proposal="auto"), chosen(proposal="kernel")
-    assert drawn.coupling == "balanced"
+    drawn, kernel = chosen(frequencies="auto"), chosen(frequencies="sampled")
+    assert drawn.coupling == "posterior"
     assert drawn.size < 0.6 * kernel.size
     assert drawn.best.kl_per_point <= 2e-3
-    assert drawn.estimator.proposal == "posterior"
-    assert drawn.estimator.coupling == "orthogonal+pnc"
+    assert drawn.estimator.frequencies == "posterior"
+    assert drawn.estimator.coupling is None
     assert f"orthogonal+pnc would need {kernel.size}." in drawn.explain()
 
 
 @pytest.mark.long
 def test_the_expected_size_meets_the_target_as_measured():
-    gp = model(proposal="auto").fit(X, Y)
+    gp = model(frequencies="auto").fit(X, Y)
     assert gp.kl_per_point_ <= 2e-3
-    assert gp.proposal_.name == "posterior"
+    assert gp.drawn_.law == "posterior"
     text = gp.selection_.explain()
-    assert "Chosen before anything was drawn: coupling='balanced'" in text
+    assert "Chosen before anything was drawn: frequencies='posterior'" in text
     assert f"with n_frequencies={gp.n_frequencies_}." in text
 
 
@@ -76,9 +76,9 @@ def test_where_no_number_of_frequencies_serves_it_is_said():
     [
         {"features": "laplace"},
         {"coupling": "halton"},
-        {"proposal": "leverage"},
-        {"coupling": "auto", "proposal": "kernel"},
-        {"n_frequencies": 64, "coupling": "auto", "proposal": "auto"},
+        {"coupling": "orthogonal+pnc"},
+        {"coupling": "auto", "frequencies": "sampled"},
+        {"n_frequencies": 64, "coupling": "auto", "frequencies": "auto"},
     ],
 )
 def test_other_choices_are_measured(parameters):

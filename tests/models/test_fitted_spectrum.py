@@ -115,7 +115,7 @@ def test_wrong_query_points(queries):
     "options",
     [
         {"objective": "evidence", "frequencies": "fitted"},
-        {"frequencies": "sampled", "proposal": "kernel"},
+        {"frequencies": "sampled"},
         {"n_frequencies": "auto"},
         {"coupling": "auto"},
     ],

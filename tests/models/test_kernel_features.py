@@ -123,7 +123,7 @@ def test_further_rows_give_the_posterior_of_all(model: cgp.SparseSpectrumGPRegre
 @pytest.mark.parametrize(
     ("name", "value"),
     [("features", "laplace"), ("frequencies", "fitted"), ("dtype", "float32"),
-     ("n_frequencies", "auto"), ("lengthscale", 1.0), ("proposal", "posterior")],
+     ("n_frequencies", "auto"), ("lengthscale", 1.0), ("frequencies", "posterior")],
 )  # fmt: skip
 def test_parameters_of_one_kernel_are_refused(name: str, value: object) -> None:
     model = cgp.SparseSpectrumGPRegressor(SUM, **{name: value})

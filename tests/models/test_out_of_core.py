@@ -55,12 +55,12 @@ CASES = {
     "single": KEPT | {"dtype": "float32"},
     "laplace": {"features": "laplace", "n_frequencies": 16},
     "isotropic": {"ard": False, "fixed": ("lengthscale", "noise")},
-    "for the posterior": KEPT | {"proposal": "posterior", "n_frequencies": 32},
-    "for the posterior, variances": {"proposal": "posterior", "fixed": ("lengthscale",)},
+    "for the posterior": KEPT | {"frequencies": "posterior", "n_frequencies": 32},
+    "for the posterior, variances": {"frequencies": "posterior", "fixed": ("lengthscale",)},
 }
 
 
-@pytest.mark.filterwarnings("ignore:proposal. expected a KL:coupledgp.errors.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore:frequencies. expected a KL:coupledgp.errors.PrecisionWarning")
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_the_process_is_that_of_the_fit_in_memory(options):
     X, y = table()

@@ -9,7 +9,6 @@ from coupledgp.cli.commands.table_options import FitOptions
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.options import number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import parameters_of
-from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.ground.validation import check_choice
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
@@ -100,9 +99,7 @@ def describe_model(model: Model) -> dict[str, Any]:
     return {
         "name": "sparse-spectrum",
         **{name: getattr(model, name) for name in MODEL_PARAMETERS},
-        "n_frequencies": model.n_frequencies_,
-        "coupling": describe_coupling(model.features_.coupling),
-        "proposal": "fitted" if model.frequencies == "fitted" else model.proposal_.name,
+        "drawn": None if model.drawn_ is None else model.drawn_.to_dict(),
         **transform,
     }
 

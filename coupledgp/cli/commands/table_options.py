@@ -91,10 +91,10 @@ class FitOptions(TableOptions):
         panel=MODEL_PANEL,
         check=number_or_auto,
     )
-    coupling: str = option(
-        "iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with directions iid, "
-        "orthogonal, simplex and norms pnc, monotone, stratified, shared-strata; or auto.",
-        default="orthogonal+pnc",
+    coupling: str | None = option(
+        "Of sampled frequencies: iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with "
+        "directions iid, orthogonal, simplex and norms pnc, monotone, stratified, shared-strata; "
+        "or auto. \\[default: orthogonal+pnc, unless they are drawn for the posterior]",
         panel=MODEL_PANEL,
     )
     kl_target: float = option(
@@ -104,8 +104,9 @@ class FitOptions(TableOptions):
         check=check_above_zero,
     )
     frequencies: str = option(
-        "sampled from the kernel's spectrum, or fitted to the objective.",
-        default="sampled",
+        "sampled from the kernel's spectrum, drawn for the posterior, or fitted to the objective; "
+        "auto: posterior where a pilot expects a gain and no coupling is named.",
+        default="auto",
         panel=MODEL_PANEL,
     )
     objective: str = option(

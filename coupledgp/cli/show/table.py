@@ -82,17 +82,10 @@ def model_line(result: dict[str, Any]) -> str:
             model["random_state"]
         )
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
-    laws = {
-        "fitted": f"fitted to {model['objective']}, ",
-        "posterior": "drawn for the posterior, ",
-        "leverage": "drawn by leverage scores, ",
-    }
-    drawn = laws.get(model["proposal"], "")
     transformed = model.get("target_transform")
     target = "" if transformed is None else f"target transformed by {transformed}, "
     return (
-        f"{target}{model['kernel']} kernel, {model['n_frequencies']} {model['features']} "
-        f"frequencies, coupling {model['coupling']}, {drawn}{lengthscales}, {model['dtype']}, "
+        f"{target}{model['drawn']['text']}; {lengthscales}, {model['dtype']}, "
         f"seed {model['random_state']}"
     )
 

@@ -84,6 +84,8 @@ COUPLINGS: Registry[FrequencyCoupling] = Registry(
     vocabulary=WORDS,
 )
 FORM = TextForm(DIRECTIONS, NORMS, "independent", f"directions[+norms][+{ANTITHETIC}]", ANTITHETIC)
+# What samples frequencies where no coupling is named.
+DEFAULT_COUPLING = "orthogonal+pnc"
 _GAUSSIAN = GaussianSpectrum()
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # Without draws, two couplings differ if their means are this many standard errors of the
 # difference apart: about one pair in twenty that are equal is told apart.
 CLEAR = 2.0
+# KL, nats per point, below which posteriors differ by rounding alone.
+ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,18 @@ class CouplingStudy(ExplainedChoice, Plotted):
         """Return in words which coupling is closest at the largest size, and by which factor.
 
         Couplings are told from the closest by the paired t-test, corrected for all pairs. What
-        theory says cannot be gained stands at the end.
+        theory says cannot be gained stands at the end. Rounding is not ranked.
         """
         rows = sorted(self.at(), key=lambda row: row.kl_per_point.mean)
         best, rest = rows[0], rows[1:]
+        if self._is_rounding(rows):
+            largest = max(abs(row.kl_per_point.mean) for row in rows)
+            text = (
+                f"With {self.size_name}={best.size} all are the exact GP to rounding, within "
+                f"{largest:.0e} nats per point: there is nothing to rank."
+            )
+            exact = " The walks carry nothing, the exact hops all: take fewer exact_hops."
+            return text + exact * (self.size_name == "n_walks")
         text = (
             f"With {self.size_name}={best.size}, {best.coupling} is closest to the exact GP: "
             f"{best.kl_per_point} nats per point."
@@ -169,10 +179,16 @@ class CouplingStudy(ExplainedChoice, Plotted):
 
     def _best(self, figure: str, rows: Sequence[StudyRow]) -> set[str]:
         """Couplings at one size that are not told from the one of the least mean."""
+        if self._is_rounding(rows):
+            return {row.coupling for row in rows}
         if all(row.draws for row in rows):
             return best_of(rows, figure, all_pairs(rows, figure))
         best = min(rows, key=lambda row: row.mean_of(figure).mean)
         return {row.coupling for row in rows if not _clear(best, row, figure)}
+
+    @staticmethod
+    def _is_rounding(rows: Sequence[StudyRow]) -> bool:
+        return all(abs(row.kl_per_point.mean) < ROUNDING for row in rows)
 
     def picture(self) -> Picture:
         """The KL of every coupling against the size, or side by side at a single size."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.couplings.frequencies.posterior import PosteriorLaw
+from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.diagnostics.scoring.laws import Law, law_of_process
 from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.diagnostics.scoring.scores import nlpd
@@ -19,7 +21,6 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_DRAWN_ROWS,
     LEAST_PER_DIMENSION,
-    PosteriorLaw,
 )
 from coupledgp.random import FloatArray
 
@@ -99,14 +100,26 @@ def _candidates(subject: Subject) -> Iterator[tuple[tuple[str, str], Any, int]]:
         return
     n_rows, size = len(process.data), int(size)
     if n_rows * (2.0 * LARGER * size) ** 2 <= MOST_WORK:
-        yield (f"{name}={LARGER * size}", f"{size}"), coupling, LARGER * size
+        larger = f"{name}={LARGER * size}{_frequencies(model, coupling)}"
+        yield (larger, f"{size}"), coupling, LARGER * size
     if isinstance(coupling, PosteriorLaw) or n_rows * (2.0 * size) ** 2 > MOST_WORK:
         return
     if _may_be_drawn(process, size):
-        yield ("proposal='posterior'", "'kernel'"), PosteriorLaw("balanced"), size
-    default = getattr(model, "default_coupling", coupling)
-    if default != coupling:
+        drawn, own = "frequencies='posterior'", describe_coupling(coupling)
+        if model.coupling is not None:
+            drawn += ", coupling=None"
+        yield (drawn, f"frequencies sampled by {own}"), PosteriorLaw(), size
+    default = getattr(type(model), "coupling", None)
+    if default is not None and default != coupling:
         yield (f"coupling={default!r}", f"{coupling!r}"), default, size
+
+
+def _frequencies(model: Any, coupling: Any) -> str:
+    """What else to ask a model for, so that its frequencies are those that were tried."""
+    asked = getattr(model, "frequencies", None)
+    law = "posterior" if isinstance(coupling, PosteriorLaw) else "sampled"
+    known = asked in (None, law) or (asked == "auto" and model.coupling is not None)
+    return "" if known else f", frequencies={law!r}"
 
 
 def _may_be_drawn(process: GaussianProcess, size: int) -> bool:
@@ -122,7 +135,7 @@ def _may_be_drawn(process: GaussianProcess, size: int) -> bool:
 def _coupling(model: Any, process: GaussianProcess) -> Any:
     """The law that the features of a model were drawn from."""
     prior = getattr(process, "feature_prior", None)
-    if prior is not None and prior.proposal != "kernel":
-        return prior.law
+    if prior is not None:
+        return prior.feature_map.coupling
     chosen = getattr(model, "coupling_", None)
     return getattr(model, "coupling", None) if chosen is None else chosen

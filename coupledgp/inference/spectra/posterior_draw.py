@@ -23,13 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings import parse_coupling
 from coupledgp.couplings.balanced import balanced_sample, recombined_sample
-from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.couplings.frequencies.posterior import PosteriorLaw
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.ground.tensors import torch
@@ -62,47 +60,7 @@ LEAST_PILOT_ROWS = 3
 # Steps of the logarithms of a pilot's hyperparameters: searches end within their tolerance, on each
 # machine a little elsewhere, and a draw is not to depend on that.
 LOG_STEP = 1 / 64
-POOL = QuasiMonteCarlo("halton")
-KERNEL_LAW = "from the kernel's spectrum"
-# Laws of frequencies that depend on the rows, by the names of the proposals that draw from them.
-LAWS = {"posterior": "balanced", "leverage": "leverage"}
-
-
-@dataclass(frozen=True)
-class PosteriorLaw:
-    """A law of frequencies that depends on a posterior, where couplings are compared.
-
-    Attributes
-    ----------
-    name : str
-        `"balanced"`: the better of the balanced and the recombined draw. `"leverage"`: independent
-        draws in proportion to leverage scores.
-    """
-
-    name: str
-
-    @property
-    def proposal(self) -> str:
-        """The proposal that draws from this law."""
-        return next(proposal for proposal, name in LAWS.items() if name == self.name)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling | PosteriorLaw:
-    """Return a coupling, or a law that depends on a posterior, from its text or an object.
-
-    Raises
-    ------
-    InvalidInputError
-        The text names neither.
-    """
-    if isinstance(law, PosteriorLaw):
-        return law
-    if isinstance(law, str) and law in LAWS.values():
-        return PosteriorLaw(law)
-    return parse_coupling(law, name)
+POOL, POSTERIOR = QuasiMonteCarlo("halton"), PosteriorLaw()
 
 
 @dataclass(frozen=True)
@@ -115,8 +73,10 @@ class PosteriorDraw:
         In units of one over the lengthscale.
     weights : FloatArray (m,)
         Of sum one.
+    law : PosteriorLaw
+        The law that they were drawn from.
     kind : str
-        `"balanced"`, `"recombined"` or `"leverage"`.
+        `"balanced"`, `"recombined"` or `"leverage"`: how.
     kl_per_point : float
         Expected KL of the pilot, nats per query, to second order.
     independent_kl : float
@@ -127,6 +87,7 @@ class PosteriorDraw:
 
     frequencies: FloatArray
     weights: FloatArray
+    law: PosteriorLaw
     kind: str
     kl_per_point: float
     independent_kl: float
@@ -141,44 +102,40 @@ class PosteriorDraw:
         """These frequencies as a feature map with the kernel, type and device of another."""
         tensors = (torch.as_tensor(a).to(own.frequencies) for a in (self.frequencies, self.weights))
         frequencies, weights = tensors
-        return FourierFeatures.from_frequencies(frequencies, POOL, own.spectrum, weights)
+        made = FourierFeatures.from_frequencies(frequencies, POOL, own.spectrum, weights)
+        made.coupling = self.law
+        return made
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """Which law the frequencies of a model were drawn from, and why.
+class Pilot:
+    """Why frequencies were drawn for the posterior or not, and what a pilot expects of them.
 
     Attributes
     ----------
-    name : str
-        `"kernel"`: the spectral measure of the kernel. `"posterior"`: where the posterior needs
-        them, `"leverage"`: by leverage scores, both with importance weights.
     reason : str
         Why, in words.
     kl_per_point : float or None
-        Expected KL of the frequencies in use to the exact posterior, nats per point, by a pilot.
+        Expected KL of the frequencies in use to the exact posterior, nats per point.
     independent_kl : float or None
         That of as many independent frequencies of the kernel.
     largest_weight : float
         Greatest weight of a frequency over the mean weight.
     """
 
-    name: str
     reason: str
     kl_per_point: float | None = None
     independent_kl: float | None = None
     largest_weight: float = 1.0
 
     def explain(self) -> str:
-        """Return the proposal, the reason and the expected KL, in words."""
-        how = {"posterior": "for the posterior", "leverage": "by leverage scores"}
-        text = f"Frequencies are drawn {how.get(self.name, KERNEL_LAW)}: {self.reason}."
+        """Return the reason and the expected KL, in words."""
         if self.kl_per_point is None:
-            return text
+            return self.reason
         return (
-            f"{text} A pilot expects a KL of {self.kl_per_point:.2g} nats per point, "
+            f"{self.reason}. A pilot expects a KL of {self.kl_per_point:.2g} nats per point, "
             f"{self.independent_kl:.2g} with as many independent ones; the largest weight is "
-            f"{self.largest_weight:.2g} times the mean."
+            f"{self.largest_weight:.2g} times the mean"
         )
 
 
@@ -290,16 +247,16 @@ class WeighedPool:
         return variance / n_frequencies / self.form.n_queries
 
     def draw(
-        self, n_frequencies: int, rng: np.random.Generator, law: str = "balanced"
+        self, n_frequencies: int, rng: np.random.Generator, law: PosteriorLaw = POSTERIOR
     ) -> PosteriorDraw:
         """Draw m frequencies; O(N r^2) for a draw balanced on r functions."""
-        made = _by_leverage if law == "leverage" else _balanced
+        made = _by_leverage if law.name == "leverage" else _balanced
         independent, found = self.independent_kl(n_frequencies), []
         for kind, places, weights in made(self, n_frequencies, rng):
             weights = weights / weights.sum()
             value = self.form.value(self.atoms.take(places), weights) / self.form.n_queries
             chosen, size = self.frequencies[places], len(self.atoms)
-            found.append(PosteriorDraw(chosen, weights, kind, value, independent, size))
+            found.append(PosteriorDraw(chosen, weights, law, kind, value, independent, size))
         return min(found, key=lambda draw: draw.kl_per_point)
 
 
@@ -308,7 +265,7 @@ def posterior_draw(
     dim: int,
     n_frequencies: int,
     rng: np.random.Generator,
-    law: str = "balanced",
+    law: PosteriorLaw = POSTERIOR,
 ) -> PosteriorDraw:
     """Draw m frequencies of `dim` dimensions for a posterior; see the head of this file."""
     return WeighedPool.of(form, dim, n_frequencies, rng).draw(n_frequencies, rng, law)

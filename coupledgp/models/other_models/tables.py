@@ -122,7 +122,7 @@ class TableTask:
         if isinstance(self.model, SparseSpectrumGPRegressor):
             own["n_frequencies"] = self.model.n_frequencies_
             if is_auto(self.model.coupling):
-                own["coupling"] = self.model.default_coupling
+                own["coupling"] = None
         return with_parameters(self.model, **(own | parameters))
 
     def _kernels(self) -> list[Rival]:

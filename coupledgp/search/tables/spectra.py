@@ -19,11 +19,10 @@ from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.mixture import mixture_weights
 from coupledgp.inference.spectra.posterior_draw import (
-    LAWS,
     LEAST_KL,
     MOST_KL,
     SCOUTS,
-    Proposal,
+    Pilot,
     WeighedPool,
     pilot_form,
     pilot_places,
@@ -74,8 +73,8 @@ class FittedPriors:
     start_loss, loss : float or None
         Value of the objective that moved the frequencies, before and after the fit; None where no
         objective did.
-    proposal : Proposal or None
-        Which law the frequencies were drawn from; None where they were fitted.
+    pilot : Pilot or None
+        Why frequencies were drawn as they were; None where they were fitted.
     """
 
     priors: tuple[FeaturePrior, ...]
@@ -83,7 +82,7 @@ class FittedPriors:
     search: OptimizationResult
     start_loss: float | None = None
     loss: float | None = None
-    proposal: Proposal | None = None
+    pilot: Pilot | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +131,12 @@ class SpectrumFitter:
         """Hyperparameters of maximum evidence; frequencies stay as they were drawn."""
         found = self._maximise(self.problem, self.space)
         prior = self._prior(self.drawn, found.hyperparameters)
-        kept = Proposal("kernel", self.kept)
-        return FittedPriors((prior,), np.ones(1), found, proposal=kept)
+        return FittedPriors((prior,), np.ones(1), found, pilot=Pilot(self.kept))
 
-    def for_posterior(self, proposal: str = "posterior") -> FittedPriors:
+    def for_posterior(self, as_asked: bool) -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies drawn anew for the posterior.
 
-        By the proposal `"auto"` the draw is made only where a pilot expects that it gains.
+        Unless asked for, the draw is made only where a pilot expects that it gains.
         """
         # A stream of its own, so that a fit in passes draws the same frequencies.
         (of_draws,) = self.rng.spawn(1)
@@ -147,14 +145,14 @@ class SpectrumFitter:
         n_counted = problem.n_rows if weights is None else weights.n_counted
         own = None if weights is None else weights.take(places)
         rows = PilotRows(stream.X[places], own, n_counted, self.queries)
-        prior, search, kept = drawn_for_posterior(
+        prior, search, pilot = drawn_for_posterior(
             before.priors[0], before.search, rows,
             lambda made: FeatureEvidence(
                 replace(stream, feature_map=made), problem.targets, weights
             ),
-            self.space, of_draws, self.report, proposal,
+            self.space, of_draws, self.report, as_asked,
         )  # fmt: skip
-        return FittedPriors((prior,), np.ones(1), search, proposal=kept)
+        return FittedPriors((prior,), np.ones(1), search, pilot=pilot)
 
     def to_loss(self, loss: Loss) -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies that minimise a loss."""
@@ -306,8 +304,8 @@ def drawn_for_posterior(
     space: SearchSpace,
     rng: np.random.Generator,
     report: Progress,
-    asked: str,
-) -> tuple[FeaturePrior, OptimizationResult, Proposal]:
+    as_asked: bool,
+) -> tuple[FeaturePrior, OptimizationResult, Pilot]:
     """Draw frequencies for the posterior at the hyperparameters of a prior.
 
     Lengthscales are kept, and the variances maximise the evidence under the new frequencies.
@@ -326,9 +324,9 @@ def drawn_for_posterior(
         Source of pilot, pool and draw.
     report
         Progress.
-    asked
-        `"posterior"` or `"leverage"`: the proposal to draw from, whatever the pilot expects.
-        `"auto"`: the first, but the prior is kept where its second order does not hold.
+    as_asked
+        Draw whatever the pilot expects; else the prior is kept where its second order does not
+        hold, or where there is little to gain.
 
     Warns
     -----
@@ -336,8 +334,6 @@ def drawn_for_posterior(
         Frequencies are drawn as asked where the second order does not hold.
     """
     own, hyper, center = prior.feature_map, prior.hyperparameters, prior.center
-    as_asked = asked != "auto"
-    proposal = asked if as_asked else "posterior"
     report("a draw of frequencies for the posterior")
     form = pilot_form(
         rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
@@ -352,28 +348,28 @@ def drawn_for_posterior(
             f"independent ones are {independent:.2g} nats per point from the exact posterior, "
             + ("which leaves little to gain" if near else "too far for a draw for it")
         )
-        return prior, search, Proposal("kernel", reason)
+        return prior, search, Pilot(reason)
     if independent > MOST_KL:
         warn(
-            f"proposal: expected a KL of at most {MOST_KL:g} nats per point by independent "
+            f"frequencies: expected a KL of at most {MOST_KL:g} nats per point by independent "
             f"frequencies, got {independent:.2g}; a draw for the posterior can predict "
-            "worse there: take more frequencies, proposal='auto', or ExactGPRegressor",
+            "worse there: take more frequencies, frequencies='auto', or ExactGPRegressor",
             PrecisionWarning,
         )
     pool = WeighedPool.of(form, own.dim, own.n_frequencies, rng)
-    draw = pool.draw(own.n_frequencies, rng, LAWS[proposal])
+    draw = pool.draw(own.n_frequencies, rng)
     moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
     found = maximise_evidence(problem(moved), kept, rng=rng, report=report)
-    drawn = FeaturePrior(moved, center, found.hyperparameters, prior.likelihood, proposal=proposal)
+    drawn = FeaturePrior(moved, center, found.hyperparameters, prior.likelihood)
     n_evaluations = search.n_evaluations + found.n_evaluations
     joined = replace(
         search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,
         n_evaluations=n_evaluations,
     )  # fmt: skip
     reason = f"{own.n_frequencies} frequencies are enough for {own.dim} columns"
-    chosen = Proposal(
-        proposal, "as asked for" if as_asked else reason, draw.kl_per_point,
-        draw.independent_kl, draw.largest_weight,
+    pilot = Pilot(
+        "as asked for" if as_asked else reason, draw.kl_per_point, draw.independent_kl,
+        draw.largest_weight,
     )  # fmt: skip
-    return drawn, joined, chosen
+    return drawn, joined, pilot

@@ -9,6 +9,7 @@ from coupledgp.diagnostics.scoring.laws import law_of_process
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
+from coupledgp.features.drawn import Drawn
 from coupledgp.gp.weight_space import FITTED_REMARK
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_draw import pilot_places
@@ -29,36 +30,36 @@ def model(**parameters):
 
 @pytest.fixture(scope="module")
 def drawn():
-    return model(proposal="posterior").fit(X, Y)
+    return model(frequencies="posterior").fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def sampled():
-    return model(proposal="kernel").fit(X, Y)
+    return model(frequencies="sampled").fit(X, Y)
 
 
 def test_by_default_no_draw_is_made_where_nothing_is_to_gain():
     gp = model(lengthscale=8.0, noise=2.0, outputscale=0.5, optimizer=None)
     gp.fit(X, Y)
-    assert gp.proposal_.name == "kernel"
+    assert gp.drawn_.law == "kernel"
     assert "which leaves little to gain" in gp.explain()
 
 
 def test_by_default_a_draw_is_made_where_it_gains(sampled):
     gp = model().fit(X, Y)
-    assert gp.proposal_.name == "posterior"
+    assert gp.drawn_.law == "posterior"
     assert "frequencies are enough" in gp.explain()
     few = model(n_frequencies=31).fit(X, Y)
-    assert few.proposal_.name == "kernel"
+    assert few.drawn_.law == "kernel"
     assert "fewer than 16 frequencies a column" in few.explain()
 
 
 def test_the_posterior_is_closer_to_the_exact_one(drawn, sampled):
     near, far = (compare(gp, X_TEST).kl_per_point for gp in (drawn, sampled))
     assert near < 0.5 * far
-    assert drawn.proposal_.name == "posterior"
-    assert drawn.proposal_.kl_per_point < 0.5 * drawn.proposal_.independent_kl
-    assert sampled.proposal_.name == "kernel"
+    assert drawn.drawn_.law == "posterior"
+    assert drawn.pilot_.kl_per_point < 0.5 * drawn.pilot_.independent_kl
+    assert sampled.drawn_.law == "kernel"
 
 
 def test_lengthscales_are_kept_and_variances_fitted_anew(drawn, sampled):
@@ -72,40 +73,40 @@ def test_weights_are_importance_weights_and_not_fitted_ones(drawn):
     weights = drawn.features_.weights.numpy()
     assert weights.shape == (M,)
     assert weights.sum() == pytest.approx(1)
-    assert str(drawn.features_.coupling) == "halton"  # the law of the pool
-    assert drawn.proposal_.largest_weight == pytest.approx(M * weights.max())
+    assert str(drawn.features_.coupling) == "posterior"
+    assert drawn.pilot_.largest_weight == pytest.approx(M * weights.max())
     assert not drawn.process_.feature_prior.is_fitted
     assert FITTED_REMARK not in drawn.process_.remarks
 
 
 def test_it_is_said_what_was_done(drawn, sampled):
-    assert "drawn for the posterior: as asked for" in drawn.explain()
-    assert "drawn from the kernel's spectrum: as asked for" in sampled.explain()
+    assert "drawn for the posterior, with importance weights: as asked for" in drawn.explain()
+    assert "sampled by orthogonal+pnc: as asked for" in sampled.explain()
 
 
 def test_auto_draws_where_it_gains_and_says_why_not():
-    gp = model(proposal="auto").fit(X, Y)
-    assert gp.proposal_.name == "posterior"
+    gp = model(frequencies="auto").fit(X, Y)
+    assert gp.drawn_.law == "posterior"
     reasons = {
         "few frequencies": ({"n_frequencies": 8}, "fewer than 16 frequencies a column"),
-        "coupling": ({"coupling": "halton"}, "the coupling halton was named"),
+        "coupling": ({"coupling": "halton"}, "the coupling was named"),
         "features": ({"features": "laplace", "kernel": "gaussian"}, "only Fourier features"),
     }
     for parameters, reason in reasons.values():
-        kept = model(proposal="auto", **parameters).fit(X, Y)
-        assert kept.proposal_.name == "kernel"
+        kept = model(frequencies="auto", **parameters).fit(X, Y)
+        assert kept.drawn_.law == "kernel"
         assert reason in kept.explain()
-    few = model(proposal="auto", optimizer=None, lengthscale=1.0).fit(X[:150], Y[:150])
+    few = model(frequencies="auto", optimizer=None, lengthscale=1.0).fit(X[:150], Y[:150])
     assert "150 rows are too few" in few.explain()
     rough = model(
-        proposal="auto", lengthscale=0.1, noise=1e-3, outputscale=1.0, optimizer=None
+        frequencies="auto", lengthscale=0.1, noise=1e-3, outputscale=1.0, optimizer=None
     ).fit(X, Y)
-    assert rough.proposal_.name == "kernel"
+    assert rough.drawn_.law == "kernel"
     assert "too far for a draw" in rough.explain()
 
 
 def test_what_auto_keeps_is_the_model_without_it():
-    kept = model(proposal="auto", n_frequencies=8).fit(X, Y)
+    kept = model(frequencies="auto", n_frequencies=8).fit(X, Y)
     plain = model(n_frequencies=8).fit(X, Y)
     assert kept.predict(X_TEST).tobytes() == plain.predict(X_TEST).tobytes()
 
@@ -114,40 +115,39 @@ def test_files_keep_frequencies_weights_and_their_kind(drawn, tmp_path):
     cgp.save_model(drawn, tmp_path / "m.model", include_data=True)
     read = cgp.load_model(tmp_path / "m.model")
     np.testing.assert_array_equal(read.predict(X_TEST), drawn.predict(X_TEST))
-    assert read.process_.feature_prior.proposal == "posterior"
     assert not read.process_.feature_prior.is_fitted
-    assert read.proposal == "posterior"
+    assert read.frequencies == "posterior"
+    assert read.drawn_ == drawn.drawn_
 
 
 def test_more_rows_keep_the_frequencies(drawn):
-    gp = model(proposal="posterior").fit(X, Y)
+    gp = model(frequencies="posterior").fit(X, Y)
     gp.partial_fit(X_TEST, np.zeros(60))
     np.testing.assert_array_equal(gp.features_.frequencies, drawn.features_.frequencies)
-    prior = drawn.process_.feature_prior
-    assert gp.process_.feature_prior.proposal == prior.proposal == "posterior"
+    assert gp.drawn_ == drawn.drawn_
 
 
 def test_another_draw_of_a_coupling_has_no_weights(drawn):
     other = drawn.process_.redrawn("orthogonal", M, 0)
     assert other.feature_map.weights is None
-    assert other.feature_prior.proposal == "kernel"
+    assert Drawn.of(other.feature_map).name == "orthogonal"
 
 
 def test_weighted_rows_queries_and_missing_values():
     weights = RNG.integers(1, 3, 260).astype(float)
     holed = X.copy()
     holed[::9, 1] = np.nan
-    gp = model(proposal="posterior", missing="indicator")
+    gp = model(frequencies="posterior", missing="indicator")
     gp.fit(holed, Y, sample_weight=weights, queries=X_TEST)
-    assert gp.proposal_.name == "posterior"
+    assert gp.drawn_.law == "posterior"
     assert np.isfinite(gp.predict(X_TEST)).all()
 
 
 def test_single_precision_and_averaged_hyperparameters():
-    single = model(proposal="posterior", dtype="float32").fit(X, Y)
-    double = model(proposal="posterior").fit(X, Y)
+    single = model(frequencies="posterior", dtype="float32").fit(X, Y)
+    double = model(frequencies="posterior").fit(X, Y)
     np.testing.assert_allclose(single.predict(X_TEST), double.predict(X_TEST), atol=2e-2)
-    averaged = model(proposal="posterior", hyperparameters="averaged").fit(X, Y)
+    averaged = model(frequencies="posterior", hyperparameters="averaged").fit(X, Y)
     assert len(averaged.members_) > 1
     assert all(not m.process_.feature_prior.is_fitted for m in averaged.members_)
 
@@ -155,9 +155,10 @@ def test_single_precision_and_averaged_hyperparameters():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"proposal": "exact"}, "proposal: expected one of"),
-        ({"proposal": "posterior", "frequencies": "fitted"}, "draws sampled frequencies"),
-        ({"proposal": "posterior", "features": "laplace"}, "needs features='fourier'"),
+        ({"frequencies": "exact"}, "frequencies: expected one of"),
+        ({"frequencies": "posterior", "coupling": "iid"}, "coupling: expected None beside"),
+        ({"frequencies": "posterior", "n_frequencies": "auto"}, "'auto' expects frequencies="),
+        ({"frequencies": "posterior", "features": "laplace"}, "needs features='fourier'"),
     ],
 )
 def test_what_is_refused(parameters, text):
@@ -167,76 +168,64 @@ def test_what_is_refused(parameters, text):
 
 def test_queries_need_a_use():
     with pytest.raises(InvalidInputError, match="queries: expected none unless frequencies"):
-        model(proposal="kernel").fit(X, Y, queries=X_TEST)
+        model(frequencies="sampled").fit(X, Y, queries=X_TEST)
 
 
 def test_a_draw_beyond_second_order_is_told():
     kept = {"lengthscale": 0.1, "noise": 1e-3, "outputscale": 1.0, "optimizer": None}
     with pytest.warns(PrecisionWarning, match="a draw for the posterior can predict worse there"):
-        model(proposal="posterior", **kept).fit(X, Y)
+        model(frequencies="posterior", **kept).fit(X, Y)
 
 
 def test_few_rows_and_a_single_frequency():
     kept = {"lengthscale": 5.0, "noise": 0.5, "outputscale": 0.1, "optimizer": None}
     for n, m in ((3, 2), (12, 1)):
-        gp = model(proposal="posterior", n_frequencies=m, **kept).fit(X[:n], Y[:n])
-        assert gp.proposal_.name == "posterior"
+        gp = model(frequencies="posterior", n_frequencies=m, **kept).fit(X[:n], Y[:n])
+        assert gp.drawn_.law == "posterior"
         assert np.isfinite(gp.predict(X_TEST)).all()
     with pytest.raises(InvalidInputError, match=r"X: expected at least 3 rows .* got 2"):
-        model(proposal="posterior", **kept).fit(X[:2], Y[:2])
+        model(frequencies="posterior", **kept).fit(X[:2], Y[:2])
 
 
 def test_studies_draw_for_the_posterior_of_their_own_rows(sampled):
     study = cgp.coupling_study(
-        sampled, X_TEST, couplings=["orthogonal", "leverage", "balanced"], sizes=[M], n_draws=5
+        sampled, X_TEST, couplings=["orthogonal", "leverage", "posterior"], sizes=[M], n_draws=5
     )
     far, scores, near = (row.kl_per_point for row in study.at(M))
     assert near.mean + 2 * near.standard_error < scores.mean < far.mean
 
 
 def test_another_draw_for_the_posterior_is_the_processes_own_answer(sampled):
-    drawn = sampled.process_.redrawn("balanced", M, 3)
-    again = sampled.process_.redrawn("balanced", M, 3)
+    drawn = sampled.process_.redrawn("posterior", M, 3)
+    again = sampled.process_.redrawn("posterior", M, 3)
     weights = drawn.feature_prior.feature_map.weights.numpy()
     np.testing.assert_array_equal(weights, again.feature_prior.feature_map.weights.numpy())
-    assert drawn.feature_prior.proposal == "posterior"
+    assert Drawn.of(drawn.feature_map).name == "posterior"
     assert drawn.hyperparameters == sampled.process_.hyperparameters
     back = drawn.redrawn("iid", M, 0)
-    assert back.feature_prior.proposal == "kernel"
+    assert Drawn.of(back.feature_map).name == "iid"
     assert back.feature_prior.feature_map.weights is None
 
 
-def test_laws_of_a_posterior_are_chosen_by_their_proposal(sampled):
-    found = select(sampled, X, Y, couplings=["iid", "balanced"], sizes=[M], kl_target=1e-3)
-    assert found.coupling == "balanced"
-    assert (found.estimator.proposal, found.estimator.coupling) == ("posterior", "orthogonal+pnc")
+def test_a_draw_for_the_posterior_is_chosen_as_one(sampled):
+    found = select(sampled, X, Y, couplings=["iid", "posterior"], sizes=[M], kl_target=1e-3)
+    assert found.coupling == "posterior"
+    assert (found.estimator.frequencies, found.estimator.coupling) == ("posterior", None)
+    assert found.explain().startswith("Chosen: frequencies='posterior', n_frequencies=")
 
 
 def test_laplace_features_have_no_law_of_the_posterior():
     gp = model(features="laplace").fit(X[:60], Y[:60])
     with pytest.raises(InvalidInputError, match="needs Fourier features and at least 3 rows"):
-        gp.process_.redrawn("balanced", M, 0)
-
-
-def test_leverage_scores_are_a_proposal(sampled):
-    gp = model(proposal="leverage").fit(X, Y)
-    assert "drawn by leverage scores: as asked for" in gp.explain()
-    near, far = (compare(one, X_TEST).kl_per_point for one in (gp, sampled))
-    assert near < far
-
-
-def test_a_model_from_a_file_tells_its_proposal(drawn, tmp_path):
-    drawn.save(tmp_path / "drawn.model")
-    loaded = cgp.load_model(tmp_path / "drawn.model")
-    assert "drawn for the posterior: the model was read from a file" in loaded.explain()
+        gp.process_.redrawn("posterior", M, 0)
 
 
 def test_reports_try_a_draw_for_the_posterior(sampled, drawn):
     far, near = (closings_of(gp) for gp in (sampled, drawn))
-    assert far["proposal='posterior'"] < 0.5 * compare(sampled, X_TEST).kl_per_point
+    assert far["frequencies='posterior'"] < 0.5 * compare(sampled, X_TEST).kl_per_point
     # More frequencies are drawn by the law of the model's own.
     assert list(near) == [f"n_frequencies={4 * M}"]
-    assert near[f"n_frequencies={4 * M}"] < far["proposal='posterior'"]
+    assert near[f"n_frequencies={4 * M}"] < far["frequencies='posterior'"]
 
 
 def closings_of(gp):
@@ -248,7 +237,7 @@ def closings_of(gp):
 
 def test_rows_of_a_pilot_carry_the_information_of_all():
     kept = {"lengthscale": np.exp(-0.5), "noise": np.exp(-2), "outputscale": 1.0, "optimizer": None}
-    process = model(proposal="kernel", **kept).fit(X[:30], Y[:30]).process_
+    process = model(frequencies="sampled", **kept).fit(X[:30], Y[:30]).process_
     form = process.feature_prior.pilot(process.data, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     places = pilot_places(30, rng)

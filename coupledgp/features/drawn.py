@@ -22,11 +22,9 @@ HOW = {
     "kernel": "sampled by {coupling}",
     "rows": "sampled by {coupling} where the rows need them",
     "posterior": "drawn for the posterior",
-    "leverage": "drawn by leverage scores",
     "fitted": "fitted from a start by {coupling}",
 }
-WEIGHTS = {"rows": "importance", "posterior": "importance", "leverage": "importance",
-           "fitted": "fitted"}  # fmt: skip
+WEIGHTS = {"rows": "importance", "posterior": "importance", "fitted": "fitted"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Drawn:
     number : int
         Number of frequencies.
     law : str
-        `"kernel"`: sampled from the kernel's spectral measure. `"posterior"`, `"leverage"`: drawn
-        for the posterior, or by leverage scores. `"rows"`: from the proposal of least variance at
+        `"kernel"`: sampled from the kernel's spectral measure. `"posterior"`: drawn for
+        the posterior. `"rows"`: from the proposal of least variance at
         the rows. `"fitted"`: moved to where the data want them.
     coupling, directions, norms : str or None
         Joint law that they were sampled from, or moved from, and its parts if it has any.
@@ -83,7 +81,7 @@ class Drawn:
             parts = DIRECTIONS.describe(own.directions), NORMS.describe(own.norms)
         law = "rows" if made.from_rows else "kernel"
         if isinstance(own, PosteriorLaw):
-            law = own.name
+            law = str(own)
         elif n_fitted or (made.weights is not None and not ruled and not made.from_rows):
             law = "fitted"
         weights = "rule" if ruled else WEIGHTS.get(law, "equal")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.posterior import LAWS, PosteriorLaw, parse_law
+from coupledgp.couplings.frequencies.posterior import POSTERIOR, PosteriorLaw, parse_law
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.drawn import Drawn
@@ -130,9 +130,7 @@ class FeaturePrior:
         """The prior with features of the same frequencies in double precision."""
         return replace(self, feature_map=deepcopy(self.feature_map).double())
 
-    def drawn_for(
-        self, data: Data, law: PosteriorLaw, size: int, rng: np.random.Generator
-    ) -> FeaturePrior:
+    def drawn_for(self, data: Data, size: int, rng: np.random.Generator) -> FeaturePrior:
         """The prior with frequencies drawn for its posterior given data, at its hyperparameters.
 
         Raises
@@ -143,11 +141,11 @@ class FeaturePrior:
         own, (of_draws,) = self.feature_map, rng.spawn(1)
         if own.maker is not FourierFeatures or len(data) < LEAST_PILOT_ROWS:
             raise InvalidInputError(
-                f"coupling: {str(law)!r} needs Fourier features and at least {LEAST_PILOT_ROWS} "
+                f"coupling: {POSTERIOR!r} needs Fourier features and at least {LEAST_PILOT_ROWS} "
                 f"rows, got {text_of(own.maker, 'features')} and {len(data)} rows"
             )
         form = self.pilot(data, of_draws)
-        draw = posterior_draw(form, own.dim, size, of_draws, law)
+        draw = posterior_draw(form, own.dim, size, of_draws)
         return replace(self, feature_map=draw.features(own))
 
     def pilot(
@@ -444,12 +442,12 @@ class WeightSpaceGP(ExactByPrior):
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
         """Return the process with `size` sampled frequencies of another draw, given its data.
 
-        The laws `"posterior"` and `"leverage"` draw for the posterior of the data.
+        The law `"posterior"` draws for the posterior of the data.
         """
         own, prior = self.feature_map, self.feature_prior
         law, rng = parse_law(coupling), np.random.default_rng(seed)
         if isinstance(law, PosteriorLaw):
-            prior = prior.drawn_for(self.data, law, size, rng)
+            prior = prior.drawn_for(self.data, size, rng)
             return prior.given(self.data, self.units, self.normalize)
         rows = None
         if own.from_rows:
@@ -512,8 +510,8 @@ class WeightSpaceGP(ExactByPrior):
         entries.sizes["M"] = drawn.n_features
         statistics = statistics_from(entries, drawn.dtype)
         rows = data_from(entries) if "X" in arrays else None
-        if header.get("proposal") in LAWS:
-            drawn.coupling = PosteriorLaw(entries.text("proposal"))
+        if header.get("proposal") == POSTERIOR:
+            drawn.coupling = PosteriorLaw()
         return cls(
             FeaturePrior(drawn, center, hyperparameters_from(entries)),
             statistics,

@@ -199,5 +199,5 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
         like = DEFAULT_COUPLING if isinstance(law, PosteriorLaw) else law
         prior = FeaturePrior(self._drawn(dim, like, size, rng, rows), center, scales)
         if isinstance(law, PosteriorLaw):
-            prior = prior.drawn_for(data, law, size, rng)
+            prior = prior.drawn_for(data, size, rng)
         return prior.given(data, exact.units, self.normalize_y)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.couplings.frequencies.posterior import POSTERIOR
 from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.spectra.posterior_draw import (
@@ -108,7 +109,7 @@ class _Sizes:
         pool = WeighedPool.of(self.form, self.dim, high, self.rng)
         for _ in range(MOST_DRAWS):
             draw = pool.draw(size, self.rng)
-            trial = Trial(str(draw.law), size, draw.kl_per_point, 0.0)
+            trial = Trial(POSTERIOR, size, draw.kl_per_point, 0.0)
             self.trials.append(trial)
             if trial.kl_per_point <= self.target:
                 best, high = trial, size

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings.frequencies.posterior import LAWS
+from coupledgp.couplings.frequencies.posterior import POSTERIOR
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
@@ -200,7 +200,7 @@ class Selection(ExplainedChoice):
 
     @staticmethod
     def _how(trial: Trial) -> str:
-        name = "frequencies" if trial.coupling in LAWS else "coupling"
+        name = "frequencies" if trial.coupling == POSTERIOR else "coupling"
         return f"{name}={trial.coupling!r}"
 
     def _expected(self, what: str) -> str:

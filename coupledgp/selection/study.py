@@ -74,8 +74,8 @@ def coupling_study(
     X_test, y_test
         Test inputs (p, d), or labels of p nodes, and, if there are any, targets (p,) or (p, k).
     couplings
-        Couplings to compare, texts or objects; of frequencies also `"posterior"`, those drawn for
-        the posterior, and `"leverage"`, those drawn by leverage scores.
+        Couplings to compare, texts or objects; of frequencies also `"posterior"`, the draw for
+        the posterior.
     sizes
         Numbers of frequencies or walkers.
     n_draws

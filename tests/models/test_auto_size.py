@@ -175,7 +175,6 @@ def test_a_target_met_by_a_worse_predictor_gives_way_to_the_default():
     assert prediction.n_rows == 100
     assert auto.n_frequencies_ == 256
     assert auto.selection_.explain().endswith(f"default, {auto.drawn_}: the default is used.")
-    )
     scores = [m.log_density(inputs[rest], targets[rest]).mean() for m in (auto, default)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-9)
     measured = auto_size.measured_kl(default.process_, 0).kl_per_point

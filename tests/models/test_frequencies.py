@@ -189,10 +189,10 @@ def test_few_rows_and_a_single_frequency():
 
 def test_studies_draw_for_the_posterior_of_their_own_rows(sampled):
     study = cgp.coupling_study(
-        sampled, X_TEST, couplings=["orthogonal", "leverage", "posterior"], sizes=[M], n_draws=5
+        sampled, X_TEST, couplings=["orthogonal", "posterior"], sizes=[M], n_draws=5
     )
-    far, scores, near = (row.kl_per_point for row in study.at(M))
-    assert near.mean + 2 * near.standard_error < scores.mean < far.mean
+    far, near = (row.kl_per_point for row in study.at(M))
+    assert near.mean + 2 * near.standard_error < far.mean
 
 
 def test_another_draw_for_the_posterior_is_the_processes_own_answer(sampled):

@@ -1,4 +1,4 @@
-"""Laws of frequencies that depend on a posterior, which stand where couplings are compared."""
+"""The law of frequencies drawn for a posterior, which stands where couplings do."""
 
 from __future__ import annotations
 
@@ -13,37 +13,32 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
-LAWS = ("posterior", "leverage")
+POSTERIOR = "posterior"
 
 
 @dataclass(frozen=True)
 class PosteriorLaw(FrequencyCoupling):
-    """Frequencies of unequal chances with importance weights, which rows decide on.
+    """Frequencies drawn for the posterior of rows, with importance weights, under the name of it.
 
-    Attributes
-    ----------
-    name : str
-        `"posterior"`: the better of a balanced and a recombined draw for a posterior.
-        `"leverage"`: independent draws in proportion to ridge leverage scores.
+    It stands where couplings do, among those that are compared and as what a map was drawn by.
     """
 
-    name: str = "posterior"
-
     def __str__(self) -> str:
-        return self.name
+        return POSTERIOR
 
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
     ) -> FloatArray:
-        raise InvalidInputError(f"coupling: {self.name!r} needs rows to draw frequencies for")
+        raise InvalidInputError(f"coupling: {POSTERIOR!r} needs rows to draw frequencies for")
 
 
 def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling:
-    """Return a coupling, or a law that depends on a posterior, from its text or an object.
+    """Return a coupling, or the draw for the posterior, from its text or an object.
 
     Raises
     ------
     InvalidInputError
         The text names neither.
     """
-    return PosteriorLaw(law) if isinstance(law, str) and law in LAWS else parse_coupling(law, name)
+    asked = isinstance(law, str) and law == POSTERIOR
+    return PosteriorLaw() if asked else parse_coupling(law, name)

@@ -12,9 +12,6 @@ made, and that of the lesser expected KL (`PosteriorForm.value`) is kept:
 The form is that of a pilot: some rows, whose noise is scaled down to carry the information of all,
 and other rows as queries.
 
-The law by leverage scores, which predates both, draws independent atoms of the pool in proportion
-to their ridge leverage `tr(A_i (K + noise I)^-1)` over the pilot's rows, with importance weights.
-
 Precedents: leverage scores as proposals (Bach, 2017; Avron et al., 2017; Li et al., 2019), the cube
 method (Deville and Tille, 2004), recombination (Hayakawa, Oberhauser and Lyons, 2022).
 """
@@ -60,7 +57,7 @@ LEAST_PILOT_ROWS = 3
 # Steps of the logarithms of a pilot's hyperparameters: searches end within their tolerance, on each
 # machine a little elsewhere, and a draw is not to depend on that.
 LOG_STEP = 1 / 64
-POOL, POSTERIOR = QuasiMonteCarlo("halton"), PosteriorLaw()
+POOL = QuasiMonteCarlo("halton")
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,8 @@ class PosteriorDraw:
         In units of one over the lengthscale.
     weights : FloatArray (m,)
         Of sum one.
-    law : PosteriorLaw
-        The law that they were drawn from.
     kind : str
-        `"balanced"`, `"recombined"` or `"leverage"`: how.
+        `"balanced"` or `"recombined"`.
     kl_per_point : float
         Expected KL of the pilot, nats per query, to second order.
     independent_kl : float
@@ -87,7 +82,6 @@ class PosteriorDraw:
 
     frequencies: FloatArray
     weights: FloatArray
-    law: PosteriorLaw
     kind: str
     kl_per_point: float
     independent_kl: float
@@ -103,7 +97,7 @@ class PosteriorDraw:
         tensors = (torch.as_tensor(a).to(own.frequencies) for a in (self.frequencies, self.weights))
         frequencies, weights = tensors
         made = FourierFeatures.from_frequencies(frequencies, POOL, own.spectrum, weights)
-        made.coupling = self.law
+        made.coupling = PosteriorLaw()
         return made
 
 
@@ -246,17 +240,14 @@ class WeighedPool:
         variance = max(float(self.own.mean()) - self.form.of_kernel, 0.0)
         return variance / n_frequencies / self.form.n_queries
 
-    def draw(
-        self, n_frequencies: int, rng: np.random.Generator, law: PosteriorLaw = POSTERIOR
-    ) -> PosteriorDraw:
+    def draw(self, n_frequencies: int, rng: np.random.Generator) -> PosteriorDraw:
         """Draw m frequencies; O(N r^2) for a draw balanced on r functions."""
-        made = _by_leverage if law.name == "leverage" else _balanced
         independent, found = self.independent_kl(n_frequencies), []
-        for kind, places, weights in made(self, n_frequencies, rng):
+        for kind, places, weights in _balanced(self, n_frequencies, rng):
             weights = weights / weights.sum()
             value = self.form.value(self.atoms.take(places), weights) / self.form.n_queries
             chosen, size = self.frequencies[places], len(self.atoms)
-            found.append(PosteriorDraw(chosen, weights, law, kind, value, independent, size))
+            found.append(PosteriorDraw(chosen, weights, kind, value, independent, size))
         return min(found, key=lambda draw: draw.kl_per_point)
 
 
@@ -265,10 +256,9 @@ def posterior_draw(
     dim: int,
     n_frequencies: int,
     rng: np.random.Generator,
-    law: PosteriorLaw = POSTERIOR,
 ) -> PosteriorDraw:
     """Draw m frequencies of `dim` dimensions for a posterior; see the head of this file."""
-    return WeighedPool.of(form, dim, n_frequencies, rng).draw(n_frequencies, rng, law)
+    return WeighedPool.of(form, dim, n_frequencies, rng).draw(n_frequencies, rng)
 
 
 _Sample = tuple[str, IntArray, FloatArray]
@@ -283,14 +273,6 @@ def _balanced(pool: WeighedPool, m: int, rng: np.random.Generator) -> Iterator[_
     yield "balanced", chosen, 1 / probabilities[chosen]
     if m > 1:  # a single atom keeps no mean
         yield "recombined", *recombined_sample(np.full(size, 1 / size), functions[1:], m, rng)
-
-
-def _by_leverage(pool: WeighedPool, m: int, rng: np.random.Generator) -> Iterator[_Sample]:
-    scores = np.square(pool.atoms.rows).sum(axis=(0, 2))
-    cumulative = np.cumsum(scores)
-    chosen = np.searchsorted(cumulative, rng.random(m) * cumulative[-1], side="right")
-    chosen = np.minimum(chosen, scores.size - 1)
-    yield "leverage", chosen, 1 / scores[chosen]
 
 
 def inclusion(own: FloatArray, m: int) -> FloatArray:

@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray
 TABLE, MESH = "posterior-table", "posterior-mesh"
 # A table whose function is curved, so that a linear model does worse than a process.
 DATA = "friedman2"
-COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc")
+COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "posterior")
 SIZES, TABLE_DRAWS = (16, 64, 256), 4
 WALKERS = ("iid", "sigma", "stratified+systematic")
 WALKS, MESH_DRAWS = (32, 128), 3

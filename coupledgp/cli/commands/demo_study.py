@@ -278,7 +278,7 @@ def _by_size(study: Study) -> Picture:
     axes.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="KL, nats per point")
     log_axis(axes.xaxis, [float(size) for size in SIZES])
     log_axis(axes.yaxis)
-    legend(figure, axes, 4)
+    legend(figure, axes, 5)
     caption = "KL(exact || approximate) by the number of frequencies; bars are standard errors"
     return Picture("couplings", caption, figure, wide=True)
 

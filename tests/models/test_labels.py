@@ -1,0 +1,210 @@
+"""What texts, pages, files and the shell say of a model, held against the model."""
+
+import json
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.cli.app import run
+from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
+from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
+from coupledgp.features.drawn import Drawn
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(220, 2))
+Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.3 * RNG.normal(size=220)
+X_TEST, Y_TEST = X[:20] + 0.1, Y[:20]
+KEPT = {"lengthscale": 1.5, "outputscale": 1.0, "noise": 0.1, "optimizer": None}
+COUPLINGS = [text for text in available_couplings() if "copula" not in text]
+SOME = ("iid", "halton", "orthogonal+pnc", "orthogonal-fast+pnc", "quadrature")
+
+
+def fitted(**parameters):
+    settings = {"n_frequencies": 36, "random_state": 0, "progress": False, **KEPT}
+    return cgp.SparseSpectrumGPRegressor(**(settings | parameters)).fit(X, Y)
+
+
+def frequencies_of(gp):
+    made = gp.process_.first.feature_map
+    weights = None if made.weights is None else made.weights.numpy()
+    return made.frequencies.numpy(), weights
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.filterwarnings("ignore:coupling")
+def test_a_coupling_that_is_named_is_the_one_that_sampled(coupling):
+    """The frequencies are those of the coupling at the model's seed, under its name everywhere."""
+    gp = fitted(coupling=coupling)
+    law, found = parse_coupling(coupling), gp.drawn_
+    kept, weights = frequencies_of(gp)
+    expected = law.sample(36, 2, "gaussian", np.random.default_rng(0))
+    np.testing.assert_allclose(kept, expected, rtol=1e-12, atol=1e-14)
+    assert (weights is None) == (found.weights == "equal")
+    assert parse_coupling(found.coupling) == law
+    assert (found.name, found.law, found.number) == (found.coupling, "kernel", 36)
+    if isinstance(law, DirectionsAndNorms):
+        assert (found.norms == "pnc") == isinstance(law.norms, PairwiseNorms)
+    assert str(found) in gp.explain()
+    assert str(found) in repr(gp.features_)
+
+
+def test_only_what_is_not_named_is_chosen():
+    """The default draws for the posterior here; naming its fallback, or sampling, does not."""
+    auto, asked = fitted(), fitted(frequencies="posterior")
+    for one in (auto, asked):
+        frequencies, weights = frequencies_of(one)
+        assert weights.max() > 1.5 * weights.mean()
+        assert one.drawn_.name == "posterior"
+        assert one.drawn_.coupling is None
+    named, sampled = fitted(coupling="orthogonal+pnc"), fitted(frequencies="sampled")
+    for one in (named, sampled):
+        frequencies, weights = frequencies_of(one)
+        assert weights is None
+        np.testing.assert_array_equal(frequencies, frequencies_of(named)[0])
+        assert one.drawn_.name == "orthogonal+pnc"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "law", "weights"),
+    [
+        ({"hyperparameters": "averaged", "n_hyperparameter_draws": 4, "optimizer": "lbfgs",
+          "noise": None, "fixed": ("lengthscale", "outputscale")}, "posterior", "importance"),
+        ({"frequencies": "fitted", "objective": lambda w, a: (a * w.square().sum(1)).sum()},
+         "fitted", "fitted"),
+        ({"features": "laplace", "coupling": "orthogonal+antithetic"}, "kernel", "equal"),
+        ({"features": "importance-laplace"}, "rows", "importance"),
+        ({"kernel": "matern-3/2", "n_frequencies": 20}, "kernel", "equal"),
+        ({"dtype": "float32"}, "posterior", "importance"),
+        ({"target_transform": "yeo-johnson"}, "posterior", "importance"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_options_are_told(parameters, law, weights):
+    gp = fitted(**parameters)
+    found, made = gp.drawn_, gp.features_
+    assert (found.law, found.weights) == (law, weights)
+    assert found.number == made.n_frequencies == len(made.frequencies)
+    assert found.kernel == str(made.spectrum) == parameters.get("kernel", "gaussian")
+    assert found.features == parameters.get("features", "fourier")
+    assert str(found) in gp.explain()
+    moved = made.weights is not None and law == "fitted"
+    assert gp.process_.first.feature_prior.is_fitted == moved
+
+
+def test_a_mixture_tells_how_many_spectra_were_fitted():
+    gp = fitted(frequencies="fitted", n_frequencies=4, **(KEPT | {"optimizer": "lbfgs"}))
+    weighted = [one.features_.weights is not None for one in gp.members_]
+    assert gp.drawn_.n_fitted == sum(weighted) > 0
+    assert gp.drawn_.name == "fitted"
+    assert f"mixed with {sum(weighted)} fitted spectra" in gp.explain()
+
+
+@pytest.mark.parametrize("parameters", [{}, *({"coupling": one} for one in SOME)])
+def test_files_and_pages_tell_the_same(parameters, tmp_path):
+    gp = fitted(**parameters)
+    gp.save(tmp_path / "one.model", include_data=True)
+    assert cgp.load_model(tmp_path / "one.model").drawn_ == gp.drawn_
+    report = cgp.posterior_report(
+        gp, X_TEST, Y_TEST, couplings=["orthogonal+pnc", "posterior"], sizes=[36], n_draws=2,
+        progress=False,
+    )  # fmt: skip
+    made = json.loads(report.to_json())["provenance"]["frequencies"]
+    assert made == gp.drawn_.to_dict()
+    page = report.to_text()
+    assert str(gp.drawn_) in " ".join(page.split())
+    assert f"({gp.drawn_.name})" in page
+
+
+def test_rows_of_a_study_are_what_they_are_called():
+    """Each draw is the model that has the row's name as its parameter, at its seed."""
+    gp = fitted(frequencies="sampled")
+    names = ["iid", "orthogonal+pnc", "halton", "posterior"]
+    study = cgp.coupling_study(
+        gp, X_TEST, couplings=names, sizes=[36], n_draws=2, random_state=4, progress=False
+    )
+    assert [row.coupling for row in study.rows] == names
+    for row in study.rows:
+        for draw in row.draws:
+            other = gp.process_.redrawn(row.coupling, 36, draw.seed)
+            assert Drawn.of(other.feature_map).name == row.coupling
+            if row.coupling == "posterior":
+                continue
+            own = fitted(coupling=row.coupling, random_state=draw.seed)
+            found = cgp.diagnostics.compare(own, X_TEST, progress=False)
+            assert draw.kl_per_point == pytest.approx(found.kl_per_point, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["iid", "orthogonal+pnc", "posterior"])
+def test_what_select_returns_is_what_it_tried(name):
+    model = cgp.SparseSpectrumGPRegressor(random_state=0, progress=False, **KEPT)
+    found = cgp.select(model, X, Y, couplings=[name], sizes=[36], n_draws=2, progress=False)
+    assert found.coupling == name
+    gp = found.estimator.fit(X, Y)
+    assert (gp.drawn_.name, gp.drawn_.number) == (name, 36)
+    assert f"{name!r}, n_frequencies=36" in found.explain()
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"n_frequencies": "auto"}, {"coupling": "auto"}, {"coupling": "halton"}]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_choice_names_the_model_that_is_used(parameters):
+    gp = fitted(**({"n_frequencies": 36, "kl_target": 0.02} | parameters))
+    assert str(gp.drawn_) in gp.explain()
+    if "auto" not in parameters.values():
+        return
+    choice = gp.selection_
+    used = choice.prediction.default if (p := choice.prediction) and p.is_worse else None
+    if used is None:
+        assert gp.drawn_.name == choice.coupling
+        used = choice.prediction.chosen if choice.prediction else str(gp.drawn_)
+    assert used == str(gp.drawn_)
+
+
+def test_walkers_that_carry_nothing_are_not_ranked():
+    graph = cgp.Graph.from_edges(np.arange(12), (np.arange(12) + 1) % 12)
+    y = np.sin(np.arange(9.0))
+    exact, walked = (
+        cgp.GraphGPRegressor(
+            graph, "heat", method="walks", optimizer=None, random_state=0, **one
+        ).fit(np.arange(9), y)
+        for one in ({"exact_hops": 60}, {"exact_hops": 0})
+    )
+    names = {"couplings": ["iid", "sigma"], "sizes": [8], "n_draws": 2, "progress": False}
+    study = cgp.coupling_study(exact, [9, 10, 11], **names)
+    assert max(row.kl_per_point.mean for row in study.rows) < 1e-10
+    assert "nothing to rank" in study.verdict()
+    assert "closest" not in study.verdict()
+    assert "is closest" in cgp.coupling_study(walked, [9, 10, 11], **names).verdict()
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ([], {}),
+        (["--coupling", "orthogonal+pnc"], {"coupling": "orthogonal+pnc"}),
+        (["--coupling", "halton"], {"coupling": "halton"}),
+        (["--frequencies", "posterior"], {"frequencies": "posterior"}),
+    ],
+)
+def test_the_shell_tells_the_model_that_python_fits(options, parameters, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    rows = np.column_stack([X, Y])
+    np.savetxt(path, rows, delimiter=",", header="a,b,y", comments="")
+    command = ["fit", str(path), "--target", "y", "--holdout", "0", "--model", "sparse-spectrum",
+               "--n-frequencies", "36", "--max-iter", "2", "--n-restarts", "0", "--compare", "none",
+               *options]  # fmt: skip
+    assert run([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["model"]
+    gp = cgp.SparseSpectrumGPRegressor(
+        n_frequencies=36, max_iter=2, n_restarts=0, random_state=0, **parameters
+    )
+    found = gp.fit(X, Y).drawn_
+    assert told["drawn"] == found.to_dict()
+    assert run(command) == 0
+    assert str(found) in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_object_has_its_text():
+    assert Drawn.of(fitted(coupling=QuasiMonteCarlo("sobol")).features_).name == "sobol"

@@ -59,7 +59,11 @@ def distance(axis: plt.Axes) -> None:
     data = uci.load("diabetes")
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=64, random_state=0)
     model.fit(data.X[:330], data.y[:330])
-    names = {"iid": "independent", "orthogonal+pnc": "coupled", "balanced": "for the posterior"}
+    names = {
+        "iid": "independent",
+        "orthogonal+pnc": "orthogonal+pnc",
+        "posterior": "drawn for the posterior",
+    }
     sizes = [8, 16, 32, 64, 128]
     study = cgp.coupling_study(
         model, data.X[330:], couplings=list(names), sizes=sizes, n_draws=24, random_state=0

@@ -10,6 +10,7 @@ from coupledgp.cli.app import run
 from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
 from coupledgp.features.drawn import Drawn
+from coupledgp.gp.transformed import untransformed
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(220, 2))
@@ -89,7 +90,7 @@ def test_options_are_told(parameters, law, weights):
     assert found.features == parameters.get("features", "fourier")
     assert str(found) in gp.explain()
     moved = made.weights is not None and law == "fitted"
-    assert gp.process_.first.feature_prior.is_fitted == moved
+    assert untransformed(gp.process_).first.feature_prior.is_fitted == moved
 
 
 def test_a_mixture_tells_how_many_spectra_were_fitted():

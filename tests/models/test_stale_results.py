@@ -26,7 +26,7 @@ RENEWED = {
     "X_train_", "y_train_", "nodes_", "process_", "fitted_", "log_marginal_likelihood_value_",
     "log_marginal_likelihood_error_", "outputscale_", "noise_", "lengthscale_",
     "lengthscale_names_",
-    "n_features_in_", "feature_names_in_", "encoding_", "features_", "n_frequencies_", "kernel_",
+    "n_features_in_", "feature_names_in_", "encoding_", "features_", "drawn_", "n_frequencies_", "kernel_",
     "kernels_", "column_shares_", "operator_", "members_", "member_weights_", "weights_",
     "n_walks_", "plan_",
     "truncation_", "n_waves_", "left_out_share_", "std_error_", "first_process_", "method_",

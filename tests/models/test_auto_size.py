@@ -185,7 +185,7 @@ def test_a_good_predictor_stays(fitted):
     prediction = fitted.selection_.prediction
     assert not prediction.is_worse
     assert fitted.selection_.explain().endswith(f"{prediction.chosen} is used.")
-    assert "n_frequencies=256" in prediction.default
+    assert prediction.default.startswith("256 fourier frequencies")
     assert prediction.n_rows == 50
 
 
@@ -196,7 +196,7 @@ def test_the_gain_is_the_mean_difference_of_log_densities(fitted):
     gains = np.subtract(*(
         m.conditioned_on(X[rest], Y[rest]).log_density(X[held], Y[held]) for m in (fitted, other)
     ))  # fmt: skip
-    found = auto_size._predicted(fitted, other, "n_frequencies", 4)
+    found = auto_size._predicted(fitted, other, 4)
     assert found.gain == pytest.approx(gains.mean(), rel=1e-6)
     assert found.error == pytest.approx(gains.std(ddof=1) / np.sqrt(50), rel=1e-6)
 
@@ -235,7 +235,7 @@ def test_walkers():
     ("parameters", "message"),
     [
         ({"kl_target": 0.0}, "kl_target"),
-        ({"frequencies": "fitted"}, "'auto' chooses among sampled"),
+        ({"frequencies": "fitted"}, "'auto' expects frequencies='auto'"),
         ({"n_frequencies": "many"}, "n_frequencies"),
     ],
 )

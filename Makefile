@@ -35,8 +35,8 @@ lowest:
 LIGHT := .venv-light
 light:
 	$(PYTHON) -m venv --clear $(LIGHT)
-	$(LIGHT)/bin/pip install --quiet --editable ".[cli,data,formats,geometry,roads,series]" hypothesis mpmath pandas psutil pytest
-	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/datasets tests/geometry tests/graphs tests/cli/test_places.py tests/cli/test_series.py tests/inference/space_time
+	$(LIGHT)/bin/pip install --quiet --editable ".[cli,formats,geometry,roads,series]" hypothesis mpmath pandas psutil pytest
+	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/geometry tests/graphs tests/cli/test_places.py tests/cli/test_series.py tests/inference/space_time
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.diagnostics import StochasticOptions
+from data_loaders import uci
 
 
 class Variational(gpytorch.models.ApproximateGP):

@@ -22,8 +22,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import cross_val_predict
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.random import FloatArray
+from data_loaders import uci
 
 Rows = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 # Steps of Adam for a variational model.

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.datasets.traffic import load, load_metr_la
 from coupledgp.inference.placement.objectives import CRITERIA
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray, IntArray
+from data_loaders.traffic import load, load_metr_la
 
 N_FIRST, COUNTS = 50, (5, 10, 20, 40)
 # Random choices over which errors are averaged in each repetition.

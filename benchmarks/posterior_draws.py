@@ -25,9 +25,9 @@ from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
 from coupledgp import theory
-from coupledgp.datasets import uci
 from coupledgp.diagnostics import compare
 from coupledgp.random import FloatArray
+from data_loaders import uci
 
 SETS = (
     "power", "airfoil", "cpu", "concrete", "abalone", "wine", "boston", "diabetes", "kin40k",

@@ -22,7 +22,6 @@ import numpy as np
 from coupledgp import theory
 from coupledgp.couplings import parse_walker_coupling
 from coupledgp.couplings.walkers.registry import parse_length_law
-from coupledgp.datasets import graphs
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.features import plan_hops, walked_series
 from coupledgp.features.walks.modulation import SERIES_TOLERANCE
@@ -34,6 +33,7 @@ from coupledgp.inference.nodes.priors import SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.walker_form import sampled_costs, sketched_form, spread_walkers
 from coupledgp.kernels import HeatKernel
 from coupledgp.random import FloatArray, IntArray
+from data_loaders import graphs
 
 GRAPHS = ("eu-core", "databases", "arenas-email", "news_2cl1", "football")
 NOISE, TIME, SHARE = 0.05, 2.0, 0.5

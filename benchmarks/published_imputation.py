@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coupledgp as cgp
-from coupledgp.datasets.traffic import load_metr_la, load_pems_bay
-from coupledgp.datasets.traffic_series import SpeedSeries
 from coupledgp.diagnostics.space_time.models import readings_of
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS
 from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.random import FloatArray
+from data_loaders.traffic import load_metr_la, load_pems_bay
+from data_loaders.traffic_series import SpeedSeries
 
 LOADERS: dict[str, Callable[..., SpeedSeries]] = {
     "metr-la": load_metr_la,

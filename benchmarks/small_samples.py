@@ -26,7 +26,6 @@ import trimesh
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes, traffic
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels import (
@@ -38,6 +37,7 @@ from coupledgp.kernels import (
 )
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.models.field_estimator import located
+from data_loaders import meshes, traffic
 
 SIZES = (15, 30, 60, 120)
 LEVELS = (0.5, 0.8, 0.95)

@@ -12,12 +12,12 @@ import numpy as np
 from scipy.linalg import cholesky
 
 import coupledgp as cgp
-from coupledgp.datasets.files import data_folder
-from coupledgp.datasets.traffic import load
 from coupledgp.diagnostics.space_time.per_step import sensor_covariance
 from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings, SplitPlan
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray
+from data_loaders.files import data_folder
+from data_loaders.traffic import load
 
 STEP = 300.0  # seconds between readings of METR-LA and of the simulation
 

@@ -9,7 +9,6 @@ from coupledgp.ground.moved import follow_moves
 if TYPE_CHECKING:
     from coupledgp import couplings as couplings
     from coupledgp import dask as dask
-    from coupledgp import datasets as datasets
     from coupledgp import diagnostics as diagnostics
     from coupledgp import features as features
     from coupledgp import kernels as kernels

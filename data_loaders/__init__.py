@@ -1,33 +1,7 @@
-"""The modules of `coupledgp.datasets` by the name that they have in this repository.
+"""Loaders of the data sets of tests and benchmarks, one module for each family.
 
-`data_loaders.uci` and `coupledgp.datasets.uci` are one module object, however either is imported.
-A wheel has `coupledgp.datasets` only, so that no package of this common name is installed.
+`uci` has regression tables, `classification` tables with classes, `graphs` edge lists, `meshes`
+triangle meshes and `traffic` a road network with measured speeds, and (`traffic_series`) speeds of
+sensors over months. A set comes from the folder that `COUPLEDGP_DATA` names, from a download or
+from an installed package, in this order; the attribute `source` of the result says which it was.
 """
-
-import sys
-
-from coupledgp.datasets import (
-    RegressionData,
-    classification,
-    files,
-    graphs,
-    meshes,
-    traffic,
-    traffic_series,
-    uci,
-)
-
-__all__ = [
-    "RegressionData",
-    "classification",
-    "files",
-    "graphs",
-    "meshes",
-    "traffic",
-    "traffic_series",
-    "uci",
-]
-
-# `import data_loaders.uci` looks here first, before it would look for a file of that name.
-for _module in (classification, files, graphs, meshes, traffic, traffic_series, uci):
-    sys.modules[_module.__name__.replace("coupledgp.datasets", __name__)] = _module

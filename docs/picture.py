@@ -9,9 +9,9 @@ import numpy as np
 import trimesh
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from PIL import Image
+from sklearn.datasets import load_diabetes
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 
 FILE = Path(__file__).parent / "static" / "picture.png"
 BLUE, ORANGE = "#2a78c2", "#d9652b"
@@ -56,9 +56,9 @@ def part(axis: plt.Axes) -> None:
 
 def distance(axis: plt.Axes) -> None:
     """Draw how far the posterior of features is from the exact one, by coupling."""
-    data = uci.load("diabetes")
+    X, y = load_diabetes(return_X_y=True)
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=64, random_state=0)
-    model.fit(data.X[:330], data.y[:330])
+    model.fit(X[:330], y[:330])
     names = {
         "iid": "independent",
         "orthogonal+pnc": "orthogonal+pnc",
@@ -66,7 +66,7 @@ def distance(axis: plt.Axes) -> None:
     }
     sizes = [8, 16, 32, 64, 128]
     study = cgp.coupling_study(
-        model, data.X[330:], couplings=list(names), sizes=sizes, n_draws=24, random_state=0
+        model, X[330:], couplings=list(names), sizes=sizes, n_draws=24, random_state=0
     )
     frame = study.summary()
     for (name, label), colour in zip(names.items(), ("#888888", BLUE, ORANGE), strict=True):

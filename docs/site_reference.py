@@ -29,7 +29,6 @@ PACKAGES = {
     "coupledgp.graphs": "Graphs",
     "coupledgp.geometry": "Surfaces, networks with lengths, and places on them",
     "coupledgp.formats": "Files of meshes and roads",
-    "coupledgp.datasets": "Data to try things on",
     "coupledgp.attention": "Attention in linear time",
     "coupledgp.dask": "Estimators on a cluster",
     "coupledgp.testing": "Contracts that test classes of your own",

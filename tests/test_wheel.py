@@ -94,7 +94,7 @@ def test_wheel_has_one_package_and_all_of_its_files(installed: Installed) -> Non
     kinds = ("*.py", "*.html", "MATH.md", "py.typed")
     expected = {str(p.relative_to(ROOT)) for kind in kinds for p in package.rglob(kind)}
     assert expected <= set(names)
-    assert {"coupledgp/MATH.md", "coupledgp/py.typed", "coupledgp/datasets/uci.py"} <= expected
+    assert {"coupledgp/MATH.md", "coupledgp/py.typed", "coupledgp/datasets.py"} <= expected
 
 
 def test_quickstart_runs_from_the_wheel(installed: Installed, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
-from coupledgp.datasets import classification, uci
+from data_loaders import classification, uci
 
 # Tables with classes; those cut at the median; generated ones with the scale of their logits.
 CLASSES = ("banknote", "car", "cmc", "nursery", "wifi", "yeast", "digits")

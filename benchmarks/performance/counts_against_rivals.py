@@ -32,7 +32,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import PoissonRegressor
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -40,6 +39,7 @@ from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.likelihoods import NegativeBinomial, Poisson
 from coupledgp.search.latent import fit_latent
 from coupledgp.spectra import parse_spectrum
+from data_loaders import uci
 
 # Column of the counts of tables of UCI (None: the target), and generated tables with the mean and
 # the spread of the log mean, the dispersion, and whether rows have exposures.

@@ -28,9 +28,9 @@ import trimesh
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes
 from coupledgp.diagnostics.rivals.places import baseline_predictions
 from coupledgp.geometry.locations import location_rows
+from data_loaders import meshes
 
 FIELDS = ("given", "position", "geodesic", "waves")
 NAMES = ("idler_riser", "busted", "torus", "bunny", "unit_sphere", "flange")

@@ -19,9 +19,9 @@ import pandas as pd
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.datasets import traffic
 from coupledgp.diagnostics.rivals.places import baseline_predictions
 from coupledgp.kernels import WhittleMatern
+from data_loaders import traffic
 
 N_SEEN, MAX_EDGE = 250, 100.0
 KERNELS: dict[str, Any] = {

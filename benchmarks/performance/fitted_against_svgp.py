@@ -32,7 +32,7 @@ from rich.table import Table
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
+from data_loaders import uci
 
 DATASETS = (
     "kin40k", "protein", "power", "wine", "abalone", "airfoil", "concrete", "boston", "cpu",

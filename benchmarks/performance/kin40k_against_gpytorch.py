@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
+from data_loaders import uci
 
 N_TRAIN, N_FREQUENCIES = 36_000, 512
 ADAM_RATE = 0.1

@@ -26,9 +26,9 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.diagnostics import StochasticOptions, compare
 from coupledgp.kernels import HeatKernel
+from data_loaders import uci
 
 FITTED_ROWS = 3000
 

@@ -21,11 +21,11 @@ import trimesh
 from scipy import linalg
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes
 from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.kernels import RegularizedLaplacianKernel
 from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.random import FloatArray, IntArray
+from data_loaders import meshes
 
 NAMES = ("icosphere", "idler_riser", "busted", "torus")
 N_SENSORS, N_POINTS, NOISE = 40, 200, 0.01

@@ -21,17 +21,18 @@ import numpy as np
 import coupledgp as cgp
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.random import FloatArray, IntArray
+from data_loaders import meshes, traffic, uci
 
 
 def concrete(kind: Any, **settings: Any) -> Any:
     """A model of a table, each row alone."""
-    data = cgp.datasets.uci.load("concrete")
+    data = uci.load("concrete")
     return kind(random_state=0, **settings).fit(data.X, data.y)
 
 
 def mesh_sensors() -> Any:
     """A field on a mesh from 40 sensors."""
-    mesh = cgp.datasets.meshes.load("bunny").mesh
+    mesh = meshes.load("bunny").mesh
     operator = cgp.LaplaceOperator.from_trimesh(mesh)
     rng = np.random.default_rng(0)
     vertices = rng.choice(len(mesh.vertices), 40, replace=False)
@@ -40,15 +41,15 @@ def mesh_sensors() -> Any:
     return cgp.FieldGPRegressor(operator, random_state=0).fit(operator.at_vertices(vertices), y)
 
 
-def traffic() -> Any:
+def road_nodes() -> Any:
     """A kernel on the nodes of San Jose's roads, from its speed sensors."""
-    data = cgp.datasets.traffic.load()
+    data = traffic.load()
     return cgp.GraphGPRegressor(data.graph, random_state=0).fit(data.sensors, data.speeds)
 
 
 def roads() -> Any:
     """A field on the same roads with their lengths."""
-    data = cgp.datasets.traffic.load()
+    data = traffic.load()
     operator = cgp.LaplaceOperator.from_edges(data.ends[:, 0], data.ends[:, 1], data.lengths)
     model = cgp.FieldGPRegressor(operator, random_state=0)
     return model.fit(operator.at_vertices(data.sensors), data.speeds)
@@ -60,7 +61,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "concrete, local": lambda: concrete(cgp.LocalGPRegressor),
     "concrete, default model": lambda: concrete(cgp.GPRegressor),
     "mesh, 40 sensors": mesh_sensors,
-    "traffic, kernel on nodes": traffic,
+    "traffic, kernel on nodes": road_nodes,
     "traffic, field on roads": roads,
 }
 

@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes
 from coupledgp.inference.nodes.evidence import IterativeEvidence, Scales
 from coupledgp.inference.nodes.objectives import ExactKernelObjective, FixedHyperparameters
 from coupledgp.inference.nodes.routes import NodeObservations, cheapest_route
 from coupledgp.kernels import HeatKernel
+from data_loaders import meshes
 
 N_WALKS, P_HALT, N_STEPS = 16, 0.1, 10
 

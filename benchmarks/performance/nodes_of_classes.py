@@ -35,7 +35,6 @@ from scipy.spatial import cKDTree
 from scipy.special import expit
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes, traffic_series
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.errors import NumericalError
 from coupledgp.gp.latent import LatentGP
@@ -45,6 +44,7 @@ from coupledgp.kernels.graph.families import GraphMaternKernel
 from coupledgp.likelihoods import Bernoulli
 from coupledgp.likelihoods.bernoulli import class_log_chances
 from coupledgp.selection.class_power import left_out_power
+from data_loaders import meshes, traffic_series
 
 SMOOTH, RANGES, VARIANCES = (1.5, 2.5), (2.0, 4.0, 8.0, 16.0, 32.0), (1.0, 4.0, 16.0, 64.0)
 NOISES, SPREADS = (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0)

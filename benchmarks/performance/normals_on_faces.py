@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes
+from data_loaders import meshes
 
 NAMES = ("teapot", "fuze", "unit_sphere", "idler_riser", "busted", "torus")
 WEIGHTS = ("unit", "inverse-distance")

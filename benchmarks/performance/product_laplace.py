@@ -27,7 +27,7 @@ from tables_against_rivals import Rows, boosting, gaussian, standardised
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
+from data_loaders import uci
 
 # Training rows of the tables that have more.
 TRAINED = {"power": 7654, "protein": 6000, "concrete": 900}

@@ -49,7 +49,7 @@ def table(name: str, n_rows: int, n_test: int) -> tuple[np.ndarray, np.ndarray]:
     if name in ("made", "rows"):
         X, y = (made if name == "made" else long)(n_rows + n_test, rng)
     else:
-        from coupledgp.datasets import uci
+        from data_loaders import uci
 
         data = uci.load(name)
         order = rng.permutation(len(data.y))[: n_rows + n_test]

@@ -56,7 +56,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
+from data_loaders import uci
 
 REAL = (
     "kin40k", "protein", "power", "wine", "abalone", "airfoil", "concrete", "boston", "cpu",

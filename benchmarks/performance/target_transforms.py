@@ -19,7 +19,7 @@ os.environ |= {"OMP_NUM_THREADS": "1"}
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
+from data_loaders import uci
 
 TRANSFORMS = (None, "log", "box-cox", "yeo-johnson", "auto")
 ROWS, TEST_ROWS = 1000, 1000

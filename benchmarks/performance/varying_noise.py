@@ -27,11 +27,11 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.varying_noise import variance_columns
 from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
 from coupledgp.selection.noise_choice import noise_gains, pays
+from data_loaders import uci
 
 TABLES = (
     "boston", "diabetes", "concrete", "airfoil", "power", "protein", "kin40k", "heteroscedastic",

@@ -41,11 +41,11 @@ from walk_engine import barabasi_albert, grid
 
 import coupledgp as cgp
 from coupledgp.couplings import MatchedLaw
-from coupledgp.datasets import meshes
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
 from coupledgp.inference.nodes.precision import precision_work, root_precision
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
+from data_loaders import meshes
 
 TIMES = (1.0, 4.0, 16.0, 64.0)
 WANTED = ("20 near", "500 near", "500 apart", "all")

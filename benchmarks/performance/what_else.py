@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes, traffic, uci
+from data_loaders import meshes, traffic, uci
 
 TABLES = ("diabetes", "concrete", "kin40k")
 MODELS = {

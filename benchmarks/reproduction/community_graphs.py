@@ -33,10 +33,10 @@ from graph_record import Cell, record_cells
 from record import Record, command
 from study_options import Results, add_options, chosen, parse_options
 
-from coupledgp.datasets import graphs
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import RegularizedLaplacianKernel
 from coupledgp.random import FloatArray
+from data_loaders import graphs
 
 KERNEL = RegularizedLaplacianKernel(1.0, 2.0)
 N_WALKS = 2

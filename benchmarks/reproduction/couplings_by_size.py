@@ -20,8 +20,8 @@ from study_options import Results, add_options, chosen, parse_options, read_tabl
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.diagnostics.studies.study import CouplingStudy
+from data_loaders import uci
 
 SETS = ("diabetes", "boston", "concrete", "airfoil", "cpu", "abalone", "power")
 COUPLINGS = ("iid", "halton", "orthogonal", "orthogonal+pnc")

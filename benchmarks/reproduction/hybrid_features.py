@@ -31,13 +31,13 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler, normalize
 
-from coupledgp.datasets import uci
 from coupledgp.features import (
     AngularHybridFeatures,
     ComplexExponentialFeatures,
     GaussianHybridFeatures,
     SoftmaxFeatures,
 )
+from data_loaders import uci
 
 Maker = Callable[[int, int, np.random.Generator], SoftmaxFeatures]
 N_PROJECTIONS = 4  # of coefficients, where all multiplications count

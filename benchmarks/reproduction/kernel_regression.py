@@ -35,8 +35,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from study_options import Results, add_options, chosen, parse_options, read_table
 
-from coupledgp.datasets import classification
 from coupledgp.features import LaplaceFeatures
+from data_loaders import classification
 
 DATASETS = ("abalone", "banknote", "car", "yeast", "cmc", "nursery", "wifi", "chess")
 # Mean over pairs of rows of `sigma |x + y|`, Table 2.

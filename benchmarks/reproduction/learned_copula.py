@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.datasets import uci
 from coupledgp.features import gram_loss, learn_copula
+from data_loaders import uci
 
 
 def training_inputs(name: str, n_rows: int, seed: int) -> np.ndarray:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from coupledgp import Graph
 from coupledgp.couplings import SigmaLengths, WalkerCoupling
-from coupledgp.datasets import meshes, traffic
 from coupledgp.random import FloatArray
+from data_loaders import meshes, traffic
 
 Settings = dict[str, Any]
 

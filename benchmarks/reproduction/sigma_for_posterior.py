@@ -29,7 +29,6 @@ from coupledgp.couplings.walkers.sigma import (
     solve_sigma,
 )
 from coupledgp.couplings.walkers.sigma_weights import posterior_weights
-from coupledgp.datasets import graphs, meshes, traffic
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
@@ -37,6 +36,7 @@ from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel, dense_spectrum
 from coupledgp.random import FloatArray, IntArray
+from data_loaders import graphs, meshes, traffic
 
 NOISE, OBSERVED = 0.1, 0.5
 ORDER = 30

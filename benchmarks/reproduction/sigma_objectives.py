@@ -35,9 +35,9 @@ from coupledgp.couplings import (
     WalkerCouplingLike,
     solve_sigma,
 )
-from coupledgp.datasets import graphs
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import RegularizedLaplacianKernel
+from data_loaders import graphs
 
 KERNEL = RegularizedLaplacianKernel(1.0, 2.0)
 OBJECTIVES = ("linear", "quadratic")

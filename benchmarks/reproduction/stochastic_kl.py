@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import uci
 from coupledgp.diagnostics import PosteriorReport, StochasticOptions, compare
+from data_loaders import uci
 
 FITTED_ROWS = 1000
 

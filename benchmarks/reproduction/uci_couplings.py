@@ -41,8 +41,8 @@ from coupledgp.couplings import (
     OrthogonalDirections,
     parse_coupling,
 )
-from coupledgp.datasets import uci
 from coupledgp.gp.columns import laplace_lengthscale
+from data_loaders import uci
 
 
 @dataclass(frozen=True)

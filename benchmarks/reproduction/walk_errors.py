@@ -34,11 +34,11 @@ from graph_common import (
 from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.couplings import WalkerCouplingLike, available_walker_couplings
-from coupledgp.datasets import graphs
 from coupledgp.features.walks.hops import HopNodes
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.random import FloatArray
+from data_loaders import graphs
 
 KERNELS: dict[str, GraphKernel] = {
     "heat t=1": HeatKernel(1.0),
@@ -140,7 +140,7 @@ def main() -> None:
         "--graphs",
         nargs="+",
         default=list(PAPER_GRAPHS),
-        help="or any of coupledgp.datasets.graphs",
+        help="or any of data_loaders.graphs",
     )
     parser.add_argument("--walks", nargs="+", type=int, default=[2, 4, 16, 64])
     parser.add_argument(

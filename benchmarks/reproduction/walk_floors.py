@@ -18,11 +18,11 @@ import numpy as np
 from graph_common import Target, root_ratio, standard_error, table, with_error
 
 from coupledgp import theory
-from coupledgp.datasets import graphs
 from coupledgp.features import sample_walks
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import RegularizedLaplacianKernel
 from coupledgp.random import FloatArray
+from data_loaders import graphs
 
 GRAPHS = ("karate", "dolphins", "polbooks", "football", "news_2cl1", "eu-core")
 COUPLINGS = ("antithetic", "sigma", "stratified")

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coupledgp.datasets import classification
-from coupledgp.datasets.files import data_folder
 from coupledgp.errors import DataNotFoundError, InvalidInputError
+from data_loaders import classification
+from data_loaders.files import data_folder
 
 HAVE_FILES = data_folder(None, "classification") is not None
 # Rows, columns after coding, classes.

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp.datasets import meshes, traffic
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, download
 from coupledgp.errors import DataNotFoundError
+from data_loaders import meshes, traffic
+from data_loaders.files import ENVIRONMENT_VARIABLE, download
 from tests.datasets.local_server import listening
 
 # pooch leaves the connection of a failed download to the garbage collector.
@@ -149,7 +149,7 @@ def test_a_spoilt_cache_is_replaced(server: Server, tmp_path: Path) -> None:
 
 def test_without_pooch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    needs = r'needs pooch, from the extra `data` \(pip install "coupledgp\[data\]"\)'
+    needs = r"needs pooch \(pip install pooch rdata\)"
     with pytest.raises(DataNotFoundError, match=needs):
         download("http://127.0.0.1:9/file", "0" * 64, "file.bin")
 
@@ -161,7 +161,7 @@ def test_without_rdata_the_extra_and_the_tables_are_named(
     path = tmp_path / "traffic" / "pems.rda"
     path.parent.mkdir()
     path.write_bytes(b"stands for a table of R")
-    needs = r'pems\.rda.*need rdata, from the extra `data` \(pip install "coupledgp\[data\]"\)'
+    needs = r"pems\.rda.*need rdata \(pip install pooch rdata\)"
     with pytest.raises(DataNotFoundError, match=f"{needs}; or put nodes.csv"):
         traffic.load(tmp_path)
 

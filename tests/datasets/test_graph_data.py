@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp.datasets import graphs, meshes, traffic
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError
+from data_loaders import graphs, meshes, traffic
+from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder, download
 
 LOCAL = os.environ.get(ENVIRONMENT_VARIABLE)
 needs_data = pytest.mark.skipif(not LOCAL, reason=f"{ENVIRONMENT_VARIABLE} is not set")

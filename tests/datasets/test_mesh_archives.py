@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.ground import memory
+from data_loaders import meshes
 
 
 def archive(path, more):

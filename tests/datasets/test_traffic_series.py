@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coupledgp.datasets import traffic
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE
-from coupledgp.datasets.traffic_series import distance_weights
 from coupledgp.errors import DataNotFoundError, InvalidInputError
+from data_loaders import traffic
+from data_loaders.files import ENVIRONMENT_VARIABLE
+from data_loaders.traffic_series import distance_weights
 from tests.datasets.test_downloads import cached, server  # noqa: F401
 
 SENSORS = [773869, 767541, 767542, 717447]

@@ -5,8 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from coupledgp.datasets import RegressionData, uci
+from coupledgp.datasets import RegressionData
 from coupledgp.errors import InvalidInputError
+from data_loaders import uci
 from tests.datasets.uci_cases import SHAPES, numbers, write
 
 pytestmark = pytest.mark.usefixtures("isolated")

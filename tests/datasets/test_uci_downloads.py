@@ -7,8 +7,8 @@ from urllib.error import HTTPError, URLError
 import numpy as np
 import pytest
 
-from coupledgp.datasets import uci
 from coupledgp.errors import DataNotFoundError
+from data_loaders import uci
 from tests.datasets.uci_cases import SHAPES, numbers
 
 pytestmark = pytest.mark.usefixtures("isolated")

@@ -8,8 +8,8 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.datasets.meshes import read_mesh
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.mesh_files import read_mesh
 from coupledgp.graphs.vtk_files import in_place
 
 meshio = pytest.importorskip("meshio")

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import coupledgp as cgp
-from coupledgp.datasets import meshes
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
 from coupledgp.formats import read_roads
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
 from coupledgp.ground.visible import visible
 from coupledgp.spectra import parse_spectrum
+from data_loaders import meshes
 from tests.hostile import meshes as hostile
 
 RNG = np.random.default_rng(2)

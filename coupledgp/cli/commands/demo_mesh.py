@@ -10,9 +10,10 @@ import numpy as np
 from coupledgp.cli.commands.graph_tasks import split_nodes
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.shared.evaluate import Stopwatch
-from coupledgp.datasets import meshes
+from coupledgp.datasets import shape
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.sections.section import ReportTable
+from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
@@ -91,14 +92,15 @@ class MeshStudy:
 
 def run_mesh(n_draws: int, seed: int) -> MeshStudy:
     """Fit the exact GP to the shape's normals, then compare estimators at its hyperparameters."""
-    data = meshes.load(SHAPE)
-    network = Network(data.graph, "mesh", data.mesh, "faces")
-    nodes = np.arange(data.graph.n_nodes)
+    mesh = shape(SHAPE)
+    graph = Graph.from_trimesh(mesh, nodes="faces")
+    network = Network(graph, "mesh", mesh, "faces")
+    nodes = np.arange(graph.n_nodes)
     task = split_nodes(nodes, network.normal_z(), HIDDEN, seed)
     clock = Stopwatch()
     with clock("exact fit on the mesh"), reporter("fit on the mesh"):
         exact = ExactGraphGPRegressor(
-            data.graph, method="spectral", solver="dense", random_state=seed
+            graph, method="spectral", solver="dense", random_state=seed
         ).fit(task.nodes, task.y)
     figures: dict[str, dict[str, FloatArray]] = {}
     with clock("comparisons on the mesh"), reporter("compare on the mesh"):
@@ -116,7 +118,7 @@ def run_mesh(n_draws: int, seed: int) -> MeshStudy:
     assert isinstance(kernel, HeatKernel)
     return MeshStudy(
         data={
-            "name": data.name, "source": data.source, "n_nodes": data.graph.n_nodes,
+            "name": SHAPE, "source": "trimesh.creation", "n_nodes": graph.n_nodes,
             "n_hidden": len(task.hidden), "n_draws": n_draws, "seed": seed,
             "kernel": repr(kernel), "time": kernel.time,
         },

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import expm_multiply
 
+from coupledgp.datasets import shape
 from coupledgp.diagnostics import PosteriorReport
 from coupledgp.graphs import Graph
 from coupledgp.kernels.graph.families import HeatKernel
@@ -17,7 +18,6 @@ from coupledgp.random import FloatArray
 
 TABLE, MESH = "posterior-table", "posterior-mesh"
 # A table whose function is curved, so that a linear model does worse than a process.
-DATA = "friedman2"
 COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "posterior")
 SIZES, TABLE_DRAWS = (16, 64, 256), 4
 WALKERS = ("iid", "sigma", "stratified+systematic")
@@ -48,25 +48,27 @@ def heat_field(graph: Graph, rng: np.random.Generator) -> FloatArray:
     return np.asarray(expm_multiply(-TIME / 2 * laplacian, rng.standard_normal(graph.n_nodes)))
 
 
-def mesh_report(data: Any, seed: int) -> PosteriorReport:
+def mesh_report(name: str, seed: int) -> PosteriorReport:
     """Report on a model of heat that has spread, at the kernel that the heat is drawn from."""
+    mesh = shape(name)
+    graph = Graph.from_trimesh(mesh, nodes="faces")
     rng = np.random.default_rng(seed)
-    field = heat_field(data.graph, rng)
-    order = rng.permutation(data.graph.n_nodes)
+    field = heat_field(graph, rng)
+    order = rng.permutation(graph.n_nodes)
     seen, hidden = order[:OBSERVED], order[OBSERVED : OBSERVED + COMPARED]
     noisy = field / field.std() + NOISE * rng.standard_normal(field.size)
     unit = float(np.var(noisy[seen]))
     model = GraphGPRegressor(
-        data.graph, HeatKernel(TIME), n_walks=WALKS[-1], exact_hops=HOPS, optimizer=None,
+        graph, HeatKernel(TIME), n_walks=WALKS[-1], exact_hops=HOPS, optimizer=None,
         outputscale=1 / (field.var() * unit), noise=NOISE**2 / unit, random_state=seed,
     ).fit(seen, noisy[seen])  # fmt: skip
     return posterior_report(
         model, hidden, noisy[hidden], couplings=WALKERS, sizes=WALKS, n_draws=MESH_DRAWS,
-        random_state=seed, geometry=data.mesh,
-        title=f"Posterior of {WALKS[-1]} walkers a face: heat on the {data.name}",
-        data=f"random heat that has spread on the {data.name} for a time of {TIME:g}, of unit "
+        random_state=seed, geometry=mesh,
+        title=f"Posterior of {WALKS[-1]} walkers a face: heat on the {name}",
+        data=f"random heat that has spread on the {name} for a time of {TIME:g}, of unit "
         f"variance, with noise of standard deviation {NOISE:g}, seen at {OBSERVED} of "
-        f"{data.graph.n_nodes} faces, compared at {COMPARED} others; the heat kernel of that time "
+        f"{graph.n_nodes} faces, compared at {COMPARED} others; the heat kernel of that time "
         f"is given; {HOPS} exact hops, few enough for couplings to matter (the default leaves next "
         "to nothing to the walkers)",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
 from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.show.graph import node_map
 from coupledgp.couplings.frequencies.posterior import POSTERIOR
-from coupledgp.datasets import meshes, uci
+from coupledgp.datasets import friedman2
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Report
@@ -124,11 +124,11 @@ def write_studies(pages: dict[str, list[Path]], n_seeds: int, seed: int) -> tupl
         Page and file of figures of each report, by name. Without `"report"`, the comparison, and
         the model of the table are left out.
     """
-    mesh = demo_pages.mesh_report(meshes.load(demo_mesh.SHAPE), seed)
+    mesh = demo_pages.mesh_report(demo_mesh.SHAPE, seed)
     demo_pages.write(mesh, *pages[demo_pages.MESH])
     if "report" not in pages:
         return mesh.layout(), pages[demo_pages.MESH][1].read_text("utf-8")
-    data = uci.load(demo_pages.DATA)
+    data = friedman2()
     test, train = _split(len(data.y), seed)
     demo_pages.write(demo_pages.table_report(data, train, test, seed), *pages[demo_pages.TABLE])
     page, figures = pages["report"]
@@ -148,7 +148,7 @@ def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
 
 def run_study(n_seeds: int, seed: int) -> Study:
     """Fit the exact GP, then compare every coupling, size and draw at its hyperparameters."""
-    data = uci.load(demo_pages.DATA)
+    data = friedman2()
     test, train = _split(len(data.y), seed)
     clock = Stopwatch()
     with clock("exact fit"):

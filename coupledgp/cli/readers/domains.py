@@ -24,7 +24,7 @@ from coupledgp.cli.readers.networks import (
 )
 from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
-from coupledgp.datasets import meshes
+from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.road_files import LINES, TOLERANCE, from_graph, parse_markup, read_roads
@@ -145,8 +145,8 @@ class DomainOptions:
 
 
 def is_mesh(path: Path) -> bool:
-    """Whether a path has the extension of a mesh, or names one of `coupledgp.datasets.meshes`."""
-    return str(path) in meshes.names() or path.suffix.lower() in MESHES
+    """Whether a path has the extension of a mesh, or is one of `coupledgp.datasets.SHAPES`."""
+    return str(path) in SHAPES or path.suffix.lower() in MESHES
 
 
 def read_domain(path: Path, options: DomainOptions) -> SpatialDomain | None:
@@ -176,7 +176,7 @@ def _read(path: Path, options: DomainOptions) -> SpatialDomain | None:
     if kind not in (*MARKUP, *LINES) and not is_table(path):
         known = ", ".join((*TABLES, *MARKUP, *LINES, *MESHES))
         raise InvalidInputError(
-            f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
+            f"GRAPH: expected a file ending in {known}, or one of {', '.join(SHAPES)}; "
             f"got {str(path)!r}"
         )
     with about(path):
@@ -199,7 +199,7 @@ def _refuse(options: DomainOptions, names: tuple[str, ...], kind: str) -> None:
 
 def _surface(path: Path, longest: MaxEdge) -> SpatialDomain:
     name = str(path)
-    mesh = meshes.load(name).mesh if name in meshes.names() else read_mesh(path, numbered=True)
+    mesh = shape(name) if name in SHAPES else read_mesh(path, numbered=True)
     with about(path):
         operator = LaplaceOperator.from_trimesh(mesh, max_edge=longest)
     kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices"

@@ -18,15 +18,16 @@ from coupledgp.cli.readers.files import about, is_pipe, on_disk
 from coupledgp.cli.readers.guesses import edge_ends
 from coupledgp.cli.readers.notices import notice
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
-from coupledgp.datasets import meshes
+from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats import mesh_files
 from coupledgp.formats.road_files import LINES, parse_markup
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 
 TABLES = (".csv", ".tsv", *PARQUET)
 MARKUP = (".graphml", ".gml")
-MESHES = meshes.ENDINGS
+MESHES = mesh_files.ENDINGS
 LENGTHS = ("length", "length_m", "length_km")
 # Digits that every number of 64 bits can have.
 MOST_DIGITS = 18
@@ -80,7 +81,7 @@ def read_network(
     Parameters
     ----------
     path
-        File, or the name of a mesh of `coupledgp.datasets.meshes`.
+        File, or one of `coupledgp.datasets.SHAPES`.
     nodes
         Kind of the nodes of a mesh: `"faces"` or `"vertices"`.
     weight, length
@@ -111,13 +112,13 @@ def is_table(path: Path) -> bool:
 
 def _read_mesh(path: Path, nodes: str) -> Network:
     name = str(path)
-    if name in meshes.names():
-        mesh = meshes.load(name).mesh
+    if name in SHAPES:
+        mesh = shape(name)
     else:
         if path.suffix.lower() not in MESHES:
             known = ", ".join((*TABLES, *MARKUP, *MESHES))
             raise InvalidInputError(
-                f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
+                f"GRAPH: expected a file ending in {known}, or one of {', '.join(SHAPES)}; "
                 f"got {name!r}"
             )
         mesh = read_mesh(path, numbered=nodes != "faces")
@@ -136,7 +137,7 @@ def read_mesh(path: Path, numbered: bool) -> Any:
     if source.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with about(path):
-        return meshes.read_mesh(source, numbered and path.suffix.lower() != ".stl")
+        return mesh_files.read_mesh(source, numbered and path.suffix.lower() != ".stl")
 
 
 def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:

@@ -7,7 +7,7 @@ length, as in "Variance-reducing couplings", appendix F.2.
 It is read from the tables `nodes.csv`, `edges.csv` and `speeds.csv` of `<folder>/traffic`, else
 built from the file `pems.rda` there, else from a download of that file. `load_san_jose` gives the
 speeds of all 26 Mondays; `load_metr_la` and `load_pems_bay` give speeds of other sensors, every
-five minutes (`coupledgp.datasets.traffic_series`).
+five minutes (`data_loaders.traffic_series`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from pyarrow import csv
 from scipy.spatial import KDTree
 
-from coupledgp.datasets.files import INSTALL, download, local_file
-from coupledgp.datasets.traffic_series import SpeedSeries as SpeedSeries
-from coupledgp.datasets.traffic_series import load_metr_la as load_metr_la
-from coupledgp.datasets.traffic_series import load_pems_bay as load_pems_bay
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
+from data_loaders.files import INSTALL, download, local_file
+from data_loaders.traffic_series import SpeedSeries as SpeedSeries
+from data_loaders.traffic_series import load_metr_la as load_metr_la
+from data_loaders.traffic_series import load_pems_bay as load_pems_bay
 
 EARTH_RADIUS = 6_371_008.8  # mean radius in metres (IUGG)
 _URL = (
@@ -167,7 +167,7 @@ def from_pems(path: Path) -> TrafficData:
     Raises
     ------
     DataNotFoundError
-        rdata is not installed; the message names the extra that has it.
+        rdata is not installed; the message says how to get it.
     InvalidInputError
         The file holds no table `pems`.
     """
@@ -192,7 +192,7 @@ def _read_r_file(path: Path) -> dict[str, Any]:
         import rdata
     except ImportError as error:
         raise DataNotFoundError(
-            f"{path.name}: files in R's format need rdata, from the extra `data` ({INSTALL}); or "
+            f"{path.name}: files in R's format need rdata ({INSTALL}); or "
             "put nodes.csv, edges.csv and speeds.csv beside it"
         ) from error
     with warnings.catch_warnings():

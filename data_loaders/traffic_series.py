@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, download, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
+from data_loaders.files import ENVIRONMENT_VARIABLE, download, local_file
 
 INSTALL = 'pip install "coupledgp[series]"'
 MINUTES = 5

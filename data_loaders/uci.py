@@ -23,45 +23,13 @@ from urllib.error import HTTPError
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from sklearn.datasets import fetch_openml, load_diabetes, make_friedman2
+from sklearn.datasets import fetch_openml, load_diabetes
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE
+from coupledgp.datasets import RegressionData, friedman2
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionData:
-    """A regression set; its numbers are finite and in float64.
-
-    Attributes
-    ----------
-    name : str
-    X : FloatArray (n, d)
-        Inputs.
-    y : FloatArray (n,)
-        Targets.
-    feature_names : tuple of str
-        Names of the d columns of X.
-    target_name : str
-    source : str
-        Where the numbers came from, in words.
-
-    Examples
-    --------
-    >>> from coupledgp.datasets import uci
-    >>> data = uci.load("diabetes")
-    >>> data.X.shape, data.y.shape, data.target_name
-    ((442, 10), (442,), 'progression')
-    """
-
-    name: str
-    X: FloatArray = field(repr=False)
-    y: FloatArray = field(repr=False)
-    feature_names: tuple[str, ...]
-    target_name: str
-    source: str
+from data_loaders.files import ENVIRONMENT_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -158,18 +126,8 @@ def _diabetes() -> RegressionData:
     )
 
 
-def _friedman2() -> RegressionData:
-    """Return 500 circuits of four parts, whose impedance is known with a noise of 20 ohm.
-
-    Source: Friedman (1991), Multivariate adaptive regression splines, section 4.4.
-    """
-    X, y = make_friedman2(500, noise=20.0, random_state=0)
-    names = ("resistance", "frequency", "inductance", "capacitance")
-    return RegressionData("friedman2", X, y, names, "impedance", "scikit-learn's make_friedman2")
-
-
 _EMBEDDED: Mapping[str, Callable[[], RegressionData]] = {
-    "diabetes": _diabetes, "friedman2": _friedman2,
+    "diabetes": _diabetes, "friedman2": friedman2,
 }  # fmt: skip
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from pyarrow import ArrowInvalid, csv
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
+from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder, local_file
 
 
 @dataclass(frozen=True, eq=False)

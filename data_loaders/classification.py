@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, local_file
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
+from data_loaders.files import ENVIRONMENT_VARIABLE, local_file
 
 
 @dataclass(frozen=True, eq=False)

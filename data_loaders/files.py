@@ -8,7 +8,7 @@ from pathlib import Path
 from coupledgp.errors import DataNotFoundError
 
 ENVIRONMENT_VARIABLE = "COUPLEDGP_DATA"
-INSTALL = 'pip install "coupledgp[data]"'  # the extra that has pooch and rdata
+INSTALL = "pip install pooch rdata"
 
 
 def data_folder(data_dir: str | Path | None, family: str) -> Path | None:
@@ -57,7 +57,7 @@ def download(url: str, sha256: str, filename: str) -> Path:
         import pooch
     except ImportError as error:
         raise DataNotFoundError(
-            f"{filename}: not on disk, and a download needs pooch, from the extra `data` "
+            f"{filename}: not on disk, and a download needs pooch "
             f"({INSTALL}); or put a copy of {url} into the family's folder under the one that "
             f"{ENVIRONMENT_VARIABLE} names"
         ) from error

@@ -11,11 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.effects_state import axis_from, axis_state
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.schema import Entries
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
 from coupledgp.gp.units import Units
@@ -177,7 +178,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     sensor_scales_
         Relative variances D (p,) of the sensors, in the order of `nodes_`.
     nodes_, time_axis_
-        Labels of the sensors, and the axis of times.
+        Labels of the sensors in the order of the fit, which forecasts and tables of sensors have
+        too, and the axis of times.
     gaps_, outliers_
         Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
@@ -519,6 +521,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         header["axis"] = axis_state(self.time_axis_)
+        arrays["order"] = self._order
         return header, arrays
 
     @classmethod
@@ -533,6 +536,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         model = cls(domain_of(process.sites), **parameters)
         axis = axis_from(header.get("axis"), process.rows.times)
         fitted = restored_results(header, cls._section, cls._stored)
-        order = np.arange(process.rows.sensors.size)
-        results = {"axis": axis, "outliers": no_outliers(), "order": order, **fitted}
+        rows = process.rows.sensors
+        order = Entries(header, arrays).integers("order", rows.size, low=0, high=rows.size - 1)
+        if np.unique(order).size < rows.size:
+            raise ModelFileError("order: expected each sensor once, got one twice")
+        sensors = rows[order]
+        results = {"axis": axis, "outliers": no_outliers(), "sensors": sensors, **fitted}
         return model.holding(FittedModel(whole, 1, results))

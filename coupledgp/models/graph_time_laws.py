@@ -67,7 +67,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         Parameters
         ----------
         nodes
-            Labels (a,); None: all nodes of the graph.
+            Labels (a,), in whose order the answer is; None: all nodes in the order of the graph.
         times
             Times (b,) in any order; None: the times of the fit. Later times are forecasts.
         return_std
@@ -103,7 +103,8 @@ class SpaceTimeLaws(SpaceTimeRecord):
         ----------
         nodes
             Labels (a,), all of the graph if left out; or, without times, a pair of labels (m,) and
-            times (m,) of single points, None for those observed.
+            times (m,) of single points, None for those observed, sensor by sensor in the order of
+            the fit.
         times
             Times (b,) in any order; those of the data if left out beside labels.
         level
@@ -224,7 +225,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
             A duration such as `"1h"`, or a number in the unit of the times; every step of the axis
             up to it is forecast.
         nodes, return_std
-            As in `predict`; the sensors if left out.
+            As in `predict`; the sensors if left out, in the order of the fit.
         budget
             Seconds and bytes that it may take, as the budget of a fit; None: a minute more than one
             step ahead, and the memory that is free. A longer forecast is refused before the work
@@ -420,7 +421,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         if most is not None:
             check_positive_int(most, "most")
         process = self.grid_process_
-        nodes = self.nodes_
+        nodes = self._labels.labels(process.rows.sensors)
         with named_exhaustion("leave_one_sensor_out"), self._reporter("sensors") as report:
             posterior = process.under_kernel().posterior
             rows = np.arange(len(nodes))
@@ -440,7 +441,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
             known, of_known = (part[rows] for part in days.others_known())
             values = values + days.known_at(process.rows.sensors[rows], process.rows.times)[0]
             mean, variance = mean + known, variance + of_known
-        labels = [self.nodes_[row] for row in rows.tolist()]
+        labels = self._labels.labels(process.rows.sensors[rows])
         return SensorTable.of(labels, values, mean, np.sqrt(variance), self.transform_)
 
     def with_variance_samples(self, n_draws: int) -> Self:

@@ -92,7 +92,7 @@ def results_of(found: FittedSpaceTime, panel: Panel, labels: SiteLabels) -> dict
     """Results of a fit by name."""
     return {
         "panel": panel,
-        "order": np.argsort(labels.numbers(panel.nodes), kind="stable"),
+        "sensors": labels.numbers(panel.nodes),
         "outliers": found.outliers,
         "n_rounds_": found.fit.n_rounds,
         "n_evaluations_": found.fit.n_evaluations,

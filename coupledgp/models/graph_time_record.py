@@ -144,9 +144,15 @@ class SpaceTimeRecord(ProcessRegressor):
     _points_are: ClassVar[str] = "readings"
 
     def points(self, X: Any) -> Points:
-        """Points (m, 2) of a pair of labels (m,) and times (m,); the observed ones for None."""
+        """Points (m, 2) of a pair of labels (m,) and times (m,).
+
+        For None they are the observed ones, sensor by sensor in the order of `nodes_`.
+        """
         if X is None:
-            return self.process_.data.points
+            points = self.process_.data.points
+            place = np.argsort(self.grid_process_.rows.sensors[self._order])
+            row = np.searchsorted(self.grid_process_.rows.sensors, points[:, 0])
+            return points[np.argsort(place[row], kind="stable")]
         if not isinstance(X, (tuple, list)) or len(X) != 2:
             raise InvalidInputError(
                 "X: expected a pair (nodes, times) of one length, one entry for each point"
@@ -265,7 +271,8 @@ class SpaceTimeRecord(ProcessRegressor):
         panel: Panel | None = self.fitted_.results.get("panel")
         if panel is not None:
             return panel
-        return Panel(self.nodes_, self.time_axis_, self.grid_process_.rows.values, None)
+        values = self.grid_process_.rows.values[self._order]
+        return Panel(self.nodes_, self.time_axis_, values, None)
 
     @property
     def time_axis_(self) -> TimeAxis:
@@ -275,8 +282,15 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def nodes_(self) -> list[Any]:
-        """Labels of the sensors, in the order of their sites."""
-        return self._labels.labels(self.grid_process_.rows.sensors)
+        """Labels of the sensors in the order of the fit, those that were added later after them."""
+        return self._labels.labels(self.grid_process_.rows.sensors[self._order])
+
+    @property
+    def _order(self) -> IntArray:
+        """Rows (p,) of the process in the order of `nodes_`; its own are by the number of site."""
+        rows = {int(site): row for row, site in enumerate(self.grid_process_.rows.sensors)}
+        first = [rows.pop(int(site)) for site in self.fitted_.results["sensors"] if site in rows]
+        return np.array([*first, *rows.values()], dtype=np.int64)
 
     @property
     def kernel_(self) -> Any:
@@ -292,8 +306,8 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def sensor_scales_(self) -> FloatArray:
-        """Relative variances D (p,) of noise and own terms of the sensors."""
-        return np.asarray(self.grid_process_.parameters.roots**2)
+        """Relative variances D (p,) of noise and own terms of the sensors, as `nodes_` has them."""
+        return np.asarray(self.grid_process_.parameters.roots[self._order] ** 2)
 
     @property
     def gaps_(self) -> Gaps:
@@ -308,7 +322,8 @@ class SpaceTimeRecord(ProcessRegressor):
         """Observations of the last fit that are far from their law given all others."""
         found: Outliers = self.fitted_.results["outliers"]
         panel = self.panel_
-        nodes = [panel.nodes[k] for k in self.fitted_.results["order"][found.sensors]]
+        sites = np.sort(self.fitted_.results["sensors"])
+        nodes = self._labels.labels(sites[found.sensors])
         return OutlyingCells(
             nodes, panel.axis.labels(panel.axis.values[found.columns]), found.scores, found.rejected
         )
@@ -351,7 +366,10 @@ class SpaceTimeRecord(ProcessRegressor):
         return f"{self.grid_process_.reason}; {reasons}" if reasons else self.grid_process_.reason
 
     def grid(self, nodes: Any = None, times: Any = None) -> Grid:
-        """Sites and times of labels; all nodes of the graph, and the times of the fit, for None."""
+        """Sites and times of labels, in their order.
+
+        None stands for all nodes, in the order of the graph, and for the times of the fit.
+        """
         sites = self._labels.numbers(nodes)
         labels = list(nodes) if nodes is not None else self._labels.labels(sites)
         if times is None:

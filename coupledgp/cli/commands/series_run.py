@@ -237,8 +237,8 @@ class SeriesDomain(Domain):
         """Write the law in blocks of times; return the number of rows."""
         options = self.options
         first = next(iter(self.models.values()))
-        sensors = {str(label) for model in self.models.values() for label in model.nodes_}
-        numbers = chosen_nodes(options.nodes, self.place.nodes, sorted(sensors))
+        sensors = {str(label): 0 for model in self.models.values() for label in model.nodes_}
+        numbers = chosen_nodes(options.nodes, self.place.nodes, list(sensors))
         labels = [self.place.nodes.labels[k] for k in numbers]
         times = times_of(first, options.times, options.ahead, options.zone)
         check_rows(len(labels), times.size)

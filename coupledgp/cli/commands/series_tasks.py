@@ -60,9 +60,9 @@ def _law(model: Any, layout: LawLayout, times: FloatArray, latent: bool) -> Seri
 def kinds_of(model: Any, layout: LawLayout, times: FloatArray) -> NDArray[np.int8]:
     """Kind of each cell (p, m), as its place in `KINDS`."""
     rows = model.grid_process_.rows
-    row_of = {str(label): k for k, label in enumerate(model.nodes_)}
-    place = np.array([row_of.get(str(label), -1) for label in layout.labels])
-    known = place >= 0
+    sites = model.grid(layout.labels).sites
+    place = np.minimum(np.searchsorted(rows.sensors, sites), rows.sensors.size - 1)
+    known = rows.sensors[place] == sites
     found = np.full((place.size, times.size), HIDDEN, dtype=np.int8)
     found[known] = GAP
     column, there = _columns(rows.times, times)

@@ -82,12 +82,12 @@ def chosen_nodes(text: str | None, nodes: Nodes, sensors: Sequence[str]) -> list
     nodes
         Nodes of the graph.
     sensors
-        Texts of the labels of sensors.
+        Texts of the labels of sensors, in the order in which `"sensors"` stands for them.
     """
     if text is None or text == ALL:
         return list(range(len(nodes.labels)))
     if text == SENSORS:
-        return sorted(nodes.numbers[label] for label in sensors)
+        return [nodes.numbers[label] for label in sensors]
     path = Path(text)
     if path.suffix and path.is_file():
         table = read_table(path, text_columns=True)

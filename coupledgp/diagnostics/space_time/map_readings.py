@@ -51,7 +51,9 @@ class MapReadings:
     @classmethod
     def of(cls, model: Any) -> MapReadings:
         """The values of a fitted `GraphTimeGPRegressor`, those that were added later included."""
-        rows, panel, labels = model.grid_process_.rows, model.panel_, list(model.nodes_)
+        rows, panel, every = model.grid_process_.rows, model.panel_, model.grid()
+        label_of = dict(zip(every.sites.tolist(), every.labels, strict=True))
+        labels = [label_of[site] for site in rows.sensors.tolist()]
         values, rejected = np.array(rows.values), np.zeros(rows.values.shape, dtype=np.bool_)
         if model.transform_ is not None:
             values = mapped_back(model.transform_, values)

@@ -63,6 +63,34 @@ def test_expected_errors_are_those_of_draws(coupling, m):
     assert found.coupling == coupling
 
 
+@pytest.mark.parametrize(("coupling", "m"), [("iid", 60), ("iid", 150), ("halton", 25)])
+def test_stated_errors_hold_what_the_second_order_leaves_out(coupling, m):
+    """Between .03 and .1 nats, where the expansion is off by more than the spread of its parts."""
+    found = theory.posterior_errors(X, QUERIES, m, coupling=coupling, n_draws=24, **HYPER)
+    law = parse_coupling(coupling)
+    draws = np.array([measured(law.sample(m, D, SPECTRUM, 100 + k)) for k in range(100)])
+    means, errors = draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    for expected, k in (
+        (found.kl, 0), (found.kl, 1), (found.prior_kl, 2), (found.squared_error, 3),
+    ):  # fmt: skip
+        assert abs(means[k] - expected.value) < 2 * expected.standard_error + 4 * errors[k]
+    assert found.kl.standard_error < 0.5 * found.kl.value
+
+
+def test_what_the_second_order_leaves_out_is_that_of_dense_algebra():
+    hyper, W = Hyperparameters(np.full(D, 2.0), SCALE, NOISE), RNG.normal(size=(40, D))
+    whole = measured(W) * P
+    for measure, expected in (
+        ("kl", whole[:2]),
+        ("prior", whole[2:3]),
+        ("squared error", whole[3:]),
+    ):
+        form = PosteriorForm(X, QUERIES, SPECTRUM, hyper, measure=measure)
+        second = form.value(form.atoms(W), np.full(40, 1 / 40))
+        found = form.beyond(W)[: expected.size] + second
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
 def test_independent_errors_fall_as_one_over_their_number():
     one, two = (theory.posterior_errors(X, QUERIES, m, **HYPER) for m in (50, 200))
     assert one.kl.value == pytest.approx(4 * two.kl.value, rel=1e-12)

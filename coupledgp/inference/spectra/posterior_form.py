@@ -102,9 +102,10 @@ class PosteriorForm:
         self._rows, self._queries = rows / hyper.lengthscale, queries / hyper.lengthscale
         root = np.ones(len(rows)) if weights is None else weights.root
         noise = hyper.noise / np.square(root)
+        self._noise, self._has_rows = noise, measure != "prior"
         self._factor = _factor(self._kernel(self._rows, self._rows), noise, "K + noise I")
         cross = self._kernel(self._rows, self._queries)
-        if measure == "prior":  # which no row tells of
+        if not self._has_rows:
             cross = np.zeros_like(cross)
         self._whitened = linalg.solve_triangular(self._factor, cross, lower=True)  # D, (n, p)
         latent = self._kernel(self._queries, self._queries) - self._whitened.T @ self._whitened
@@ -138,12 +139,44 @@ class PosteriorForm:
         """`S^-1/2 values` for values (p, q)."""
         return np.asarray(linalg.solve_triangular(self._root, values, lower=True))
 
+    def _features(self, frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Features of rows and queries, of frequencies of equal weight."""
+        made = self.features.from_frequencies(torch.as_tensor(frequencies), "iid", self.spectrum)
+        scale = np.sqrt(self.hyper.outputscale)
+        return scale * made(self._rows).numpy(), scale * made(self._queries).numpy()
+
+    def beyond(self, frequencies: FloatArray) -> FloatArray:
+        """What Q leaves out for frequencies (m, d) of equal weight: the error itself less Q.
+
+        Of a KL both directions (2,), nats over all queries jointly; of the squared error (1,).
+        """
+        m, (rows, queries) = len(frequencies), self._features(frequencies)
+        rows = rows if self._has_rows else np.zeros_like(rows)
+        factor = _factor(rows @ rows.T, self._noise, "approximate K + noise I")
+        cross = linalg.solve_triangular(factor, rows @ queries.T, lower=True)
+        mean = linalg.solve_triangular(factor, cross, lower=True, trans="T").T
+        gap = self._by_root(mean @ self._factor - self._whitened.T)
+        atoms = self.atoms(frequencies)
+        seen, known = (x.reshape(-1, x.shape[-1]) / np.sqrt(m) for x in (atoms.queries, atoms.rows))
+        errors = seen.T @ seen - self._cov_part, known.T @ seen - self._mean_part
+        second = sum(f * np.square(E).sum() for f, E in zip(self.factors, errors, strict=True))
+        if self.factors[0] == 0.0:  # the squared error, which has no KL
+            return np.array([np.square(gap).sum() - second])
+        latent = queries @ queries.T - cross.T @ cross
+        root = _factor(latent, np.full(len(latent), self.hyper.noise), "approximate covariance")
+        own = self._by_root(root)  # root of the approximate covariance in units of the exact one
+        other = linalg.solve_triangular(own, np.column_stack([np.eye(len(own)), gap]), lower=True)
+        logdet, p = 2 * np.log(np.diag(own)).sum(), len(own)
+        found = np.array([
+            np.square(other).sum() - p + logdet,
+            np.square(own).sum() + np.square(gap).sum() - p - logdet,
+        ])  # fmt: skip
+        return 0.5 * found - second
+
     def atoms(self, frequencies: FloatArray) -> Atoms:
         """Features of frequencies (m, d), in units of one over the lengthscale, of weight one."""
         m = len(frequencies)
-        made = self.features.from_frequencies(torch.as_tensor(frequencies), "iid", self.spectrum)
-        scale = np.sqrt(m * self.hyper.outputscale)
-        rows, queries = (scale * made(X).numpy() for X in (self._rows, self._queries))
+        rows, queries = (np.sqrt(m) * part for part in self._features(frequencies))
         whitened = linalg.solve_triangular(self._factor, rows, lower=True)
         seen = self._by_root(queries - self._whitened.T @ whitened)
         return Atoms(*(part.T.reshape(-1, m, part.shape[0]) for part in (seen, whitened)))

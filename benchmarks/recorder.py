@@ -1,8 +1,9 @@
-"""The record of what benchmarks printed: tables in JSON, with their command, date and machine.
+"""The record of what benchmarks printed: tables in JSON, with command, version, date and machine.
 
     python -m benchmarks.recorder fields/roads              run its command again, keep its tables
     python -m benchmarks.recorder NAME -- python SCRIPT     record another command
     python -m benchmarks.recorder NAME --page FILE -- ...   take the tables from a page it wrote
+    python -m benchmarks.recorder --older                   list the figures older than the code
 
 Every script is recorded by what it prints: tables of Markdown, or columns that two spaces part.
 `recorded/NAME.json` holds them, and pages of the site show them, `{recorded} NAME`. Scripts of
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple
 FOLDER = Path(__file__).parent / "recorded"
 MARKDOWN = re.compile(r"(?:^ *\|.*\|[ \t]*\n?)+", re.MULTILINE)
 BETWEEN = re.compile(r"(?<!\\)\|")  # a bar that stands between cells
+FIGURE = re.compile(r"[-+−*]*\d*\.\d")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
@@ -38,6 +40,12 @@ class Table(NamedTuple):
 
     columns: list[str]
     rows: list[list[str]]
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether at least half of the cells beside the first column are decimal numbers."""
+        cells = [cell for row in self.rows for cell in row[1:]]
+        return sum(bool(FIGURE.match(cell)) for cell in cells) > len(cells) / 2
 
     def markdown(self) -> str:
         """The table as Markdown."""
@@ -53,25 +61,24 @@ class Recorded:
     ----------
     command : str
         The command, as typed in the root of the repository.
+    version : str
+        Version of the package that made the figures.
     date : str
         Day of the run.
     machine : str
         What the figures depend on.
     tables : list of Table
-    is_earlier : bool
-        Whether the figures were typed from a run before the record began.
     """
 
     command: str
+    version: str
     date: str
     machine: str
     tables: list[Table] = field(default_factory=list)
-    is_earlier: bool = False
 
     def said(self) -> str:
-        """When and where the figures were measured."""
-        ended = ", from a run before this record began" if self.is_earlier else ""
-        return f"Measured on {self.date}, {self.machine}{ended}."
+        """By which version, when and where the figures were measured."""
+        return f"Measured by version {self.version} on {self.date}, {self.machine}."
 
 
 def machine() -> str:
@@ -82,14 +89,36 @@ def machine() -> str:
 
 
 def stamp(command: str) -> dict[str, str]:
-    """A command with today's date and this machine."""
+    """A command with the version of the package, today's date and this machine."""
+    import coupledgp  # takes a second, and pages are read without it
+
     date = datetime.now(UTC).date().isoformat()
-    return {"command": command, "date": date, "machine": machine()}
+    version = coupledgp.__version__
+    return {"command": command, "version": version, "date": date, "machine": machine()}
+
+
+def older() -> Iterator[str]:
+    """Records of another version than the code's, and pages with tables of figures of no record."""
+    root = FOLDER.parents[1]
+    code = stamp("")["version"]
+    for path in sorted([*FOLDER.rglob("*.json"), *root.glob("benchmarks/reproduction/record/*")]):
+        stored = json.loads(path.read_text("utf-8"))
+        if stored["version"] != code:
+            yield f"{path.relative_to(root)}: version {stored['version']}; {stored['command']}"
+    for page in sorted([root / "README.md", *root.glob("docs/*.md")]):
+        found = [one for one in markdown_tables(page.read_text("utf-8")) if one.has_figures]
+        if found and page.name != "fidelity.md":  # which is made of the record
+            yield f"{page.relative_to(root)}: {len(found)} tables of figures without a record"
+
+
+def markdown_tables(text: str) -> list[Table]:
+    """Tables of Markdown in a text."""
+    return [_of_markdown(one[0].splitlines()) for one in MARKDOWN.finditer(text)]
 
 
 def tables_of(text: str) -> list[Table]:
     """Tables of Markdown in a text; where there are none, blocks of aligned columns."""
-    found = [_of_markdown(one[0].splitlines()) for one in MARKDOWN.finditer(text)]
+    found = markdown_tables(text)
     return found or [one for block in re.split(r"\n\s*\n", text) for one in _aligned(block)]
 
 
@@ -152,10 +181,16 @@ def _lines(value: Any, depth: int = 0) -> str:
 def main() -> None:
     """Run a command, show what it prints, and record its tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("name", help="name of the record, such as fields/roads")
+    parser.add_argument("name", nargs="?", help="name of the record, such as fields/roads")
+    parser.add_argument("--older", action="store_true", help="list figures older than the code")
     parser.add_argument("--page", type=Path, help="a page of Markdown that the command writes")
     own, _, given = " ".join(map(shlex.quote, sys.argv[1:])).partition(" -- ")
     asked = parser.parse_args(shlex.split(own))
+    if asked.older:
+        print("\n".join(older()))
+        return
+    if asked.name is None:
+        parser.error("name: expected the name of a record, got none")
     command = given or read(asked.name).command
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=True)
     print(done.stdout)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 else:
     __all__, __getattr__, __dir__ = attach(__name__)
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 follow_forks()
 follow_moves()

@@ -48,8 +48,22 @@ def test_a_command_is_recorded_with_its_day_and_machine(tmp_path):
     record = recorder.Recorded(**recorder.stamp("python x"), tables=[table])
     recorder.write(str(name), record)
     assert recorder.read(str(name)) == record
-    assert record.said().startswith(f"Measured on {record.date}, ")
+    assert record.said().startswith(f"Measured by version {record.version} on {record.date}, ")
     assert f"numpy {np.__version__}" in record.machine
+
+
+def test_figures_of_another_version_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "FOLDER", tmp_path / "benchmarks" / "recorded")
+    made = recorder.stamp("python x")
+    for name, version in (("now", made["version"]), ("then", "0.0.1")):
+        record = recorder.Recorded(**made | {"version": version}, tables=[])
+        recorder.write(name, record)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("| a | b |\n|---|---|\n| words | more |\n")
+    (tmp_path / "docs" / "page.md").write_text("| a | b |\n|---|---|\n| rows | .42 * |\n")
+    older, typed = recorder.older()
+    assert older.startswith("benchmarks/recorded/then.json: version 0.0.1; python x")
+    assert typed.startswith("docs/page.md: 1 ")
 
 
 def test_every_record_is_shown_has_a_script_and_rows_of_one_length():

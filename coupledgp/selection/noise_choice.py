@@ -17,16 +17,15 @@ from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
 from coupledgp.selection.discrete_targets import discrete_outputs
 
 NOISES = ("auto", "constant", "varying")
-# Fewest rows at which "auto" lets the noise vary, and at which it may vary at all; most rows that a
-# factor is fitted to.
-LEAST_ROWS, FEWEST_ROWS, MOST_ROWS = 200, 50, 1500
+# Fewest rows at which the noise may vary, and most rows that a factor is fitted to.
+LEAST_ROWS, MOST_ROWS = 50, 1500
 # Folds of the second stage, least gain in nats a row, and standard errors by which it exceeds zero.
 FOLDS, LEAST_GAIN, ERRORS = 5, 0.01, 2.0
 # Shares of the rows between whose deviations a choice is told.
 ENDS = (5, 95)
-# Seconds of one entry of the features of a fit with all its evaluations, one core of 2023, and of
+# Seconds of one core of 2023: of a fit, of an entry of its features with all evaluations, and of
 # one row in the law of each of the others.
-ENTRY_SECONDS, PAIR_SECONDS = 4e-8, 1e-7
+FIT_SECONDS, ENTRY_SECONDS, PAIR_SECONDS = 0.2, 4e-8, 1e-7
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,8 @@ def noise_seconds(n_rows: int, dim: int) -> float:
     """Forecast of the seconds of one core that the choice takes, on a table of d columns."""
     n = min(n_rows, MOST_ROWS)
     n_features = 67 + dim
-    return (1 + FOLDS) * ENTRY_SECONDS * n * n_features**2 + PAIR_SECONDS * n_rows * n
+    each = FIT_SECONDS + ENTRY_SECONDS * n * n_features**2
+    return (1 + FOLDS) * each + PAIR_SECONDS * n_rows * n
 
 
 def with_noise(
@@ -114,7 +114,7 @@ def with_noise(
     if wanted == "varying":
         check_varying(process.data)
         return _tried(process, seed, always=True)
-    reason = reason_against(process.data, LEAST_ROWS)
+    reason = reason_against(process.data)
     if not reason and not has_torch():
         reason = "torch, which it takes, is not installed"
     if reason:
@@ -125,10 +125,10 @@ def with_noise(
         return process, NoiseChoice(False, f"no factor on it was found ({error})")
 
 
-def reason_against(data: Data, least_rows: int) -> str:
+def reason_against(data: Data) -> str:
     """Why noise of observations of these data cannot vary; empty if nothing is against it."""
-    if len(data) < least_rows:
-        return f"{len(data)} rows are less than {least_rows}"
+    if len(data) < LEAST_ROWS:
+        return f"{len(data)} rows are less than {LEAST_ROWS}"
     if discrete_outputs(data.targets):
         return "y takes few values, on which a density has no bound"
     if data.targets.shape[1] > 1:
@@ -146,7 +146,7 @@ def check_varying(data: Data) -> None:
     InvalidInputError
         There are few rows, few values, several outputs, or weights of rows.
     """
-    reason = reason_against(data, FEWEST_ROWS)
+    reason = reason_against(data)
     if reason:
         raise InvalidInputError(f"noise: expected 'constant' or 'auto', since {reason}, got "
                                 "'varying'")  # fmt: skip

@@ -128,13 +128,12 @@ def test_noise_of_transformed_targets_varies_about_their_transform():
 
 
 def test_reasons_against_noise_that_varies():
-    few = exact().conditioned(exact().data.take(np.arange(LEAST_ROWS - 20)))
+    few = exact().conditioned(exact().data.take(np.arange(LEAST_ROWS - 10)))
     kept, choice = with_noise(few, "auto", 0)
     assert kept is few
-    assert choice.explain(["a", "b"]) == "Noise is constant: 180 rows are less than 200."
-    assert isinstance(with_noise(few, "varying", 0)[0], VaryingNoiseGP)
+    assert choice.explain(["a", "b"]) == "Noise is constant: 40 rows are less than 50."
     with pytest.raises(InvalidInputError, match="since 40 rows are less than 50"):
-        with_noise(few.conditioned(few.data.take(np.arange(40))), "varying", 0)
+        with_noise(few, "varying", 0)
     for process, text in (
         (exact(2), "y has several outputs"),
         (exact(1, True), "rows have weights"),
@@ -196,7 +195,21 @@ def test_constant_noise_stays_constant():
     assert sum(accepted(seed, LEAST_ROWS) for seed in range(3)) == 0
 
 
+def test_noise_that_varies_is_taken_on_few_rows():
+    """From .05 to 1.2 along a column: constant noise is some .5 nats behind at 100 rows."""
+    rng, n = np.random.default_rng(3), 100
+    X = rng.uniform(-1, 1, (n + 500, 2))
+    spread = np.geomspace(0.05, 1.2, 1000)[((X[:, 1] + 1) * 499.5).astype(int)]
+    y = np.sin(3 * X[:, 0]) + spread * rng.normal(size=n + 500)
+    process = cgp.ExactGPRegressor("gaussian", random_state=0).fit(X[:n], y[:n]).process_
+    found, choice = with_noise(process, "auto", 0)
+    assert choice.varies
+    assert choice.column == 1
+    gain = found.log_density(X[n:], y[n:, None]) - process.log_density(X[n:], y[n:, None])
+    assert gain.mean() > 0.2
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("n", [LEAST_ROWS, 400])
+@pytest.mark.parametrize("n", [LEAST_ROWS, 100, 200, 400])
 def test_constant_noise_stays_constant_in_nineteen_of_twenty_draws(n):
     assert sum(accepted(seed, n) for seed in range(20)) <= 1

@@ -441,6 +441,6 @@ def check_single(kernel: object, name: str, supported: str) -> None:
 def single_expected(kernel: object, name: str, supported: str) -> InvalidInputError:
     """The error of a model that takes a single kernel, and no expression."""
     return InvalidInputError(
-        f"{name}: expected {supported}, got the expression {str(kernel)!r}; ExactGPRegressor, "
-        "GPRegressor and SparseSpectrumGPRegressor fit expressions"
+        f"{name}: expected {supported}, got the expression {str(kernel)!r}; ExactGPRegressor "
+        "and GPRegressor fit expressions"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +46,6 @@ class AskedExpression:
         kernel: Kernel,
         data: Data,
         columns: Columns,
-        further: Mapping[str, bool] | None = None,
     ) -> AskedExpression:
         """What an estimator asks for.
 
@@ -59,15 +57,13 @@ class AskedExpression:
             Its expression.
         data, columns
             The encoded table.
-        further
-            Further parameters by name, and whether each has a value that no expression takes.
 
         Raises
         ------
         InvalidInputError
-            A parameter states scales of a single kernel, or is one of the further ones.
+            A parameter states scales of a single kernel.
         """
-        check_beside(model, kernel, further or {})
+        check_beside(model, kernel)
         units = Units.of(data.targets, model.normalize_y, data.counts)
         seed = int(model._rng().integers(2**31))
         known = known_noise(data, units, None)
@@ -99,7 +95,7 @@ def results_of(search: SearchResult[FloatArray]) -> dict[str, Any]:
     }
 
 
-def check_beside(model: Any, kernel: Kernel, further: Mapping[str, bool]) -> None:
+def check_beside(model: Any, kernel: Kernel) -> None:
     """Refuse parameters that state scales of a single kernel beside an expression."""
     given = {
         "ard": not model.ard,
@@ -108,7 +104,6 @@ def check_beside(model: Any, kernel: Kernel, further: Mapping[str, bool]) -> Non
         "fixed": bool(set(model.fixed or ()) - {"noise"}),
         "hyperparameters": model.hyperparameters != "maximum",
         "device": parse_device(model.device) != CPU,
-        **further,
     }
     wrong = [name for name, is_given in given.items() if is_given]
     if wrong:

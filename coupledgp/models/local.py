@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -17,7 +16,6 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import known_noise
@@ -31,7 +29,7 @@ from coupledgp.search.tables.local import (
     kernels_for,
 )
 from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 
 @estimator
@@ -133,10 +131,15 @@ class LocalGPRegressor(TableRegressor):
         check_positive_int(self.n_frequencies, "n_frequencies", minimum=0)
         check_positive_int(self.n_neighbors, "n_neighbors")
         parse_coupling(self.coupling)
-        local_kernel(self.kernel)
+        self._local_kernel()
+
+    def _local_kernel(self) -> Any:
+        """The spectrum of the local part; `"auto"` and None as they are."""
+        named = self.kernel is not None and self.kernel != "auto"
+        return parse_spectrum(self.kernel, "kernel") if named else self.kernel
 
     def _search(self, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
-        local = local_kernel(self.kernel)
+        local = self._local_kernel()
         structure = problem.structure(self.trend, 0 if local is None else self.n_neighbors)
         n_screened = 0
         if local is not None:
@@ -150,25 +153,6 @@ class LocalGPRegressor(TableRegressor):
             rounds = FITTING_ROUNDS if fitted else LOCAL_ROUNDS
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
         return fitter.search(structure, rounds).after(n_screened)
-
-
-def local_kernel(kernel: Any) -> Any:
-    """The spectrum of the local part; `"auto"` and None as they are.
-
-    Raises
-    ------
-    InvalidInputError
-        The kernel is no stationary kernel.
-    """
-    if kernel is None or kernel == "auto":
-        return kernel
-    local = parse_kernel(kernel)
-    if not isinstance(local, Spectrum):
-        raise InvalidInputError(
-            f"kernel: expected a stationary kernel for the local part, 'auto' or None, got "
-            f"{str(kernel)!r}; the trend is an argument, and ExactGPRegressor fits any expression"
-        )
-    return local
 
 
 def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:

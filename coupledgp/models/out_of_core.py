@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import PROPOSAL_ROWS, features_class
 from coupledgp.gp.columns import RULE_ROWS, laplace_lengthscale, root_of_parts, spread_of_moments
-from coupledgp.gp.kernel_features import KernelFeatureGP, KernelFeaturePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import StatisticsPass, TablePasses, TableSummary
 from coupledgp.gp.units import Units
@@ -32,18 +30,14 @@ from coupledgp.ground.validation import (
 )
 from coupledgp.inference.spectra.posterior_draw import Pilot, pilot_places
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.kernels.expressions import parse_kernel
-from coupledgp.models.expression import results_of
 from coupledgp.models.rows import noise_of_level
 from coupledgp.models.spectrum_options import MATRICES, check_frequencies, why_sampled
 from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace
-from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence, in_units
-from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, WholeTable
+from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence
 from coupledgp.search.tables.spectra import PilotRows, drawn_for_posterior
-from coupledgp.spectra import Spectrum
 
 # Rows of which features are made to see how long it takes.
 TRIAL_ROWS = 8192
@@ -127,9 +121,6 @@ def fit_passes(
         data = passes.take(np.arange(summary.n_rows))
         process, results = model.fit_data(data, summary.columns)
         return process.without_data(), results
-    kernel = parse_kernel(model.kernel)
-    if not isinstance(kernel, Spectrum):
-        return _fit_expression(model, kernel, passes, report)
     model._check_parameters(summary.n_rows)
     rng = model._rng()
     dim = summary.inputs.mean.size
@@ -178,31 +169,6 @@ def fit_passes(
         problem = under(prior.feature_map)
     results = search_results(found) | {"forecast_": forecast.seconds, "pilot_": pilot}
     return problem.given(prior, model.normalize_y), results
-
-
-def _fit_expression(
-    model: Any, kernel: Kernel, passes: TablePasses, report: Progress
-) -> tuple[WeightSpaceGP, dict[str, Any]]:
-    """Fit an expression: lengthscales on some rows, variances and posterior by passes over all."""
-    summary = passes.summary
-    rng = np.random.default_rng(int(model._rng().integers(2**31)))
-    data = passes.take(np.sort(rng.choice(summary.n_rows, KEPT_ROWS, replace=False)))
-    units = summary.units(model.normalize_y)
-    asked = model.asked(kernel, data, summary.columns)
-    problem = replace(asked.problem, table=replace(asked.problem.table, units=units))
-
-    def given(prior: KernelFeaturePrior) -> KernelFeatureGP:
-        stream = prior.stream(np.empty((0, prior.center.size)))
-        statistics = in_units(passes.statistics(stream, units), units)
-        found = WeightSpaceGP.of(prior, statistics, units, model.normalize_y, None)
-        return KernelFeatureGP(**vars(found))
-
-    whole = WholeTable(summary.n_rows, np.stack([summary.inputs.low, summary.inputs.high]), given)
-    rounds = asked.rounds(FEATURE_ROUNDS)
-    process, search = model.of_terms(problem).fit(
-        report, rounds, asked.n_starts, model.normalize_y, whole
-    )
-    return process, results_of(search)
 
 
 def check_features(model: Any, dim: int) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
@@ -22,7 +21,6 @@ from coupledgp.features.registry import (
     parse_features,
 )
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.kernel_features import KernelFeatureGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
@@ -39,9 +37,7 @@ from coupledgp.ground.validation import (
 )
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.expression import AskedExpression, results_of
 from coupledgp.models.frequency_trials import DTYPES, FrequencyTrials
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
@@ -55,11 +51,9 @@ from coupledgp.models.stationary import averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
 from coupledgp.random import FloatArray
 from coupledgp.search.space import SearchSpace, first_places
-from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.expression_features import FEATURE_ROUNDS, FeatureExpression
 from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
 from coupledgp.selection.protocol import is_auto
-from coupledgp.spectra import Spectrum, SpectrumLike
+from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 
 @estimator
@@ -73,9 +67,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     Parameters
     ----------
     kernel
-        A stationary kernel, or an expression of kernels or its text, each term of which has
-        features of its own (docs/kernels.md, "Features of expressions"). Parameters of scales, and
-        those that shape the frequencies of one kernel, keep their defaults beside an expression.
+        A stationary kernel, as in `parse_spectrum`.
     features
         `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m),
         `"importance-laplace"` (the same, frequencies drawn where the training rows need them, see
@@ -224,8 +216,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         )
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
-        single = self.keep_rows is not False and isinstance(parse_kernel(self.kernel), Spectrum)
-        if single and self._chooses and self.target_transform is None:
+        if self.keep_rows is not False and self._chooses and self.target_transform is None:
             return self._fit_automatic(X, y, *weights)
         return super()._fit(X, y, *weights, **further)
 
@@ -242,11 +233,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         return first
 
     @property
-    def drawn_(self) -> Drawn | None:
-        """What the frequencies are, in one form for all texts; None beside an expression."""
+    def drawn_(self) -> Drawn:
+        """What the frequencies are, in one form for all texts."""
         process = untransformed(self.process_)
-        if isinstance(self._first, KernelFeatureGP):
-            return None
         members = process.members if isinstance(process, MixtureGP) else ()
         fitted = (one for one in members if one.first.feature_prior.is_fitted)
         return Drawn.of(self.features_, sum(1 for _ in fitted))
@@ -264,13 +253,6 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         kernels of their own. `solver` as in `TableRegressor.exact_twin`.
         """
         exact, record, groups = self.solved_exactly(solver), self.fitted_, self._columns.groups
-        if isinstance(untransformed(record.process), KernelFeatureGP):
-            twin = ExactGPRegressor(
-                self.kernel, noise=self.noise, normalize_y=self.normalize_y, optimizer=None,
-                fixed=self.fixed, random_state=self.random_state, progress=self.progress,
-                missing=self.missing, target_transform=self.target_transform,
-            )  # fmt: skip
-            return twin.around(exact, record)
         hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
@@ -293,9 +275,6 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     def fit_data(
         self, data: Data, columns: Columns, queries: Any = None, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
-        kernel = parse_kernel(self.kernel)
-        if not isinstance(kernel, Spectrum):
-            return self._fit_expression(kernel, data, columns, queries is not None)
         self._check_parameters(len(data))
         if queries is not None:
             queries = named_rows(self, queries, columns, "queries")
@@ -330,49 +309,9 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found.search, average) | {"pilot_": found.pilot}
 
-    def _fit_expression(
-        self, kernel: Kernel, data: Data, columns: Columns, has_queries: bool = False
-    ) -> tuple[GaussianProcess, dict[str, Any]]:
-        """Fit an expression of kernels with features of each of its terms."""
-        if has_queries:
-            raise InvalidInputError("queries: expected none beside an expression of kernels")
-        asked = self.asked(kernel, data, columns)
-        with reporter("fit", self.progress) as report:
-            process, search = self.of_terms(asked.problem).fit(
-                report, asked.rounds(FEATURE_ROUNDS), asked.n_starts, self.normalize_y
-            )
-        return process, results_of(search)
-
-    def of_terms(self, problem: ExpressionProblem) -> FeatureExpression:
-        """The fit of an expression with this model's features."""
-        size: Any = self.n_frequencies
-        return FeatureExpression(problem, size, parse_coupling(self.sampled_by))
-
-    def asked(self, kernel: Kernel, data: Data, columns: Columns) -> AskedExpression:
-        """What the model asks of an expression.
-
-        Raises
-        ------
-        InvalidInputError
-            A parameter has no meaning beside an expression.
-        """
-        further = {
-            "n_frequencies": is_auto(self.n_frequencies),
-            "coupling": is_auto(self.coupling),
-            "features": self.features != "fourier",
-            "frequencies": self.frequencies not in ("auto", "sampled"),
-            "objective": self.objective != "evidence",
-            "center": self.center is not None,
-            "dtype": self.dtype != "float64",
-        }
-        asked = AskedExpression.of(self, kernel, data, columns, further)
-        check_positive_int(self.n_frequencies, "n_frequencies")
-        return asked
-
     def check_parameters(self) -> None:
         super().check_parameters()
-        if isinstance(parse_kernel(self.kernel), Spectrum):
-            self._check_parameters(sys.maxsize)
+        self._check_parameters(sys.maxsize)
         if not is_auto(self.coupling):
             parse_coupling(self.sampled_by)
         if not is_auto(self.n_frequencies):
@@ -381,6 +320,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         check_positive_int(self.max_iter, "max_iter")
 
     def _check_parameters(self, n_rows: int) -> None:
+        parse_spectrum(self.kernel, "kernel")
         refuse_as_covariance(self.features)
         parse_features(self.features)
         check_fitting(self, n_rows)

@@ -1,1 +1,0 @@
-"""Features of kernels that are sums over columns and pairs of columns."""

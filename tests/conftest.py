@@ -146,7 +146,7 @@ def _few_steps_of_additive_members(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _few_trees_of_rivals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let rivals that stand beside a model in reports be small: their own tests fit large ones."""
-    if "/rivals/" not in request.node.nodeid:
+    if not re.search("/rivals/|test_golden", request.node.nodeid):
         monkeypatch.setattr(flexible, "FOLDS", 2)
         monkeypatch.setattr(flexible, "TREES", 6)
 

@@ -1,6 +1,6 @@
 """Seeded cases whose figures must stay the same when the package is rebuilt."""
 
-from frozen import feature_cases, graph_cases, study_cases, table_cases, torch_cases
+from frozen import feature_cases, graph_cases, kept_cases, study_cases, table_cases, torch_cases
 from frozen.cases import CASES, Figures
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Figures",
     "feature_cases",
     "graph_cases",
+    "kept_cases",
     "study_cases",
     "table_cases",
     "torch_cases",

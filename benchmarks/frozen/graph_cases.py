@@ -175,14 +175,6 @@ case("graph large", large, WALKS, {"kernel": "heat"}, 40, 1100)
 case("graph large hops-0", large, WALKS, {**OFF, "exact_hops": 0, "n_walks": 16}, 40, 1100)
 case("graph large auto-kernel", large, WALKS, {}, 40, 300)
 case("exact-graph large", large, EXACT, {"kernel": "heat"}, 40, 1100)
-case(
-    "exact-graph large leading",
-    large,
-    EXACT,
-    {"kernel": HeatKernel(4000.0), "optimizer": None},
-    40,
-    60,
-)
 for name, coupling in {
     "iid": "iid",
     "sigma": "sigma",

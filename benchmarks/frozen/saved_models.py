@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import coupledgp as cgp
 from coupledgp.couplings import GeometricLaw
-from coupledgp.kernels import GraphMaternKernel, HeatKernel
+from coupledgp.kernels import GraphMaternKernel
 
 _RNG = np.random.default_rng(20261)
 X = _RNG.normal(size=(50, 3))
@@ -127,14 +127,6 @@ def roads(labels: list[Any]) -> Any:
     return gp.fit([labels[k] for k in (2, 0, 6, 0, 8)], [1.0, 2.0, 0.5, 2.2, 7.0])
 
 
-def wide() -> Any:
-    """A path of more nodes than all eigenvectors are taken of, under a wide kernel."""
-    graph = cgp.Graph.from_edges(np.arange(1209), np.arange(1, 1210))
-    seen = np.arange(0, 1210, 60)
-    gp = cgp.ExactGraphGPRegressor(graph, HeatKernel(4000.0), optimizer=None, random_state=0)
-    return gp.fit(seen, np.sin(seen / 300))
-
-
 EVIDENCE = {"frequencies": "fitted"}
 POSTERIOR = {"frequencies": "fitted", "objective": "posterior-kl", "teacher_rows": 30}
 LAPLACE = {"features": "laplace", "coupling": "orthogonal+pnc+antithetic"}
@@ -182,4 +174,3 @@ for text in ("spectral", "series", "cholesky"):
     model(f"exact-graph-{text}", made)
 model("exact-graph-iterative", nodes(EXACT, method="series", solver="iterative"))
 model("exact-graph-outputs", nodes(EXACT, outputs=[0, 1]))
-model("exact-graph-leading", wide)

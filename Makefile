@@ -55,14 +55,9 @@ test: $(VENV)/.installed
 long: $(VENV)/.installed
 	$(BIN)/pytest -n 2 -m long
 
-# Mutants of model files, hostile files and options with their mutants, writers that are killed, and
-# random magnitudes; see docs/guarantees.md.
+# Mutants of model files, tables, graphs and meshes.
 fuzz: $(VENV)/.installed
-	$(BIN)/python -m tests.formats.fuzz_models 10000 --seed 1
-	$(BIN)/python -m tests.formats.fuzz_models 100000 --walk
-	$(BIN)/python -m tests.hostile.fuzz 5000 --seed 1
-	$(BIN)/python -m tests.outputs.fuzz_kills 300 --seed 1
-	$(BIN)/python -m tests.numbers.fuzz 2000 --seed 1
+	$(BIN)/python -m tests.fuzz 2000 --seed 1
 
 # The whole suite with the instructions of other processors; before a release.
 processors: $(VENV)/.installed

@@ -86,9 +86,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 LONG = (
     "tests/test_processors.py", "tests/test_reproductions.py", "tests/test_soak.py",
     "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
-    "tests/formats/test_fuzz_models.py::test_mutants_are_models_or_refused",
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
-    "tests/test_performance_suite.py", "tests/hostile/", "tests/numbers/", "tests/outputs/",
+    "tests/test_performance_suite.py", "tests/outputs/", "tests/cli/test_pipes.py",
+    "tests/test_odd_arguments.py",
     "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
     "tests/models/test_choose_graph.py",

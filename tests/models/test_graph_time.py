@@ -19,7 +19,7 @@ from coupledgp.gp.transforms import Counts
 from coupledgp.ground import compiled
 from coupledgp.kernels.time import Constant, Matern12
 from coupledgp.search.space_time.transforms import looks_like_counts
-from tests.formats.mutations import opened, signed
+from tests.model_files import opened, signed
 from tests.models.test_stale_results import (
     CONTAINERS,
     OF_THE_SEARCH,

@@ -1,13 +1,14 @@
-"""Mutants of valid files, given to the command line: python -m tests.hostile.fuzz N --seed S.
+"""Mutants of valid model files, tables, graphs and meshes: `python -m tests.fuzz N --seed S`.
 
-Each is a table, graph or mesh of which bytes, lines or values were changed. It ends as the cases of
-the corpus do; memory and time of each are measured in the long form.
+A model file ends in a model or in a `CoupledGPError`; a call of the command line in exit code 0
+with finite numbers, or in 2 with one error line that names the file, in bounded memory and time.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import resource
 import shutil
 import signal
@@ -16,13 +17,18 @@ import tempfile
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import trimesh
 
-from tests.hostile import graphs, meshes, options, roads, tables
-from tests.hostile.cases import Case, check
-from tests.hostile.shared import SPARSE, edges, table, values, write_shared
+import coupledgp as cgp
+from coupledgp.errors import CoupledGPError
+from tests.fuzz.cases import Case, check
+from tests.fuzz.files import SPARSE, SQUARE, edges, table, values, write_shared
+from tests.model_files import opened, signed
 
+VALUES = [None, True, -1, 0, 10**9, 10**400, 1e-300, 1e300, "", "NaN", "x" * 3000, [], [[]], {}]
 # Bytes that one call may take beside what the process had, and seconds.
 MEMORY, SECONDS = 2**30, 60
 
@@ -37,38 +43,66 @@ PIECES = (b"\0", b"\xff", b"\r", b"\n", b'"', b",", b"\x1b[2J", b"\xef\xbb\xbf",
 
 def sources() -> dict[str, tuple[bytes, tuple[str, ...]]]:
     """Valid files by name, and the call that reads each."""
-    graph = ("--values", "{shared}/v.csv", "-o", "out.csv", "--exact-nodes", "0", "--undirected",
+    graph = ("--values", "{shared}/v.csv", "-o", "out.csv", "--exact-nodes", "0",
              "--keep-isolated")  # fmt: skip
     mesh = ("--values", "{shared}/mv.csv", "-o", "out.csv", "--max-edge", "none")
-    normals = ("--signal", "normal-z", "-o", "out.csv", "--exact-nodes", "0", "--keep-isolated")
     law = ("-o", "out.csv")
-    plain, dated = table(), table().replace("a,", "date,a,", 1).replace("\n", "\n2024-01-01,")
-    dated = dated[: -len("2024-01-01,")].replace("2024-01-01,date", "date", 1)
+    sphere = trimesh.creation.icosphere(subdivisions=0)
     return {
-        "t.csv": (plain.encode(), ("predict", "{shared}/t.model", "t.csv", *law)),
-        "f.csv": (plain.encode(), ("fit", "f.csv", "-t", "y", *SPARSE, "-o", "out.model")),
-        "d.csv": (dated.encode(), ("fit", "d.csv", "-t", "y", *SPARSE, "-o", "out.model")),
-        "t.parquet": (tables.parquet(), ("predict", "{shared}/t.model", "t.parquet", *law)),
-        "a.csv": ((plain.replace("y\n", "y,mean,std\n", 1).replace("\n", ",1,1\n")
-                   .replace("std,1,1", "std", 1)).encode(), (*options.AUDIT[:3], "--test", "a.csv",
-                  "-t", "no", "-o", "out.html")),
-        "e.csv": (edges().encode(), ("interpolate", "e.csv", *graph)),
-        "w.csv": (edges("weight").encode(), ("interpolate", "w.csv", *graph)),
-        "l.csv": (edges("length").encode(), ("interpolate", "l.csv", "--values", "{shared}/v.csv",
-                                             "-o", "out.csv")),
-        "v.csv": (values().encode(), ("interpolate", "{shared}/e.csv", "--values", "v.csv",
-                                      "-o", "out.csv", "--exact-nodes", "0")),
+        "t.csv": (table().encode(), ("predict", "{shared}/t.model", "t.csv", *law)),
+        "f.csv": (table().encode(), ("fit", "f.csv", "-t", "y", *SPARSE, "-o", "out.model")),
+        "e.csv": (edges().encode(), ("graph", "e.csv", *graph)),
+        "w.csv": (edges("weight").encode(), ("graph", "w.csv", *graph)),
+        "l.csv": (edges("length").encode(), ("field", "l.csv", "--values", "{shared}/v.csv", *law)),
         "n.csv": (values().encode(), ("predict", "{shared}/g.model", "n.csv", *law)),
-        "g.graphml": (graphs.graphml(edge='<data key="w">2</data>'), ("interpolate", "g.graphml",
-                                                                     *graph)),
-        "h.gml": (graphs.gml(edge="weight 2.5"), ("interpolate", "h.gml", *graph)),
-        "m.obj": (meshes.SQUARE, ("interpolate", "m.obj", *mesh)),
-        "s.stl": (meshes.STL, ("interpolate", "s.stl", *normals)),
-        "s.ply": (meshes.PLY, ("interpolate", "s.ply", *normals)),
-        "s.off": (meshes.OFF, ("interpolate", "s.off", *normals)),
-        "s.glb": (meshes.GLB, ("interpolate", "s.glb", *normals)),
-        "s.obj": (meshes.SQUARE, ("interpolate", "s.obj", *normals)),
-    }  # fmt: skip
+        "m.obj": (SQUARE, ("field", "m.obj", *mesh)),
+        "s.stl": (sphere.export(file_type="stl"), ("field", "s.stl", *mesh)),
+        "s.ply": (sphere.export(file_type="ply"), ("field", "s.ply", *mesh)),
+    }
+
+
+def model_mutant(source: Path, rng: np.random.Generator) -> bytes:
+    """A model file with changed bytes, or with another value in its header and a fitting digest."""
+    if rng.random() < 0.3:
+        return mutated(source.read_bytes(), rng)
+    metadata, arrays = opened(source)
+    header = json.loads(metadata["model"])
+    owner, key = places_in(header)[rng.integers(len(places_in(header)))]
+    owner[key] = VALUES[rng.integers(len(VALUES))]
+    if arrays and rng.random() < 0.3:
+        name = list(arrays)[rng.integers(len(arrays))]
+        arrays[name] = arrays[name][: len(arrays[name]) // 2] if arrays[name].ndim else arrays[name]
+    return signed(metadata, json.dumps(header), arrays)
+
+
+def places_in(value: Any) -> list[tuple[Any, Any]]:
+    """Containers of a header, each with a key of one of its values."""
+    items = list(value.items() if isinstance(value, dict) else enumerate(value))
+    nested = [each for _, each in items if isinstance(each, (dict, list))]
+    inner = [place for each in nested for place in places_in(each)]
+    return [*((value, key) for key, _ in items), *inner]
+
+
+def try_models(count: int, seed: int, shared: Path) -> Counter[str]:
+    """Count what becomes of mutants of model files; only a model or a `CoupledGPError` is right."""
+    counts: Counter[str] = Counter()
+    sources = sorted(shared.glob("*.model"))
+    path = shared / "mutant"
+    for k in range(count):
+        rng = np.random.default_rng([seed, k, 1])
+        path.write_bytes(model_mutant(sources[k % len(sources)], rng))
+        signal.alarm(SECONDS)
+        try:
+            cgp.load_model(path)
+            counts["loaded"] += 1
+        except CoupledGPError:
+            counts["refused"] += 1
+        except Exception as error:
+            counts["broken"] += 1
+            print(f"model {seed}-{k}: {type(error).__name__}: {error!s:.300}", flush=True)
+        finally:
+            signal.alarm(0)
+    return counts
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -149,11 +183,6 @@ def mutants(count: int, seed: int):
                    names=(name, "v.csv", "w.csv"))  # fmt: skip
 
 
-def corpus():
-    for module in (tables, graphs, meshes, options, roads):
-        yield from module.cases()
-
-
 def tried(cases, shared: Path, keep: Path | None = None) -> Counter[str]:
     """Count how cases end; one that breaks a promise is printed, and its files are kept."""
     counts: Counter[str] = Counter()
@@ -192,7 +221,7 @@ def peak() -> int:
 
 
 def main() -> int:
-    """Run the whole corpus and many mutants; return 1 if any breaks a promise."""
+    """Try mutants of models and of files; return 1 if any breaks a promise."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
@@ -204,9 +233,9 @@ def main() -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             write_shared(shared)
-        first = tried(corpus(), shared, given.keep)
+        first = try_models(given.count, given.seed, shared)
         then = tried(mutants(given.count, given.seed), shared, given.keep)
-    print("corpus", dict(first), "mutants", dict(then))
+    print("models", dict(first), "files", dict(then))
     return 1 if first["broken"] or then["broken"] else 0
 
 

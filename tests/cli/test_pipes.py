@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,25 @@ import pytest
 from coupledgp.cli.readers import files
 from coupledgp.cli.readers.files import on_disk, pipes_kept
 from coupledgp.errors import InvalidInputError
-from tests.hostile.cases import called, within
-from tests.hostile.tables import PLAIN, parquet
+from tests.fuzz.cases import called, within
+from tests.fuzz.files import table, write_shared
+
+PLAIN = table().encode()
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes"),
     pytest.mark.filterwarnings("default"),
 ]
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """Folder of tables, graphs, a mesh and models."""
+    folder = tmp_path_factory.mktemp("shared")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write_shared(folder)
+    return folder
 
 
 def feed(path, content):
@@ -28,7 +41,7 @@ def feed(path, content):
     return writer
 
 
-@pytest.mark.parametrize("content", [PLAIN, parquet(), PLAIN.replace(b"\n", b"\r")])
+@pytest.mark.parametrize("content", [PLAIN, PLAIN.replace(b"\n", b"\r")])
 def test_a_named_pipe_is_read_once(content, shared, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = feed(tmp_path / "pipe", content)

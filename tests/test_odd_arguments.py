@@ -9,14 +9,13 @@ import pytest
 import torch
 
 import coupledgp as cgp
-from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
+from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.formats import read_roads
+from coupledgp.formats.mesh_files import read_mesh
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
 from coupledgp.ground.visible import visible
 from coupledgp.spectra import parse_spectrum
-from data_loaders import meshes
-from tests.hostile import meshes as hostile
 
 RNG = np.random.default_rng(2)
 X = np.round(RNG.normal(size=(12, 2)), 2)
@@ -162,17 +161,6 @@ def refused_or(read, errors, named):
     return None
 
 
-@pytest.mark.parametrize("name", list(hostile.FILES)[::3])
-def test_meshes_are_read_or_refused(name, tmp_path):
-    content = hostile.FILES[name]
-    (tmp_path / name).write_bytes(content() if callable(content) else content)
-    errors = (InvalidInputError, MissingLibraryError)
-    mesh = refused_or(lambda: meshes.read_mesh(tmp_path / name), errors, name)
-    if mesh is not None:
-        refused_or(lambda: Graph.from_trimesh(mesh), InvalidInputError, "mesh: ")
-        refused_or(lambda: LaplaceOperator.from_trimesh(mesh), InvalidInputError, "mesh: ")
-
-
 def test_corners_of_a_mesh_may_be_tensors_that_require_a_gradient():
     corners = torch.eye(3, dtype=torch.float64, requires_grad=True)
     faces = torch.tensor([[0, 1, 2]])
@@ -187,13 +175,13 @@ def test_small_meshes_keep_their_vertices(factor, tmp_path):
     ball = trimesh.creation.icosphere(subdivisions=1)
     ball.apply_scale(factor)
     ball.export(tmp_path / "ball.stl")
-    found = meshes.read_mesh(tmp_path / "ball.stl")
+    found = read_mesh(tmp_path / "ball.stl")
     assert (len(found.vertices), len(found.faces)) == (42, 80)
 
 
 def test_readers_name_what_is_not_there(tmp_path):
     with pytest.raises(DataNotFoundError, match=r"no file .*none\.ply"):
-        meshes.read_mesh(tmp_path / "none.ply")
+        read_mesh(tmp_path / "none.ply")
     for name in ("none.geojson", "none.graphml"):
         with pytest.raises(FileNotFoundError, match=name):
             read_roads(tmp_path / name)

@@ -269,11 +269,13 @@ def test_a_size_that_is_no_number(files, capsys):
 
 
 def test_a_fit_for_the_posterior_is_named(files, capsys):
-    arguments = ["fit", files / "train.csv", "-t", "y", "--n-frequencies", "8", "--set",
-                 "frequencies=posterior", "--compare", "none"]  # fmt: skip
+    arguments = ["fit", files / "train.csv", "-t", "y", "--n-frequencies", "8",
+                 "--frequencies", "posterior", "--compare", "none"]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run([*map(str, arguments), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["model"]["drawn"]["law"] == "posterior"
         assert run([str(a) for a in arguments]) == 0
-    assert "coupling halton, drawn for the posterior" in " ".join(capsys.readouterr().out.split())
+    assert "8 fourier frequencies of the gaussian kernel, drawn for the posterior" in " ".join(
+        capsys.readouterr().out.split()
+    )

@@ -73,10 +73,10 @@ class Drawn:
     def of(cls, made: FeatureMap, n_fitted: int = 0) -> Drawn:
         """Describe a map, mixed with so many others whose frequencies were fitted."""
         own, maker = made.coupling, made.maker
-        name = features_text(made) or getattr(maker, "__name__", type(made).__name__)
+        name = features_text(made) or str(getattr(maker, "__name__", type(made).__name__))
         ruled = own.weights(made.n_frequencies, made.dim, made.spectrum) is not None
         coupling = None if isinstance(own, PosteriorLaw) else describe_coupling(own)
-        parts = None, None
+        parts: tuple[str | None, str | None] = None, None
         if isinstance(own, DirectionsAndNorms):
             parts = DIRECTIONS.describe(own.directions), NORMS.describe(own.norms)
         law = "rows" if made.from_rows else "kernel"

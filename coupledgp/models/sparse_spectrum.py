@@ -236,9 +236,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     def drawn_(self) -> Drawn:
         """What the frequencies are, in one form for all texts."""
         process = untransformed(self.process_)
-        members = process.members if isinstance(process, MixtureGP) else ()
-        fitted = (one for one in members if one.first.feature_prior.is_fitted)
-        return Drawn.of(self.features_, sum(1 for _ in fitted))
+        members: Any = process.members if isinstance(process, MixtureGP) else ()
+        return Drawn.of(self.features_, sum(one.feature_prior.is_fitted for one in members))
 
     @property
     def n_frequencies_(self) -> int:

@@ -168,7 +168,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
                     reports[coupling][size].append(report)
                     pilots[size].append(model.pilot_.kl_per_point)
     with clock("expected errors"):
-        kept = {"lengthscale": exact.lengthscale_, "outputscale": float(exact.outputscale_),
+        kept: dict[str, Any] = {"lengthscale": exact.lengthscale_, "outputscale": float(exact.outputscale_),
                 "noise": float(exact.noise_)}  # fmt: skip
         expected = {
             coupling: {size: float(np.mean(pilots[size])) if coupling == POSTERIOR else
@@ -207,7 +207,8 @@ def _approximation(
     variance = float(np.var(exact.y_train_))  # hyperparameters are in units of the normalised y
     return SparseSpectrumGPRegressor(
         n_frequencies=size,
-        **({"frequencies": coupling} if coupling == POSTERIOR else {"coupling": coupling}),
+        coupling=None if coupling == POSTERIOR else coupling,
+        frequencies=POSTERIOR if coupling == POSTERIOR else "sampled",
         lengthscale=exact.lengthscale_,
         outputscale=float(exact.outputscale_) / variance,
         noise=float(exact.noise_) / variance,

@@ -168,8 +168,10 @@ def run_study(n_seeds: int, seed: int) -> Study:
                     reports[coupling][size].append(report)
                     pilots[size].append(model.pilot_.kl_per_point)
     with clock("expected errors"):
-        kept: dict[str, Any] = {"lengthscale": exact.lengthscale_, "outputscale": float(exact.outputscale_),
-                "noise": float(exact.noise_)}  # fmt: skip
+        kept: dict[str, Any] = {
+            "lengthscale": exact.lengthscale_, "outputscale": float(exact.outputscale_),
+            "noise": float(exact.noise_),
+        }  # fmt: skip
         expected = {
             coupling: {size: float(np.mean(pilots[size])) if coupling == POSTERIOR else
                        posterior_errors(data.X[train], data.X[test], size, coupling=coupling,

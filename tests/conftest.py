@@ -84,7 +84,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 # Benchmarks, fuzz, hostile files, magnitudes, wheels, clusters, other processors, scikit-learn's
 # checks, long simulations and the examples of the docs: `make long`.
 LONG = (
-    "tests/test_processors.py", "tests/test_reproductions.py", "tests/test_soak.py",
+    "tests/test_processors.py", "tests/test_reproductions.py",
     "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
     "tests/test_performance_suite.py", "tests/outputs/", "tests/cli/test_pipes.py",

@@ -3,7 +3,7 @@
 Libraries share out loops over some ten thousand numbers among all threads, which wait for each
 other at the end of each. Where other programs hold the cores, a wait lasts as long as the system
 lets these run. A small fit has thousands of such loops: with two threads it takes up to 17 times as
-long as with one, and twice as long on a quiet machine (`benchmarks/performance/busy_machine.py`).
+long as with one, and twice as long on a quiet machine.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from coupledgp.theory.simulation import SimulatedError as SimulatedError
     from coupledgp.theory.simulation import simulated_distance_mse as simulated_distance_mse
     from coupledgp.theory.simulation import simulated_mse as simulated_mse
-    from coupledgp.theory.walk_floor import WalkLengthFloor as WalkLengthFloor
-    from coupledgp.theory.walk_floor import walk_length_floor as walk_length_floor
     from coupledgp.theory.walk_posterior import WalkPosteriorErrors as WalkPosteriorErrors
     from coupledgp.theory.walk_posterior import walk_posterior_errors as walk_posterior_errors
 else:

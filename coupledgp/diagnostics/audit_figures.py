@@ -16,6 +16,7 @@ from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.residuals.carried import equal_columns
 from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.rivals.tables import left_out_baselines, table_baselines
 from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
@@ -36,6 +37,7 @@ from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import (
     MAX_JUDGED,
     MIN_NEIGHBOURS,
+    carried_of,
     correlations,
     gather,
     with_cost,
@@ -251,24 +253,27 @@ def evidence_of(
     known = test if train is None else train
     if train is None:
         baselines = left_out_baselines(test.X, test.y, FOLDS)
-        reach = None
+        reach, carried = None, None
     else:
         baselines = table_baselines(train.X, train.y, test.X)
         reach = Reach.of(train.X, test.X, y - own.mean, test.names, own.std)
+        carried = carried_of(train.X, train.y, test.X, y, own, law.own, test.names)
     n_train = None if train is None or not fitted else len(train.y)
     given: dict[str, Any] = {
         "mixture": law.own, "n_train": n_train, "metadata": metadata, "inputs": test.X,
         "names": test.names,
     }  # fmt: skip
+    equal = equal_columns(test.X, test.y, test.names)
+    columns: dict[str, Any] = {"reach": reach, "carried": carried, "equal": equal}
     if joint is None:
-        return replace(gather(y, own, baselines, is_joint=False, **given), reach=reach)
+        return replace(gather(y, own, baselines, is_joint=False, **given), **columns)
     shared = correlations(joint.cov)
     found = gather(
         y, own, baselines, correlation=shared, whiten=law.cov is not None, **given
     )  # fmt: skip
     if inputs is None:
         inputs = in_lengthscales(test.X, column_spread(known.X, True), test.X)
-    return replace(found, misfit=_misfit(law, y, shared, inputs), reach=reach)
+    return replace(found, misfit=_misfit(law, y, shared, inputs), **columns)
 
 
 def _misfit(

@@ -173,7 +173,9 @@ class MixtureGP(GaussianProcess):
                 f"The model's law is a mixture over {count} settings of the hyperparameters "
                 f"({self.n_effective:.3g} effective ones). Its {OWN_FIGURES}",
             )
-        fitted = (FITTED_REMARK,) if any(member.remarks for member in self.members) else ()
+        fitted = (
+            (FITTED_REMARK,) if any(FITTED_REMARK in one.remarks for one in self.members) else ()
+        )
         return (
             *fitted,
             f"The model's law is a mixture of {count} Gaussian laws, fitted to "

@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
+from coupledgp.diagnostics.residuals.carried import equal_columns
 from coupledgp.diagnostics.residuals.columns import Column, columns_of, kept_columns, with_row_order
 from coupledgp.diagnostics.residuals.findings import (
     Findings,
@@ -140,7 +141,7 @@ def cross_validate(
     evidence = Evidence(
         _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
         variations=_variations(model, task, seed), shapes=_shapes(task, laws, y),
-        n_judged=found.n_judged, n_points=len(y),
+        n_judged=found.n_judged, n_points=len(y), equal=_equal(model, task, y),
     )  # fmt: skip
     process = process_of(model)
     flattery = optimism(task.process)
@@ -182,6 +183,14 @@ def _columns(model: Any, task: LeftOutTask, metadata: Any) -> tuple[Column, ...]
     return columns_of(
         kept_columns(columns, task.rows), subject.inputs, subject.input_names
     )  # fmt: skip
+
+
+def _equal(model: Any, task: LeftOutTask, y: FloatArray) -> tuple[str, ...]:
+    """Columns of a table that equal its targets but for rounding."""
+    subject = Subject(model, task.data.points[task.rows], task.process)
+    if subject.inputs is None or y.shape[1] > 1:
+        return ()
+    return equal_columns(subject.inputs, y[:, 0], subject.input_names)
 
 
 def _variations(model: Any, task: LeftOutTask, seed: int) -> tuple[Variation, ...]:

@@ -21,10 +21,11 @@ from scipy.special import gammaln
 from coupledgp.diagnostics.scoring.scores import paired_difference
 from coupledgp.random import FloatArray
 
-# Folds of points, and nats of all points by which heavy tails are better than another scale. A law
+# Folds of points, nats of all points by which heavy tails are better than another scale, and
+# standard errors by which added noise is. A law
 # that is learned elsewhere leads by e nats with a chance of `exp(-e)`. Heavy tails make standard
 # errors of their own gain so large that these tell nothing.
-FOLDS, EVIDENCE = 5, 6.0
+FOLDS, EVIDENCE, CLEAR = 5, 6.0, 2.5
 # Nats per point that matter and that are serious, and fewest points.
 MATTERS, SERIOUS, FEWEST = 0.01, 0.1, 30
 # Added variances over the mean squared error, degrees of freedom, and factors on the scale.
@@ -73,9 +74,10 @@ class Shapes:
 
     @property
     def is_latent(self) -> bool:
-        """Whether variances lack the noise: as much again is missing, and no factor does better."""
+        """Whether variances lack the noise: as much again is missing, and it beats any factor."""
         large = self.noise.value >= self.variance and self.noise.gain > SERIOUS
-        return large and self.noise.lead > max(0.0, self.tails.lead - MATTERS)
+        least = max(MATTERS, CLEAR * (self.noise.lead_error or np.inf), self.tails.lead - MATTERS)
+        return large and self.noise.lead > least
 
     @property
     def is_heavy(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import ExplainedChoice
 
@@ -53,9 +54,9 @@ class Alternative:
         """Standard errors by which it is better than the model; negative where it is worse."""
         return self.gain / self.standard_error if self.standard_error else 0.0
 
-    def text_of_error(self) -> str:
-        """The standard error behind a plus or minus; empty where there is none."""
-        return "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
+    def gain_text(self) -> str:
+        """The gain with its sign and its standard error."""
+        return nats_text(self.gain, self.standard_error, "+.3f")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Alternatives(ExplainedChoice, tuple[Alternative, ...]):
     ...     "trees", "Fit boosted trees.", 0.5, 0.25, rmse=0.3, nlpd=0.2, seconds=1.5
     ... )
     >>> print(Alternatives([trees]))
-    +0.500 ± 0.25 nats per point, RMSE 0.3, 1.5 s: Fit boosted trees.
+    +0.500 ± 0.2 nats per point, RMSE 0.3, 1.5 s: Fit boosted trees.
     """
 
     skipped: tuple[Skipped, ...]
@@ -98,7 +99,7 @@ class Alternatives(ExplainedChoice, tuple[Alternative, ...]):
     def explain(self) -> str:
         """The alternatives line by line, and those that were skipped with the reason."""
         lines = [
-            f"{one.gain:+.3f}{one.text_of_error()} nats per point, RMSE {one.rmse:.4g}, "
+            f"{one.gain_text()} nats per point, RMSE {one.rmse:.4g}, "
             f"{one.seconds:.1f} s: {one.action}"
             for one in self
         ]

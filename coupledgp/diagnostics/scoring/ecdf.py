@@ -52,6 +52,13 @@ class EcdfEnvelope:
         return not self._outside().any()
 
     @property
+    def answer(self) -> str:
+        """Whether shares are within the limits, and how often those of a right law are not."""
+        if self.is_inside:
+            return "inside everywhere"
+        return f"outside, as {100 * (1 - self.level):.0f} % of right laws are"
+
+    @property
     def text(self) -> str:
         """Where shares leave the limits, in a sentence."""
         outside = self._outside()
@@ -62,7 +69,8 @@ class EcdfEnvelope:
         return (
             f"The distribution leaves its {100 * self.level:.0f} % envelope at {outside.sum()} of "
             f"{len(self.places)} places, furthest at {self.places[worst]:.2g}, below which "
-            f"{self.shares[worst]:.1%} of the values lie."
+            f"{self.shares[worst]:.1%} of the values lie; "
+            f"{100 * (1 - self.level):.0f} % of right laws leave it."
         )
 
     def _outside(self) -> NDArray[np.bool_]:

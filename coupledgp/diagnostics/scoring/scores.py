@@ -26,6 +26,15 @@ from coupledgp.random import FloatArray, IntArray
 LEVELS = (0.5, 0.8, 0.95)
 # Bins of the histogram of probability integral transforms: with a hundred points, ten in each.
 PIT_BINS = 10
+# Nats per point beyond which a gain says no more than that something is wrong.
+MOST_NATS = 5.0
+
+
+def nats_text(gain: float, error: float | None = None, form: str = ".3g") -> str:
+    """A gain with its standard error, nats; of one beyond five nats no more than that."""
+    if abs(gain) > MOST_NATS:
+        return f"more than {MOST_NATS:g}" if gain > 0 else f"less than -{MOST_NATS:g}"
+    return f"{gain:{form}}" + ("" if error is None else f" ± {error:.1g}")
 
 
 class MeanOverPoints(NamedTuple):

@@ -15,6 +15,7 @@ from coupledgp.diagnostics.scoring.score_table import (
     paired_scores,
     per_cent,
 )
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.sections.moves import moves
 from coupledgp.diagnostics.sections.place_map import place_map
 from coupledgp.diagnostics.sections.section import ReportTable, Row, Section, register_section
@@ -74,7 +75,7 @@ def rival_table(report: ComparisonResult) -> ReportTable | None:
     rows = [
         [
             one.action or one.name,
-            f"{one.gain:+.3f}{one.text_of_error()}",
+            one.gain_text(),
             f"{one.nlpd:.4g}",
             f"{one.rmse:.4g}",
             f"{one.seconds:.1f} s" if one.seconds else "",
@@ -127,8 +128,7 @@ def calibration(report: ComparisonResult) -> Section | None:
     distance, p = found.pit_distance, found.pit_p_value
     rows.append(["PIT, distance from uniform", f"{distance:.3f}", f"p = {p:.2g}"])
     if found.ecdf is not None:
-        where = "inside" if found.ecdf.is_inside else "outside"
-        rows.append([f"PIT, {100 * found.ecdf.level:.0f} % envelope at all places", where, ""])
+        rows.append([f"PIT, {100 * found.ecdf.level:.0f} % envelope", found.ecdf.answer, ""])
     columns = ("", "share ± chance", "standard errors off")
     tables = [ReportTable("Are its intervals honest?", columns, rows, "calibration")]
     if report.evidence is not None and report.evidence.conformal:
@@ -166,7 +166,7 @@ def residuals(report: ComparisonResult) -> Section | None:
     if looked is None or not looked.n_looks:
         return None
     rows = [
-        [one.text, f"{one.gain:.3g} ± {one.standard_error or 0:.1g}", f"{one.p_value:.2g}"]
+        [one.text, nats_text(one.gain, one.standard_error), f"{one.p_value:.2g}"]
         for one in looked.found
     ]
     columns = ("pattern", "gain of correcting for it, nats per point", "chance")
@@ -337,9 +337,11 @@ def difference_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     for score in paired_scores():
         gap = (figures.differences or {}).get(score.difference_name)
         if gap is not None:
-            error = gap["standard_error"]
-            spread = "" if error is None else f" ± {error:.2g}"
+            mean, error = gap["mean"], gap["standard_error"]
+            cell = f"{mean:+.3g}" + ("" if error is None else f" ± {error:.2g}")
+            if score.difference_name == "nlpd":
+                cell = nats_text(mean, error, "+.3g")
             text = f"model - reference, {score.difference_label}"
             name = f"differences.{score.difference_name}"
-            rows.append((text, f"{gap['mean']:+.3g}{spread} {accuracy.text(name)}".strip(), ""))
+            rows.append((text, f"{cell} {accuracy.text(name)}".strip(), ""))
     return rows

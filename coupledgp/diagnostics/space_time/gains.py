@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from coupledgp.diagnostics.space_time.constant_runs import ConstantRun, constant_runs
 from coupledgp.diagnostics.space_time.record import (
     AHEAD,
     GAPS,
@@ -13,6 +14,7 @@ from coupledgp.diagnostics.space_time.record import (
     MODEL_NAME,
     SCATTERED,
     KindScore,
+    SensorErrors,
     SpaceTimePage,
 )
 from coupledgp.diagnostics.space_time.words import (
@@ -289,36 +291,55 @@ def _shares_inside(report: SpaceTimePage) -> list[tuple[str, float, float]]:
 
 
 def _sensors(report: SpaceTimePage) -> Verdict | None:
-    if report.left_out is None:
+    runs, found = constant_runs(report.observed, report.times, report.axis), report.left_out
+    if found is None and not runs:
         return None
-    doubtful = report.left_out.is_doubtful()
-    order = [k for k in report.left_out.order().tolist() if doubtful[k]]
-    names = [printable(report.sensor_names[k]) for k in order[:NAMED]]
-    more = "" if len(order) <= NAMED else f" and {len(order) - NAMED} more"
-    found = report.left_out
-    if order:
-        worst, steady = order[0], found.is_steady()
-        side = "low" if found.bias[worst] > 0 else "high"
-        rest = (
-            "without that level it is as good as others: calibrate it, or let it have its level"
-            if steady[worst]
-            else "without that level its errors stay large: look at the sensor"
-        )
-        sentence = (
-            f"{len(order)} of {doubtful.size} deviate all the time from what the others say: "
-            f"{', '.join(names)}{more}. {names[0]} reads "
-            f"{with_unit(abs(float(found.bias[worst])), report.unit)} too {side}, where levels of "
-            f"sensors differ by {cell(found.level_spread())}; {rest}."
-        )
-    else:
-        sentence = (
-            f"None of {doubtful.size} deviates all the time by more than levels of sensors differ, "
-            f"{with_unit(found.level_spread(), report.unit)}."
-        )
+    sentences, doubtful = [_run_sentence(report, runs)] if runs else [], 0
+    if found is not None:
+        order = [k for k in found.order().tolist() if found.is_doubtful()[k]]
+        doubtful = len(order)
+        sentences.append(_level_sentence(report, found, order))
     return Verdict(
-        "Are all sensors sound?", "amber" if order else "green", sentence,
+        "Are all sensors sound?", "amber" if doubtful or runs else "green", " ".join(sentences),
         "A sensor is doubtful if half of its squared error is bias, its RMSE is 1.5 times the "
         "median sensor's, fewer than 85 % of its values are inside their 95 % interval, and its "
-        "bias is beyond what levels of sensors differ by.",
-        float(len(order)), None, "sensors",
+        "bias is beyond what levels of sensors differ by. Or if it reads the same, for a day at "
+        "least where times are dates, while others change, longer than chance makes in 1 of 100 "
+        "records.",
+        float(doubtful + len(runs)), None, "sensors",
     )  # fmt: skip
+
+
+def _run_sentence(report: SpaceTimePage, runs: list[ConstantRun]) -> str:
+    """The longest run of one reading, and how many sensors have one."""
+    one = runs[0]
+    more = "" if len(runs) == 1 else f" {len(runs) - 1} more stand still for long."
+    return (
+        f"{printable(report.sensor_names[one.sensor])} reads {with_unit(one.value, report.unit)} "
+        f"without a change for {duration_words(one.stop - one.start, report.axis)}, {one.n} "
+        f"readings: look whether it works.{more}"
+    )
+
+
+def _level_sentence(report: SpaceTimePage, found: SensorErrors, order: list[int]) -> str:
+    """Which sensors deviate all the time, and how."""
+    names = [printable(report.sensor_names[k]) for k in order[:NAMED]]
+    more = "" if len(order) <= NAMED else f" and {len(order) - NAMED} more"
+    if not order:
+        return (
+            f"None of {found.bias.size} deviates all the time by more than levels of sensors "
+            f"differ, {with_unit(found.level_spread(), report.unit)}."
+        )
+    worst, steady = order[0], found.is_steady()
+    side = "low" if found.bias[worst] > 0 else "high"
+    rest = (
+        "without that level it is as good as others: calibrate it, or let it have its level"
+        if steady[worst]
+        else "without that level its errors stay large: look at the sensor"
+    )
+    return (
+        f"{len(order)} of {found.bias.size} deviate all the time from what the others say: "
+        f"{', '.join(names)}{more}. {names[0]} reads "
+        f"{with_unit(abs(float(found.bias[worst])), report.unit)} too {side}, where levels of "
+        f"sensors differ by {cell(found.level_spread())}; {rest}."
+    )

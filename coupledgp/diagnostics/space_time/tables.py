@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.sections.section import ReportTable, Row
 from coupledgp.diagnostics.space_time.gains import rival_words, scored_kinds
 from coupledgp.diagnostics.space_time.record import MODEL_NAME, KindScore, SpaceTimePage
@@ -72,8 +73,7 @@ def _score_row(one: KindScore, report: SpaceTimePage) -> Row:
 
 
 def _gain(one: KindScore) -> str:
-    error = "" if one.gain_error is None else f" ± {one.gain_error:.2g}"
-    return "" if one.gain is None else f"{one.gain:+.3f}{error}"
+    return "" if one.gain is None else nats_text(one.gain, one.gain_error, "+.3f")
 
 
 def _covered(coverage: Mapping[float, float], level: float) -> str:

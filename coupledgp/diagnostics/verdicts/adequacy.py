@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.chance import clear_gap
 from coupledgp.diagnostics.verdicts.rules import LOST, MATTERS, SERIOUS, TOLD
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Colour, Verdict
@@ -20,6 +21,7 @@ DISTANCES = (
 SAME = 1e-12
 # A difference in nats per point that nobody could use.
 NOTHING = 1e-5
+OWN_REFERENCE = "Nothing is approximated: the model is its own reference."
 MEMBER = "which is the exact process of the mixture's heaviest member only"
 RULE = (
     f"Green: the KL with its bounds and two standard errors is below {MATTERS} nats per point and "
@@ -58,12 +60,12 @@ def adequacy(
     least, most = kl - below - 2 * spread, kl + above + 2 * spread
     if beside_a_member:
         least, most = 0.0, 0.0
+    if kl + above < SAME:  # an exact process, or the same model
+        return Verdict(ADEQUACY, "green", OWN_REFERENCE, RULE)
     distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
     detail = f"KL {kl:.3g} nats per point {text}".strip() + closer
     sentence = f"The posterior is {distance} the reference{shift(kl)}"
-    if kl + above < SAME:
-        sentence = "The posterior is that of the reference"
-    elif cost is not None:
+    if cost is not None:
         sentence += f"; {cost.text()}"
         detail += f"; {cost.amount}" if cost.amount else ""
     if beside_a_member:
@@ -128,7 +130,7 @@ class Cost:
         mean, error = self.nlpd["mean"], self.nlpd["standard_error"]
         if error is None:
             return ""
-        return f"NLPD {mean:+.2g} (standard error {error:.1g}) nats per point above the reference"
+        return f"NLPD {nats_text(mean, error, '+.2g')} nats per point above the reference"
 
     def _rmse_text(self) -> str:
         """The difference of the RMSE, where it is beyond chance."""

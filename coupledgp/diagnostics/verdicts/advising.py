@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from coupledgp.diagnostics.residuals.carried import Carried
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.quality import better_flexible, loses, name_of
-from coupledgp.diagnostics.verdicts.rules import MATTERS
+from coupledgp.diagnostics.verdicts.quality import REFITS, better_flexible, loses, name_of
+from coupledgp.diagnostics.verdicts.rules import LOST, MATTERS, WORSE_RMSE
 from coupledgp.diagnostics.verdicts.verdict import Advice
 
 # What to do where a baseline is better.
@@ -23,6 +26,8 @@ BASELINE_ACTIONS = {
 FLEXIBLE_ACTIONS = {
     "plain process": "An exact process of one lengthscale, fitted anew, does better: use an exact "
     "process (ExactGPRegressor), or fit this one with more steps or restarts.",
+    "same kernel": "The same kernel does better with other hyperparameters: fit again, with more "
+    "steps, restarts or rows.",
     "additive kernel": "The function is additive, or nearly so: fit kernel='additive(1)' or "
     "'additive(2)' by ExactGPRegressor or GPRegressor.",
     "boosted trees": "Boosted trees find steps or interactions that the kernel does not: use them, "
@@ -46,6 +51,7 @@ TAILS = (
 )
 # How the gain of a correction of residuals is known.
 ON_OTHER_ROWS = "measured by a correction that was learned on other rows"
+WITHOUT_COLUMN = "measured by a rival without the column"
 # Share of a gain that explains another one.
 ENOUGH = 1.1
 # What to try where near points share errors.
@@ -63,18 +69,55 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     the standard deviations) gains nearly as much as any of the others, these are left out: the
     faults that they name would go with it.
     """
+    if evidence.carried is not None and evidence.carried.gain >= MATTERS:
+        return (_without(evidence.carried),)
+    mean = next((one for one in evidence.baselines if one.name == "mean"), None)
+    if (
+        mean is not None
+        and rmse is not None
+        and rmse > WORSE_RMSE * mean.rmse
+        and loses(mean, rmse)
+    ):
+        # Nothing on deviations or kernels is known of predictions that are elsewhere.
+        found = [*_beyond(evidence), *_shift(evidence), *_closing(evidence, own_nlpd)]
+        return _sorted([*found, *_of_baseline(mean, rmse)])
+    scale = _rescaling(evidence)
     cures = [
-        _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd), _shift(evidence),
-        _flexible(evidence), _variations(evidence), _patterns(evidence), _rescaling(evidence),
+        _transform(evidence), _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd),
+        _shift(evidence), _flexible(evidence), _variations(evidence), _patterns(evidence), scale,
     ]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
+    if scale and _is_factor(evidence):
+        kept = _closing(evidence, own_nlpd)
+        found = [one for one in found if one in scale + kept or _is_beyond(one, scale[0])]
+        cures = [scale, *([one for one in cure if one in found] for cure in cures)]
     for cure in cures:
         if _explains(cure, found):
             found = cure
             break
-    told = [one for one in [*_alternatives(evidence), *found] if one.gain >= MATTERS]
-    return tuple(sorted(told, key=lambda one: -one.gain))
+    return _sorted([*_alternatives(evidence), *found])
+
+
+def _sorted(found: list[Advice]) -> tuple[Advice, ...]:
+    """Advice that gains what matters, the greatest gain first."""
+    return tuple(sorted((one for one in found if one.gain >= MATTERS), key=lambda one: -one.gain))
+
+
+def _is_factor(evidence: Evidence) -> bool:
+    """Whether another factor on the deviations is what is advised of them."""
+    return not (_counts(evidence) or _latent(evidence) or _tails(evidence))
+
+
+def _is_beyond(one: Advice, factor: Advice) -> bool:
+    """Whether advice gains more than another factor on the deviations does, beyond chance."""
+    return one.gain - factor.gain > max(LOST * (one.error or 0.0), MATTERS)
+
+
+def _without(found: Carried) -> Advice:
+    """The model without a column whose relation to y is lost; other faults follow from it."""
+    action = f"{found.text()}. Leave the column out, or look how it was made."
+    return Advice(action, found.gain, found.standard_error, WITHOUT_COLUMN)
 
 
 def _explains(cure: list[Advice], faults: list[Advice]) -> bool:
@@ -91,24 +134,34 @@ def _alternatives(evidence: Evidence) -> list[Advice]:
 
 def _variations(evidence: Evidence) -> list[Advice]:
     return [
-        Advice(one.action, one.gain, one.standard_error)
-        for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
+        Advice(one.action, one.gain, one.standard_error) for one in evidence.better_variations[:1]
     ]
 
 
 def _flexible(evidence: Evidence) -> list[Advice]:
     """What the best of the flexible rivals that win has, and the model lacks.
 
-    A plain process that does nearly as well as the best says that the kernel is not at fault. It is
+    A process of the same kernel or a plain one that does nearly as well as the best says that the
+    kernel is not at fault; of another the gain is that over these, since it is fitted, too. It is
     not advised where more inducing points do nearly as well as it.
     """
     found = better_flexible(evidence)
-    refitted = max((one.gain for one in evidence.refits), default=0.0)
-    if found and refitted > found[0].gain - NEARLY and evidence.better_alternatives:
+    if not found:
         return []
-    plain = [one for one in found if one.name == "plain process"]
-    best = plain if plain and plain[0].gain > found[0].gain - NEARLY else found[:1]
-    return [Advice(FLEXIBLE_ACTIONS[one.name], one.gain, one.standard_error) for one in best]
+    refitted = max((one.gain for one in evidence.refits), default=0.0)
+    if refitted > found[0].gain - NEARLY and evidence.better_alternatives:
+        return []
+    refits = [one for one in found if one.name in REFITS]
+    best = refits[0] if refits and refits[0].gain > found[0].gain - NEARLY else found[0]
+    explained = 0.0
+    if best.name not in REFITS:
+        explained = max([0.0, *(one.gain for one in evidence.baselines if one.name in REFITS)])
+    basis = (
+        f"beyond what a new fit gains, {nats_text(explained)}, measured"
+        if explained
+        else "measured"
+    )
+    return [Advice(FLEXIBLE_ACTIONS[best.name], best.gain - explained, best.standard_error, basis)]
 
 
 def _patterns(evidence: Evidence) -> list[Advice]:
@@ -124,7 +177,10 @@ def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if not lost:
         return []
-    best = max(lost, key=lambda one: one.gain)
+    return _of_baseline(max(lost, key=lambda one: one.gain), rmse)
+
+
+def _of_baseline(best: BesideBaseline, rmse: float | None) -> list[Advice]:
     gain, error, basis = best.gain, best.standard_error, "measured"
     if gain <= 0 and rmse is not None:  # it is the RMSE that is worse: the nats of its square
         gain, error, basis = float(np.log(rmse / max(best.rmse, 1e-6 * rmse))), None, "estimated"
@@ -149,15 +205,26 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
         return [Advice(remedy, found.rescaling_gain, None, "estimated")]
     if found.tails == "heavier":
         return [Advice(TAILS, found.rescaling_gain, None, "estimated")]
+    shapes = evidence.shapes
     how = " (hyperparameters='averaged')" if evidence.is_own else ""
     return [
         Advice(
             f"Multiply its standard deviations by {found.rescaling:.2g}: fit the noise again, on "
             f"rows put aside, or average over hyperparameters{how}.",
-            found.rescaling_gain,
+            found.rescaling_gain if shapes is None else shapes.scale.gain,
             None,
+            "estimated" if shapes is None else ON_OTHER_ROWS,
         )
     ]
+
+
+def _transform(evidence: Evidence) -> list[Advice]:
+    """A transform of the targets, where errors are skewed."""
+    found = evidence.transform
+    if found is None or found.standard_error is None or found.mean <= LOST * found.standard_error:
+        return []
+    action = "Its errors are skewed: transform the targets, target_transform='auto'."
+    return [Advice(action, found.mean, found.standard_error, "measured by a new fit")]
 
 
 def _latent(evidence: Evidence) -> list[Advice]:

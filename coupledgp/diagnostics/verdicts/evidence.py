@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coupledgp.diagnostics.residuals.carried import Carried
 from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import Finding, Findings
 from coupledgp.diagnostics.residuals.reach import Reach
@@ -12,6 +13,7 @@ from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.scores import MeanOverPoints
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import is_better
 from coupledgp.diagnostics.verdicts.closing import Closing
@@ -67,6 +69,13 @@ class Evidence:
         and of laws that are not normal.
     reach : Reach or None
         Test rows beyond the training rows; None where rows are no tables of numbers.
+    transform : MeanOverPoints or None
+        What a transform of the targets gains, chosen on the training rows; None where none was
+        tried, or none is.
+    carried : Carried or None
+        A column that is related to the targets in training, and not at test.
+    equal : tuple of str
+        Columns that equal the targets but for rounding.
 
     Examples
     --------
@@ -102,6 +111,9 @@ class Evidence:
     counts: CountLaw | None = None
     shapes: Shapes | None = None
     reach: Reach | None = None
+    transform: MeanOverPoints | None = None
+    carried: Carried | None = None
+    equal: tuple[str, ...] = ()
 
     @property
     def better_alternatives(self) -> list[Alternative]:
@@ -111,12 +123,17 @@ class Evidence:
 
     @property
     def better_variations(self) -> list[Variation]:
-        """Nearby kernels that are better by evidence and at the test points."""
-        return [
+        """Nearby kernels that are better by evidence and at the test points.
+
+        The one that the training rows choose is first: a kernel that varies along a column about
+        the most likely of the others, or else that.
+        """
+        found = [
             one
             for one in self.variations
             if one.evidence_gain > EVIDENCE and is_better(one, HINTED if one.remedy else TOLD)
         ]
+        return sorted(found, key=lambda one: (-one.choosing, -one.gain))
 
     def findings_on(self, concerns: str) -> list[Finding]:
         """Patterns of residuals that concern `"mean"` or `"spread"`, the greatest gain first."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.residuals.columns import columns_of
+from coupledgp.diagnostics.residuals.carried import Carried, equal_columns
+from coupledgp.diagnostics.residuals.columns import PREDICTED, columns_of
 from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
 from coupledgp.diagnostics.residuals.reach import Reach
@@ -17,13 +18,14 @@ from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import rivals_of
+from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.measures import gain_of
 from coupledgp.diagnostics.scoring.score_table import OwnLaws, lacking
-from coupledgp.diagnostics.scoring.scores import LEVELS
+from coupledgp.diagnostics.scoring.scores import LEVELS, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened, with_shared
@@ -32,9 +34,13 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
     residual_correlation_of,
 )
-from coupledgp.diagnostics.verdicts.variations import variations
+from coupledgp.diagnostics.verdicts.quality import better_flexible
+from coupledgp.diagnostics.verdicts.refitting import refitted, transform_gain
+from coupledgp.diagnostics.verdicts.variations import problem_of, variations
 from coupledgp.errors import CoupledGPError, NumericalError
 from coupledgp.gp.conformal import conformal_intervals
+from coupledgp.gp.protocol import Data
+from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.random import FloatArray, IntArray
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
@@ -68,15 +74,88 @@ def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None 
         whiten=mixture is None and law.cov_error is None,
     )  # fmt: skip
     reach = _reach(subject, y - law.mean, law.std)
+    known = _known(subject)
+    carried = None if known is None else _carried(known, subject, y, law, mixture)
     shapes = found.shapes
     if shapes is not None:
         shapes = shapes.joined_by(
             _shapes_with_left_out(subject, (y - law.mean)[:, 0], law.std[:, 0])
         )
+    found = _beside_refits(replace(found, shapes=shapes), subject, y, law, mixture)
     return replace(
         found, variations=variations(subject, y), reach=reach, conformal=conformal_of(subject, y),
-        shapes=shapes,
+        carried=carried,
+        equal=() if known is None else equal_columns(subject.points, y[:, 0], subject.input_names),
     )  # fmt: skip
+
+
+def _beside_refits(
+    found: Evidence, subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None
+) -> Evidence:
+    """The evidence with the model's own kernel fitted anew, where that may explain a fault."""
+    problem = problem_of(subject.process)
+    if not isinstance(problem, ExactProblem) or mixture is not None:
+        return found
+    try:
+        if better_flexible(found):
+            again = refitted(problem, subject.points)
+            one = BesideBaseline.of(y, law.mean, law.std, again)
+            one = widened(one, law, correlations(law.cov), again)
+            found = replace(found, baselines=(*found.baselines, one))
+        if _may_be_skewed(found):
+            losses = point_nlpd(y, law.mean, law.std)[:, 0]
+            found = replace(found, transform=transform_gain(problem, subject.points, y, losses))
+    except CoupledGPError:
+        pass
+    return found
+
+
+def _may_be_skewed(found: Evidence) -> bool:
+    """Whether errors have a shape, or a course along the prediction, that a transform may give."""
+    off = found.calibration is not None and found.calibration.is_shape_off
+    along = any(one.origin == PREDICTED for one in found.findings.found)
+    return found.shapes is not None and (off or along or found.shapes.is_heavy)
+
+
+def _known(subject: Subject) -> Data | None:
+    """Training rows of a table, of one output, where they were kept."""
+    if subject.process is None or subject.inputs is None:
+        return None
+    try:
+        data = subject.process.data
+    except CoupledGPError:
+        return None
+    return data if data.targets.shape[1] == 1 else None
+
+
+def _carried(
+    known: Data, subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None
+) -> Carried | None:
+    return carried_of(
+        known.points, known.targets[:, 0], subject.points, y, law, mixture, subject.input_names
+    )
+
+
+def carried_of(
+    known: FloatArray,
+    targets: FloatArray,
+    points: FloatArray,
+    y: FloatArray,
+    law: Law,
+    mixture: OwnLaws | None,
+    names: tuple[str, ...],
+) -> Carried | None:
+    """A column that is related to targets (n,) in training and not at test, with what it costs."""
+    found = Carried.of(known, targets, points, y[:, 0], names)
+    if found is None:
+        return None
+    rows, queries = (np.delete(one, found.number, axis=1) for one in (known, points))
+    rivals = [
+        BesideBaseline.of(y, law.mean, law.std, one, mixture)
+        for one in TableRivals.of(rows, targets[:, None]).predict(queries).with_laws()
+    ]
+    best = max(rivals, key=lambda one: one.gain)
+    return replace(found, gain=best.gain, standard_error=best.standard_error)
 
 
 def _shapes_with_left_out(subject: Subject, errors: FloatArray, std: FloatArray) -> Shapes | None:

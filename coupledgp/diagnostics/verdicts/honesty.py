@@ -8,6 +8,7 @@ from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.rules import MATTERS, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict, narrower
 
@@ -171,7 +172,7 @@ def is_serious(found: Calibration) -> bool:
 
 def _nats(gain: float) -> str:
     """What curing it gains, for the fold of a page."""
-    return f"It costs {gain:.2g} nats per point."
+    return f"It costs {nats_text(gain, form='.2g')} nats per point."
 
 
 def _verdict(

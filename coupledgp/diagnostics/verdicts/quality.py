@@ -7,6 +7,7 @@ from typing import Any
 from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.scoring.alternatives import Alternative
+from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.rules import (
@@ -28,15 +29,23 @@ NAMES = {
     "harmonic": "harmonic interpolation",
     "position GP": "a GP of the positions",
     "plain process": "an exact process of one lengthscale",
+    "same kernel": "the same kernel, fitted anew",
     "additive kernel": "a process of functions of single columns and pairs",
     "boosted trees": "boosted trees",
 }
-# Rivals that are fitted as a model is: a loss to one is judged by its size.
-FLEXIBLE = ("plain process", "additive kernel", "boosted trees")
+# Rivals that are fitted as a model is: a loss to one is judged by its size. The first two are what
+# a fit gains, whatever the model.
+REFITS = ("plain process", "same kernel")
+FLEXIBLE = (*REFITS, "additive kernel", "boosted trees")
 # Baselines that ask for no fit worth the name: to lose to one is a red verdict.
 LINEAR = "Better than a linear model?"
 LINEAR_DOES = "A linear model does as well as it"
 NOT_THE_BEST = "Its kernel or its fit is not the best"
+CARRIED = (
+    "By itself the column explains half of the variance of the training targets; at the test rows "
+    f"its correlation is half as large or less, and a rival without it gains {MATTERS} nats per "
+    f"point (red: {SERIOUS})."
+)
 NO_SIGN = "Beside the baselines, no sign of structure that it misses."
 
 
@@ -47,15 +56,17 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     tenth of a nat. Amber: those by a hundredth, it is clearly no better than the mean, or the
     residuals of neighbours go together. Grey: too few points to tell.
     """
+    if evidence.carried is not None and evidence.carried.gain > MATTERS:
+        return _beaten(evidence.carried, f"{evidence.carried.text()}.", CARRIED)
     lost = [one for one in evidence.baselines if loses(one, rmse)]
     if lost:
         return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
     flexible = better_flexible(evidence)
-    best = _strongest_alternative(evidence, rmse)
+    best = _strongest_alternative(evidence)
     if best is not None:
         return best
     if flexible:
-        return _beaten_by_flexible(flexible[0], rmse, evidence.rmse_is)
+        return _beaten_by_flexible(flexible[0])
     nearby = _better_variation(evidence)
     if nearby is not None:
         return nearby
@@ -86,29 +97,21 @@ def better_flexible(evidence: Evidence) -> list[BesideBaseline]:
     return sorted(found, key=lambda one: -one.gain)
 
 
-def _beaten_by_flexible(best: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
+def _beaten_by_flexible(best: BesideBaseline) -> Verdict:
     return _beaten(
         best,
         "Another kind of model, fitted to the same rows, predicts better: "
-        f"{name_of(best)}{_typical(best.rmse, rmse, rmse_is)}.",
+        f"{name_of(best)}, worth {narrower(best.gain)}.",
         f"A plain or additive process or boosted trees are better by more than {LOST} standard "
         "errors and "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 
 
-def _typical(other: float, rmse: float | None, rmse_is: str) -> str:
-    """How far off a better rival and the model are, in units of y."""
-    if rmse is None:
-        return ""
-    what = "typically off by" if other < rmse else "by the width of its intervals, off by"
-    return f", {what} {other:.3g} in place of {rmse:.3g} ({rmse_is})"
-
-
 def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     by_density = is_better(one, LOST)
-    amount = ""
-    if rmse is not None:
+    amount = f", worth {narrower(one.gain)}"
+    if rmse is not None and not by_density:
         amount = f": {rmse_is} {rmse:.3g} against {one.rmse:.3g}"
     return Verdict(
         QUALITY,
@@ -123,7 +126,7 @@ def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     )
 
 
-def _strongest_alternative(evidence: Evidence, rmse: float | None) -> Verdict | None:
+def _strongest_alternative(evidence: Evidence) -> Verdict | None:
     """The verdict where another model is better."""
     clear = evidence.better_alternatives
     if not clear:
@@ -131,7 +134,7 @@ def _strongest_alternative(evidence: Evidence, rmse: float | None) -> Verdict | 
     best = max(clear, key=lambda one: one.gain)
     return _beaten(
         best,
-        f"Another model predicts better: {best.name}{_typical(best.rmse, rmse, evidence.rmse_is)}.",
+        f"Another model predicts better: {best.name}, worth {narrower(best.gain)}.",
         f"Of {len(evidence.alternatives or ()) + len(evidence.refits)} other models one is better "
         "beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
@@ -300,5 +303,4 @@ def _beside(one: BesideBaseline) -> str:
 
 def gap_text(one: Gaining) -> str:
     """Amount of a gain, or of a loss, with its standard error."""
-    spread = "" if one.standard_error is None else f" (standard error {one.standard_error:.1g})"
-    return f"{abs(one.gain):.3g}{spread}"
+    return nats_text(abs(one.gain), one.standard_error)

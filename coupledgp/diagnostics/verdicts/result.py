@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from coupledgp.diagnostics.residuals.reach import MANY
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.alternatives import Alternatives
+from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
@@ -18,12 +18,18 @@ from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.closing import closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty
-from coupledgp.diagnostics.verdicts.quality import linear_badge, name_of, quality
+from coupledgp.diagnostics.verdicts.quality import (
+    as_alternative,
+    linear_badge,
+    name_of,
+    quality,
+)
 from coupledgp.diagnostics.verdicts.rules import FEWEST
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 from coupledgp.ground.visible import name_of_targets
 
 NO_TARGETS = "Not judged: there are no targets to judge it by."
+EQUAL = "Column `{}` equals y but for rounding: leave it out if new rows do not have it."
 # Predictions that anybody could make.
 NAIVE = ("mean", "nearest")
 
@@ -83,7 +89,9 @@ class ComparisonResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a reader should see before any figure."""
-        return () if self.overlap is None else self.overlap.warnings
+        known = () if self.overlap is None else self.overlap.warnings
+        equal = () if self.evidence is None else self.evidence.equal
+        return (*known, *(EQUAL.format(name) for name in equal))
 
     @property
     def has_other_reference(self) -> bool:
@@ -211,14 +219,23 @@ class ComparisonResult:
         own, naive = self.figures.rmse, [one for one in self.baselines if one.name in NAIVE]
         if own is None or not naive or self.rmse_is != "RMSE":
             return ""
-        least, best = (min(one, key=lambda one: one.rmse) for one in (naive, self.baselines))
-        other = "" if best is least else f", the best rival {best.rmse:.3g}"
+        least, best = min(naive, key=lambda one: one.rmse), self._best_rival()
+        other = (
+            "" if best.name == name_of(least) else f", the best rival, {best.name}, {best.rmse:.3g}"
+        )
         n = self.figures.n_scored or self.figures.n_test
         name = "" if self.target == "y" else f" of {self.target}"
         return (
             f"Typical error{name} {own:.3g} at {n} {self.points_are}; {name_of(least)} "
             f"{least.rmse:.3g}{other}."
         )
+
+    def _best_rival(self) -> Alternative:
+        """What gains the most in place of the model, or loses the least."""
+        evidence = self.evidence
+        assert evidence is not None
+        tried = (*map(as_alternative, evidence.baselines), *(evidence.alternatives or ()))
+        return max((*tried, *evidence.refits), key=lambda one: one.gain)
 
     def conclusions(self) -> list[str]:
         """Return the verdicts that could be given and what to do next, a sentence each."""

@@ -77,6 +77,9 @@ class Variation:
         Decrease of the NLPD at the test points beside the model's kernel, nats per point.
     remedy : str
         What to do where the function is not stationary, as a sentence; else empty.
+    choosing : float
+        Log evidence of the training rows alone above that of the model's kernel: they choose the
+        kernel that is advised, so that its gain is measured on rows that did not.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Variation:
     gain: float
     standard_error: float | None
     remedy: str = ""
+    choosing: float = 0.0
 
     @property
     def action(self) -> str:
@@ -104,7 +108,7 @@ def variations(subject: Subject, y: FloatArray, seed: int = 0) -> tuple[Variatio
 
     Empty for processes that are no stationary kernel, and no expression of kernels, of a table.
     """
-    problem = _problem(subject.process)
+    problem = problem_of(subject.process)
     if problem is None:
         return ()
     return variations_of(problem, subject.points, y, subject.input_names, seed)
@@ -117,7 +121,7 @@ def left_out_variations(
 
     Those of `variations`, with the evidence of the observations alone; at most `MOST_ROWS` of them.
     """
-    problem = _problem(process)
+    problem = problem_of(process)
     if problem is None:
         return ()
     own, data, units = _stated(problem, seed)
@@ -131,13 +135,17 @@ def left_out_variations(
         if other is None:
             continue
         gap, gain = paired_difference(base.losses, other.losses), other.evidence - base.evidence
-        found.append(Variation(one.name, one.kernel, gain, len(data), gap.mean, gap.standard_error))
+        found.append(
+            Variation(
+                one.name, one.kernel, gain, len(data), gap.mean, gap.standard_error, choosing=gain
+            )
+        )
         if gain > most:
             likeliest, most = one, gain
     return *found, *_varying(likeliest, sample, names, seed)
 
 
-def _problem(process: GaussianProcess | None) -> ExactProblem | AdditiveProblem | None:
+def problem_of(process: GaussianProcess | None) -> ExactProblem | AdditiveProblem | None:
     """The exact problem of a process of a table, if it has one whose targets vary."""
     if process is None or not process.is_gaussian:
         return None
@@ -161,25 +169,29 @@ def variations_of(
     own, data, units = _stated(problem, seed)
     everything = _with_tests(data, points, y, seed)
 
-    def measured(prior: DensePrior) -> tuple[FloatArray, float]:
-        losses = _losses(prior.given(data, units, False), points, y)
-        return losses, prior.given(everything, units, False).log_evidence
+    def measured(prior: DensePrior) -> tuple[FloatArray, float, float]:
+        process = prior.given(data, units, False)
+        whole = prior.given(everything, units, False).log_evidence
+        return _losses(process, points, y), whole, process.log_evidence
 
     try:
-        base, evidence = measured(own)
+        base, evidence, known = measured(own)
     except CoupledGPError:
         return ()
     found, likeliest, most = [], Nearby("", "", own), EVIDENCE
     for one in nearby(own, data.points):
         try:
-            losses, other = measured(one.prior)
+            losses, other, chosen = measured(one.prior)
         except CoupledGPError:
             continue
         gap = paired_difference(base, losses)
         gain = other - evidence
         found.append(
-            Variation(one.name, one.kernel, gain, len(everything), gap.mean, gap.standard_error)
-        )
+            Variation(
+                one.name, one.kernel, gain, len(everything), gap.mean, gap.standard_error,
+                choosing=chosen - known,
+            )
+        )  # fmt: skip
         if gain > most:
             likeliest, most = one, gain
     return *found, *_varying(likeliest, _sample(data, units, points, y), names, seed)
@@ -212,9 +224,10 @@ def variation_of(found: Varied, names: tuple[str, ...], base: str = "") -> Varia
     column = found.change.column
     name = names[column] if column < len(names) else f"input {column + 1}"
     text = f"{base}, and {found.change.text(name)}" if base else found.change.text(name)
+    beside = f" The gain is that beside the kernel with {base}." if base else ""
     return Variation(
         text, "", found.evidence_gain, found.n_rows, found.gain, found.standard_error,
-        found.change.remedy(name),
+        found.change.remedy(name) + beside, found.choosing,
     )  # fmt: skip
 
 

@@ -142,10 +142,14 @@ class KernelOnSample(NamedTuple):
         Negative log densities of the other rows, nats.
     evidence : float
         Log evidence of all rows, but for a constant that all kernels share.
+    choosing : float
+        That of the known rows, or of the first half where all are known: rows that choose a change,
+        so that its gain is measured on others.
     """
 
     losses: FloatArray
     evidence: float
+    choosing: float
 
 
 class Sample(NamedTuple):
@@ -174,6 +178,11 @@ class Sample(NamedTuple):
         chosen = np.concatenate([a, b])
         return Sample(self.rows[chosen], self.targets[chosen], self.noise[chosen], len(a))
 
+    def shuffled(self, seed: int) -> Sample:
+        """The rows in a random order, all of them known."""
+        order = np.random.default_rng([seed, 43]).permutation(len(self.rows))
+        return Sample(self.rows[order], self.targets[order], self.noise[order], self.n_known)
+
     def tried(self, prior: DensePrior, change: Change | None = None) -> KernelOnSample | None:
         """Losses and evidence by a kernel seen through a change; None where it is singular."""
         rows = self.rows if change is None else change.rows(self.rows)
@@ -186,9 +195,10 @@ class Sample(NamedTuple):
             return None
         y = self.targets / s[:, None]
         white = solve_triangular(factor, y, lower=True, check_finite=False)
-        logs = np.log(factor.diagonal()).sum() + np.log(s).sum()
-        evidence = float(-0.5 * np.square(white).sum() - y.shape[1] * logs)
+        logs = np.log(factor.diagonal()) + np.log(s)
+        parts = -0.5 * np.square(white).sum(axis=1) - y.shape[1] * logs
         n, m = len(rows), self.n_known
+        evidence, choosing = float(parts.sum()), float(parts[: m if m < n else n // 2].sum())
         if m < n:
             cross = factor[m:, :m]
             mean = cross @ white[:m]
@@ -199,7 +209,7 @@ class Sample(NamedTuple):
             variance = 1 / inverse.diagonal()
             mean = y - variance[:, None] * (inverse @ y)
         std = np.sqrt(np.maximum(variance, 1e-300))[:, None]
-        return KernelOnSample(point_nlpd(y, mean, std) + np.log(s)[:, None], evidence)
+        return KernelOnSample(point_nlpd(y, mean, std) + np.log(s)[:, None], evidence, choosing)
 
 
 class Varied(NamedTuple):
@@ -213,7 +223,9 @@ class Varied(NamedTuple):
     n_rows : int
         Rows of the evidence.
     gain, standard_error : float, float or None
-        Decrease of the NLPD of the other rows, nats per point.
+        Decrease of the NLPD of rows that did not choose the change, nats per point.
+    choosing : float
+        Log evidence of the rows that did above that of the kernel, less the same logarithm.
     """
 
     change: Change
@@ -221,27 +233,37 @@ class Varied(NamedTuple):
     n_rows: int
     gain: float
     standard_error: float | None
+    choosing: float
 
 
 def varied(prior: DensePrior, sample: Sample, seed: int = 0) -> Varied | None:
-    """The change of range or size that the rows make most likely; None where none can be tried."""
+    """The change of range or size that rows make most likely; None where none can be tried.
+
+    The known rows choose it, or a half of them at random where there are no others.
+    """
+    if sample.n_known == len(sample.rows):
+        sample = sample.shuffled(seed)
     few, many = sample.some(*FEW, seed), sample.some(*MANY, seed)
     changes = list(_changes(prior, few.rows[: few.n_known]))
     scored = [(one, tried) for one in changes if (tried := few.tried(prior, one)) is not None]
     plain = many.tried(prior)
     if not scored or plain is None:
         return None
-    scored.sort(key=lambda one: -one[1].evidence)
+    scored.sort(key=lambda one: -one[1].choosing)
     best: tuple[Change, KernelOnSample] | None = None
     for change, _ in scored[:N_BEST]:
         found = many.tried(prior, change)
-        if found is not None and (best is None or found.evidence > best[1].evidence):
+        if found is not None and (best is None or found.choosing > best[1].choosing):
             best = change, found
     if best is None:
         return None
-    gap = paired_difference(plain.losses, best[1].losses)
-    gain = best[1].evidence - plain.evidence - float(np.log(len(changes)))
-    return Varied(best[0], gain, len(many.rows), gap.mean, gap.standard_error)
+    measured = slice(0 if many.n_known < len(many.rows) else len(many.rows) // 2, None)
+    gap = paired_difference(plain.losses[measured], best[1].losses[measured])
+    tried = float(np.log(len(changes)))
+    gain, choosing = best[1].evidence - plain.evidence, best[1].choosing - plain.choosing
+    return Varied(
+        best[0], gain - tried, len(many.rows), gap.mean, gap.standard_error, choosing - tried
+    )
 
 
 def _changes(prior: DensePrior, rows: FloatArray) -> Iterator[Change]:

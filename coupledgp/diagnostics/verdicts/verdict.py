@@ -7,6 +7,8 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from coupledgp.diagnostics.scoring.scores import MOST_NATS, nats_text
+
 Colour = Literal["green", "amber", "red", "grey"]
 # Signs and words of the colours of verdicts: nobody has to tell colours apart. Grey is a question
 # that could not be judged.
@@ -138,14 +140,11 @@ class Advice:
     @property
     def figures(self) -> str:
         """The gain in nats with its error."""
-        error = "" if self.error is None else f" ± {self.error:.1g}"
-        return f"{self.gain:.2g}{error} nats per point"
+        return f"{nats_text(self.gain, self.error, '.2g')} nats per point"
 
     def text(self) -> str:
         """The action and its gain in words."""
-        error = "" if self.error is None else f" ± {self.error:.1g}"
-        amount = f"{self.gain:.2g}{error} nats per point, {self.basis}"
-        return f"{self.action} It gains {amount}."
+        return f"{self.action} It gains {self.figures}, {self.basis}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all parts by name."""
@@ -154,5 +153,7 @@ class Advice:
 
 def narrower(gain: float) -> str:
     """A gain of g nats as intervals of the same honesty that are shorter: by `1 - exp(-g)`."""
+    if gain > MOST_NATS:
+        return f"more than {MOST_NATS:g} nats per point"
     share = 100 * -math.expm1(-max(gain, 0.0))
     return f"as much as intervals {share:.2g} % narrower"

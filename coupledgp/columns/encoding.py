@@ -167,6 +167,13 @@ class TableEncoding:
         return np.repeat(np.arange(len(widths)), widths)
 
     @property
+    def categories(self) -> tuple[IntArray, ...]:
+        """Numbers of the columns of the matrix that are the code of each category."""
+        sources = self.part_sources[self.groups]
+        kinds = [code.kind == CATEGORY for code in self.codes]
+        return tuple(np.flatnonzero(sources == j) for j, one in enumerate(kinds) if one)
+
+    @property
     def column_names(self) -> list[str]:
         """Names (D,) of the columns of the matrix."""
         return [

@@ -252,10 +252,10 @@ def evidence_of(
     own, y = law.law, test.y[:, None]
     known = test if train is None else train
     if train is None:
-        baselines = left_out_baselines(test.X, test.y, FOLDS)
+        baselines = left_out_baselines(test.X, test.y, FOLDS, categories=test.categories)
         reach, carried = None, None
     else:
-        baselines = table_baselines(train.X, train.y, test.X)
+        baselines = table_baselines(train.X, train.y, test.X, train.categories)
         reach = Reach.of(train.X, test.X, y - own.mean, test.names, own.std)
         carried = carried_of(train.X, train.y, test.X, y, own, law.own, test.names)
     n_train = None if train is None or not fitted else len(train.y)

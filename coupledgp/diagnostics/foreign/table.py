@@ -12,16 +12,17 @@ from coupledgp.columns.encoding import TableEncoding
 from coupledgp.diagnostics.scoring.overlap import rows_at
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_magnitude, real_array
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 class ForeignTable(NamedTuple):
-    """Rows (n, d) and targets (n,) as numbers, the rows as they were given, and encoded names."""
+    """Rows (n, d) and targets (n,) as numbers, as they were given, and names and categories."""
 
     X: FloatArray
     y: FloatArray
     given: Any
     encoded: tuple[str, ...] = ()
+    categories: tuple[IntArray, ...] = ()
 
     @classmethod
     def of(
@@ -69,7 +70,7 @@ class ForeignTable(NamedTuple):
 
     def take(self, rows: Any) -> ForeignTable:
         """Some of the rows, by their numbers."""
-        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows), self.encoded)
+        return self._replace(X=self.X[rows], y=self.y[rows], given=rows_at(self.given, rows))
 
 
 def tables(
@@ -136,4 +137,6 @@ def _encoded(
     encoded = encoding.encode([columns[name] for name in names])
     named = encoding.column_names
     test = ForeignTable.of(encoded, y_test, "test", X_test, named)
-    return ForeignTable.of(encoding.encode(special), y_train, "train", X_train, named), test
+    train = ForeignTable.of(encoding.encode(special), y_train, "train", X_train, named)
+    kinds = encoding.categories
+    return train._replace(categories=kinds), test._replace(categories=kinds)

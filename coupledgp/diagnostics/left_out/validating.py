@@ -24,7 +24,6 @@ from coupledgp.diagnostics.residuals.findings import (
 )
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
@@ -139,8 +138,9 @@ def cross_validate(
     scores = marginal_scores(y, laws, "", groups)
     figures = Figures(len(y), y.shape[1], **scores)
     evidence = Evidence(
-        _baselines(task, y, laws), found.calibration, found.misfit, findings=found.findings,
-        variations=_variations(model, task, seed), shapes=_shapes(task, laws, y),
+        _baselines(task, y, laws, Subject(model, y, None).categories), found.calibration,
+        found.misfit, findings=found.findings, variations=_variations(model, task, seed),
+        shapes=_shapes(task, laws, y),
         n_judged=found.n_judged, n_points=len(y), equal=_equal(model, task, y),
     )  # fmt: skip
     process = process_of(model)
@@ -208,13 +208,15 @@ def _shapes(task: LeftOutTask, laws: PointLaws, y: FloatArray) -> Shapes | None:
     return Shapes.of((y - laws.mean)[:, 0], laws.std[:, 0])
 
 
-def _baselines(task: LeftOutTask, y: FloatArray, laws: PointLaws) -> tuple[BesideBaseline, ...]:
+def _baselines(
+    task: LeftOutTask, y: FloatArray, laws: PointLaws, categories: tuple[IntArray, ...]
+) -> tuple[BesideBaseline, ...]:
     """The model beside each baseline that leaves out the same groups."""
     found, groups = [], task.groups[task.rows]
-    for one in left_out_rivals(task.process, task.groups):
+    for one in left_out_rivals(task.process, task.groups, categories):
         # Where one weight outweighs all others, the rest have lost their digits.
         if one.std is not None and np.isfinite([one.mean, one.std]).all():
-            other = BaselinePrediction(one.name, one.mean[task.rows], one.std[task.rows])
+            other = one.take(task.rows)
             found.append(BesideBaseline.of(y, laws.mean, laws.std, other, laws.own, groups))
     return tuple(found)
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import differences, gain_of
-from coupledgp.diagnostics.scoring.score_table import OwnLaws
-from coupledgp.diagnostics.scoring.scores import nlpd, rmse
+from coupledgp.diagnostics.scoring.score_table import NLPD, OwnLaws
+from coupledgp.diagnostics.scoring.scores import rmse
 from coupledgp.random import FloatArray
 
 # Unit of gains of laws without a density.
@@ -76,11 +76,10 @@ class BesideBaseline:
         shape = (len(y), -1)
         targets = y.reshape(shape)
         own = PointLaws(mean.reshape(shape), std.reshape(shape), mixture)
-        theirs = PointLaws(other.mean.reshape(shape), other.std.reshape(shape))
+        theirs = PointLaws(other.mean.reshape(shape), other.std.reshape(shape), other.own)
         found = differences(targets, own, theirs, groups)
-        return cls(
-            other.name, rmse(targets, theirs.mean), nlpd(targets, theirs.mean, theirs.std), found
-        )
+        density = float(theirs.losses(NLPD, targets).mean())
+        return cls(other.name, rmse(targets, theirs.mean), density, found)
 
     @property
     def gain(self) -> float:

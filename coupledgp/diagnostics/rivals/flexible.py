@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from coupledgp.diagnostics.rivals.baselines import Baseline
@@ -25,6 +26,9 @@ from coupledgp.random import FloatArray, IntArray
 FOLDS = 5
 # Boosted trees of a model.
 TREES = 60
+# Levels of a category at most, of more the columns of its code are numbers, and the distance of
+# rows of one level by rounding.
+MOST_LEVELS, SAME_LEVEL = 250, 1e-6
 # Lengthscales of kernels, in standard deviations of the columns.
 LENGTHSCALES = (0.4, 0.65, 1.0, 1.6, 2.5, 6.0)
 # Noise variances over that of the signal.
@@ -43,6 +47,8 @@ class FlexibleRival(ABC):
     rows : FloatArray (n, d)
         Columns of mean zero and unit variance.
     observations : Observations
+    categories : tuple of IntArray
+        Numbers of the columns that are the code of each category.
     """
 
     name: ClassVar[str]
@@ -52,6 +58,7 @@ class FlexibleRival(ABC):
 
     rows: FloatArray
     observations: Observations
+    categories: tuple[IntArray, ...] = ()
 
     def made(self) -> Baseline | str:
         """The rival as a baseline, or why there is none."""
@@ -135,7 +142,7 @@ class BoostedRival(FlexibleRival):
         from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
         from threadpoolctl import threadpool_limits
 
-        X, y = self.rows[chosen], self.observations.y[chosen]
+        X, y = self._columns(self.rows[chosen]), self.observations.y[chosen]
         weights = self.observations.weights[chosen]
         models = []
         with threadpool_limits(1, user_api="openmp"):
@@ -143,14 +150,33 @@ class BoostedRival(FlexibleRival):
                 model = HistGradientBoostingRegressor(
                     max_iter=TREES, max_leaf_nodes=15, min_samples_leaf=min(20, len(X) // 8),
                     early_stopping=False, random_state=0,
+                    categorical_features=range(X.shape[1] - len(self._levels), X.shape[1]),
                 )  # fmt: skip
                 models.append(model.fit(X, targets, sample_weight=weights))
 
         def predict(rows: FloatArray) -> tuple[FloatArray, FloatArray | None]:
             with threadpool_limits(1, user_api="openmp"):
-                return np.column_stack([model.predict(rows) for model in models]), None
+                given = self._columns(rows)
+                return np.column_stack([model.predict(given) for model in models]), None
 
         return predict
+
+    @cached_property
+    def _levels(self) -> list[tuple[IntArray, FloatArray]]:
+        """Columns of each category of at most `MOST_LEVELS` levels, and the codes of these."""
+        found = [(one, np.unique(self.rows[:, one], axis=0)) for one in self.categories]
+        return [(one, levels) for one, levels in found if len(levels) <= MOST_LEVELS]
+
+    def _columns(self, rows: FloatArray) -> FloatArray:
+        """Rows (p, d) with the number of its level for each category; NaN for a level unseen."""
+        if not self._levels:
+            return rows
+        coded = np.concatenate([one for one, _ in self._levels])
+        numbers = []
+        for columns, levels in self._levels:
+            distance, number = cKDTree(levels).query(rows[:, columns])
+            numbers.append(np.where(distance < SAME_LEVEL, number, np.nan))
+        return np.column_stack([np.delete(rows, coded, axis=1), *numbers])
 
 
 class KernelRival(FlexibleRival):

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.diagnostics.scoring.laws import TransformedLaws
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.target_maps import mapped_moments
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
@@ -221,6 +224,8 @@ class BaselinePrediction:
         Predictions, in units of y.
     std : FloatArray (p,) or (p, k), or None
         Standard deviations of observations; None where too few observations tell one.
+    own : TransformedLaws or None
+        The laws themselves, where the rival predicts transformed targets.
 
     Examples
     --------
@@ -236,6 +241,23 @@ class BaselinePrediction:
     name: str
     mean: FloatArray
     std: FloatArray | None = None
+    own: TransformedLaws | None = None
+
+    def take(self, rows: IntArray) -> BaselinePrediction:
+        """The predictions at some points, by their numbers (m,)."""
+        std, own = self.std, self.own
+        if own is not None:
+            own = TransformedLaws(own.transform, own.mean[rows], own.std[rows])
+        return BaselinePrediction(
+            self.name, self.mean[rows], None if std is None else std[rows], own
+        )
+
+    def mapped(self, transform: TargetTransform) -> BaselinePrediction:
+        """Predictions (p, 1) of y from these, with deviations, of transformed targets `g(y)`."""
+        assert self.std is not None
+        own = TransformedLaws(transform, self.mean, self.std)
+        mean, variance = mapped_moments(transform, self.mean[:, 0], np.square(self.std[:, 0]))
+        return BaselinePrediction(self.name, mean[:, None], np.sqrt(variance)[:, None], own)
 
     def first_output(self) -> BaselinePrediction:
         """The predictions (p,) of the first output, from those (p, k) of all."""
@@ -277,6 +299,12 @@ class Rivals(list[BaselinePrediction]):
             one.name: "too few observations to tell its error" for one in self if one.std is None
         }
         return Rivals((one for one in self if one.std is not None), self.left_out | lacking)
+
+    def mapped(self, transform: TargetTransform | None) -> Rivals:
+        """Those of y, from those of transformed targets; None: they are of y."""
+        if transform is None:
+            return self
+        return Rivals((one.mapped(transform) for one in self), self.left_out)
 
     def first_outputs(self) -> Rivals:
         """The predictions (p,) of the first output."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coupledgp.diagnostics.rivals.baselines import Baselines
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.observations import Rivals
@@ -12,11 +14,22 @@ from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.gp.transformed import untransformed
+from coupledgp.gp.transformed import (
+    TransformedGP,
+    mixed_parts,
+    transformed_data,
+    untransformed,
+)
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import IntArray
 
+# Share of the weight of a mixture from which its transform of the targets is the model's.
+MOST = 0.5
 
-def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
+
+def rivals_of(
+    process: GaussianProcess, points: Points, categories: Sequence[IntArray] = ()
+) -> Rivals:
     """Predict at points from a process's own observations, by what a person would use instead.
 
     Tables have the mean, the nearest row in columns of unit variance, a linear model, a plain
@@ -32,6 +45,9 @@ def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
         are in units of the transformed targets.
     points
         Points (p, ...) of the process.
+    categories
+        Numbers of the columns that are the code of each category of a table, which are one column
+        of its own kind to boosted trees.
 
     Returns
     -------
@@ -56,13 +72,16 @@ def rivals_of(process: GaussianProcess, points: Points) -> Rivals:
     >>> {one.name: one.mean.round(1).item() for one in rivals}
     {'mean': 6.0, 'nearest': 12.0, 'linear': 18.0}
     """
-    kind = kind_of(process)
+    transform = chosen_transform(process)
+    kind = kind_of(process, transform, categories)
     if isinstance(kind, FieldRivals):
         points = canonical(points)
-    return kind.predict(points).with_laws()
+    return kind.predict(points).with_laws().mapped(transform)
 
 
-def left_out_rivals(process: GaussianProcess, groups: IntArray) -> Rivals:
+def left_out_rivals(
+    process: GaussianProcess, groups: IntArray, categories: Sequence[IntArray] = ()
+) -> Rivals:
     """Predict each observation of a process from those of other groups, as `rivals_of` does.
 
     Parameters
@@ -71,6 +90,8 @@ def left_out_rivals(process: GaussianProcess, groups: IntArray) -> Rivals:
         As for `rivals_of`.
     groups
         Number of the group of each observation, (n,).
+    categories
+        As for `rivals_of`.
 
     Returns
     -------
@@ -96,17 +117,35 @@ def left_out_rivals(process: GaussianProcess, groups: IntArray) -> Rivals:
     >>> bool(np.allclose(rivals["linear"].mean, 2 * X, atol=0.1))  # each row from the others
     True
     """
-    return kind_of(process).left_out(groups).with_laws()
+    transform = chosen_transform(process)
+    return kind_of(process, transform, categories).left_out(groups).with_laws().mapped(transform)
 
 
-def kind_of(process: GaussianProcess) -> Baselines:
-    """Baselines of the kind of a process's points, given its observations."""
+def chosen_transform(process: GaussianProcess) -> TargetTransform | None:
+    """The transform of the single target that most of a mixture's weight has, if any."""
+    if process.units.n_outputs > 1 or not hasattr(process, "members"):
+        return None
+    shares: dict[TargetTransform, float] = {}
+    for part, weight in mixed_parts(process):
+        if isinstance(part, TransformedGP):
+            (transform,) = part.transforms
+            shares[transform] = shares.get(transform, 0.0) + weight
+    best = max(shares, key=lambda one: shares[one], default=None)
+    return best if best is not None and shares[best] > MOST else None
+
+
+def kind_of(
+    process: GaussianProcess,
+    transform: TargetTransform | None = None,
+    categories: Sequence[IntArray] = (),
+) -> Baselines:
+    """Baselines of the kind of a process's points, given its observations, transformed or not."""
     inner = untransformed(process)
-    data = inner.data
+    data = inner.data if transform is None else transformed_data(inner.data, (transform,))
     first = inner.first
     if isinstance(first, NodeGP):
         return NodeRivals.of(first.graph, data.points, data.targets, data.weights)
     if isinstance(first, FieldGP | PreciseFieldGP):
         operator, rows = first.field_prior.operator, canonical(data.points)
         return FieldRivals.of(operator, rows, data.targets, data.weights)
-    return TableRivals.of(data.points, data.targets, data.weights)
+    return TableRivals.of(data.points, data.targets, data.weights, categories)

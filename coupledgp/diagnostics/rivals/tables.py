@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -44,18 +45,26 @@ TOLD_BY_OTHERS = 1e-8
 MOST_ENTRIES = 2**25
 
 
-def table_baselines(X: FloatArray, y: FloatArray, X_test: FloatArray) -> Rivals:
+def table_baselines(
+    X: FloatArray, y: FloatArray, X_test: FloatArray, categories: Sequence[IntArray] = ()
+) -> Rivals:
     """Predict (p,) at rows (p, d) from training rows (n, d) and targets (n,), by every baseline.
 
     One training row leaves none, and no column that varies leaves the mean only.
     """
-    return TableRivals.of(X, y[:, None]).predict(X_test).with_laws().first_outputs()
+    return (
+        TableRivals.of(X, y[:, None], None, categories).predict(X_test).with_laws().first_outputs()
+    )
 
 
-def left_out_baselines(X: FloatArray, y: FloatArray, n_folds: int, seed: int = 0) -> Rivals:
+def left_out_baselines(
+    X: FloatArray, y: FloatArray, n_folds: int, seed: int = 0, categories: Sequence[IntArray] = ()
+) -> Rivals:
     """Predict (n,) every one of n_folds parts, drawn at random, of rows (n, d) from the others."""
     folds = drawn_parts(len(y), n_folds, seed)
-    return TableRivals.of(X, y[:, None]).left_out(folds).with_laws().first_outputs()
+    return (
+        TableRivals.of(X, y[:, None], None, categories).left_out(folds).with_laws().first_outputs()
+    )
 
 
 def drawn_parts(n_rows: int, n_parts: int, seed: int = 0) -> IntArray:
@@ -74,15 +83,24 @@ class TableRivals(Baselines):
         Training rows.
     observations : Observations
         Targets, each row a site.
+    categories : tuple of IntArray
+        Numbers of the columns that are the code of each category.
     """
 
     X: FloatArray
     observations: Observations
+    categories: tuple[IntArray, ...] = ()
 
     @classmethod
-    def of(cls, X: FloatArray, y: FloatArray, weights: RowWeights | None = None) -> TableRivals:
+    def of(
+        cls,
+        X: FloatArray,
+        y: FloatArray,
+        weights: RowWeights | None = None,
+        categories: Sequence[IntArray] = (),
+    ) -> TableRivals:
         """Baselines given rows (n, d) and targets (n, k)."""
-        return cls(X, Observations.of(y, np.arange(len(X)), weights))
+        return cls(X, Observations.of(y, np.arange(len(X)), weights), tuple(categories))
 
     @cached_property
     def _columns(self) -> IntArray:
@@ -115,7 +133,9 @@ class TableRivals(Baselines):
         return makers | {name: partial(self._flexible, kind) for name, kind in kinds.items()}
 
     def _flexible(self, kind: type[FlexibleRival]) -> Baseline | str:
-        rival = kind(self._rows, self.observations)
+        places = (np.flatnonzero(np.isin(self._columns, one)) for one in self.categories)
+        coded = tuple(one for one in places if one.size)
+        rival = kind(self._rows, self.observations, coded)
         made = rival.made()
         if isinstance(made, str):
             return made

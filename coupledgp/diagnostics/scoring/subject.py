@@ -99,6 +99,12 @@ class Subject:
         return () if found is None else tuple(map(str, found))
 
     @property
+    def categories(self) -> tuple[IntArray, ...]:
+        """Numbers of the columns of the inputs that are the code of each category."""
+        encoding = getattr(self.model, "encoding_", None)
+        return () if encoding is None else encoding.categories
+
+    @property
     def is_mixture(self) -> bool:
         """Whether the laws of the model's observations are not normal."""
         return self.process is not None and not self.process.is_gaussian

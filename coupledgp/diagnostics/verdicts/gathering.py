@@ -222,7 +222,7 @@ def baselines_of(subject: Subject) -> list[BaselinePrediction]:
     if subject.process is None:
         return []
     try:
-        return rivals_of(subject.process, subject.points)
+        return rivals_of(subject.process, subject.points, subject.categories)
     except CoupledGPError:
         return []
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics import compare, cross_validate
+from coupledgp.diagnostics import BesideBaseline, compare, cross_validate, rivals_of
 from coupledgp.diagnostics.residuals.carried import Carried, equal_columns
 from coupledgp.diagnostics.residuals.shapes import Shapes
+from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.space_time.constant_runs import constant_runs
 from coupledgp.diagnostics.verdicts.advising import advise
@@ -210,3 +212,39 @@ class TestConstantRuns:
             assert (run.sensor, run.value) == (5, 0.0)
             assert run.n >= 14 * 24
             assert run.stop - run.start >= (14 * 24 - 1) * 3600
+
+
+class TestRivalsGetWhatTheModelHas:
+    def test_the_transform_that_the_model_chose(self) -> None:
+        """A linear law of log y, whose density in y is the one of the logarithms and the slope."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-2, 2, (2 * N, 2))
+        y = np.exp(X @ [1.0, -0.7] + 0.2 * rng.normal(size=2 * N))
+        plain = cgp.ExactGPRegressor(n_restarts=0, target_transform="log", random_state=0)
+        inner = plain.fit(X[:N], y[:N]).process_
+        process = MixtureGP.of([inner, inner], np.full(2, 0.5), inner.data, "members")
+        expected = {one.name: one for one in table_baselines(X[:N], np.log(y[:N]), X[N:])}["linear"]
+        linear = {one.name: one for one in rivals_of(process, X[N:])}["linear"]
+        found = BesideBaseline.of(y[N:], linear.mean[:, 0], linear.std[:, 0], linear)
+        there = gaussian_nlpd(np.log(y[N:]), expected.mean, expected.std) + np.log(y[N:]).mean()
+        assert found.nlpd == pytest.approx(there, rel=1e-9)
+        mean = np.exp(expected.mean + 0.5 * expected.std**2)
+        np.testing.assert_allclose(linear.mean[:, 0], mean, rtol=1e-6)
+
+    def test_categories_are_one_column_to_boosted_trees(self) -> None:
+        """Their error is that of scikit-learn's trees given the column as a category."""
+        rng = np.random.default_rng(0)
+        level, x = rng.integers(0, 12, 900), rng.uniform(-1, 1, 900)
+        y = np.where(np.isin(level, [0, 3, 5, 9, 11]), 5 * np.sign(x), 0) + rng.normal(size=900)
+        frame = pd.DataFrame({"x": x, "s": [f"l{k}" for k in level]})
+        model = cgp.ExactGPRegressor(optimizer=None).fit(frame[:600], y[:600])
+        points, kinds = model.points(frame[600:]), model.encoding_.categories
+        coded, plain = (
+            {one.name: one for one in rivals_of(model.process_, points, given)}["boosted trees"]
+            for given in (kinds, ())
+        )
+        errors = [float(np.mean((one.mean[:, 0] - y[600:]) ** 2)) for one in (coded, plain)]
+        assert errors[0] < 0.8 * errors[1]
+        unseen = frame[600:].assign(s="never")
+        new = rivals_of(model.process_, model.points(unseen), kinds)
+        assert all(np.isfinite(one.mean).all() for one in new)

@@ -245,6 +245,7 @@ class TestRivalsGetWhatTheModelHas:
         )
         errors = [float(np.mean((one.mean[:, 0] - y[600:]) ** 2)) for one in (coded, plain)]
         assert errors[0] < 0.8 * errors[1]
-        unseen = frame[600:].assign(s="never")
-        new = rivals_of(model.process_, model.points(unseen), kinds)
+        with pytest.warns(UserWarning, match="'never' did not occur"):
+            unseen = model.points(frame[600:].assign(s="never"))
+        new = rivals_of(model.process_, unseen, kinds)
         assert all(np.isfinite(one.mean).all() for one in new)

@@ -337,7 +337,7 @@ def difference_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     for score in paired_scores():
         gap = (figures.differences or {}).get(score.difference_name)
         if gap is not None:
-            mean, error = gap["mean"], gap["standard_error"]
+            mean, error = float(gap["mean"] or 0.0), gap["standard_error"]
             cell = f"{mean:+.3g}" + ("" if error is None else f" ± {error:.2g}")
             if score.difference_name == "nlpd":
                 cell = nats_text(mean, error, "+.3g")

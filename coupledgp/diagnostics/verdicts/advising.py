@@ -80,7 +80,7 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     ):
         # Nothing on deviations or kernels is known of predictions that are elsewhere.
         found = [*_beyond(evidence), *_shift(evidence), *_closing(evidence, own_nlpd)]
-        return _sorted([*found, *_of_baseline(mean, rmse)])
+        return _sorted([*_alternatives(evidence), *found, *_of_baseline(mean, rmse)])
     scale = _rescaling(evidence)
     cures = [
         _transform(evidence), _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd),

@@ -259,10 +259,10 @@ def varied(prior: DensePrior, sample: Sample, seed: int = 0) -> Varied | None:
         return None
     measured = slice(0 if many.n_known < len(many.rows) else len(many.rows) // 2, None)
     gap = paired_difference(plain.losses[measured], best[1].losses[measured])
-    tried = float(np.log(len(changes)))
+    penalty = float(np.log(len(changes)))
     gain, choosing = best[1].evidence - plain.evidence, best[1].choosing - plain.choosing
     return Varied(
-        best[0], gain - tried, len(many.rows), gap.mean, gap.standard_error, choosing - tried
+        best[0], gain - penalty, len(many.rows), gap.mean, gap.standard_error, choosing - penalty
     )
 
 

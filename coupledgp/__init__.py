@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
-    from coupledgp.models import FieldGPClassifier as FieldGPClassifier
     from coupledgp.models import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models import GPClassifier as GPClassifier
     from coupledgp.models import GPRegressor as GPRegressor

@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from coupledgp.models.graph_time import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models.lattice import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
+    from coupledgp.models.node_classifier import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models.other_models.judge import alternatives as alternatives
     from coupledgp.models.other_models.reports import audit as audit
     from coupledgp.models.other_models.reports import posterior_report as posterior_report
-    from coupledgp.models.place_classifiers import FieldGPClassifier as FieldGPClassifier
-    from coupledgp.models.place_classifiers import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,

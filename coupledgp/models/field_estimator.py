@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.geometry.locations import at_corners
-from coupledgp.gp.fields import FieldGP, kernel_from
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.fields import FieldGP
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import Arrays, GaussianProcess, Header, Points
+from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
 from coupledgp.ground.warned import warn
-from coupledgp.kernels.fields import FieldKernel, as_field_kernel
-from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.stored import restored_parameters
+from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.mixture import FieldSelection
 
@@ -35,50 +31,11 @@ EDGES_A_RANGE, FEWEST_EDGES = 8.0, 5.0
 EDGES_INSIDE, LEAST_WEIGHT = 4.0, 1e-6
 
 
-class FieldEstimator(ProcessEstimator):
-    """An estimator of one function or several on a surface or network."""
-
-    @property
-    def operator_(self) -> LaplaceOperator:
-        """The Laplace operator that the functions are defined on."""
-        return self._members[0].field_prior.operator
-
-    @property
-    def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
-        return members_of(self.process_)
-
-    def points(self, places: Any = None) -> Points:
-        """Locations of places; of all given vertices if left out."""
-        points = located(self.operator_, places, "places")
-        kernels = [member.hyperparameters.kernel for member in self._members]
-        warn_of_insides(self.operator_, points, kernels)
-        return points
-
-    def _plain(self, name: str, value: Any) -> Any:
-        if name == "kernel":
-            return value if isinstance(value, str) else asdict(as_field_kernel(value))
-        return super()._plain(name, value)
-
-    @classmethod
-    def _unfitted(cls, header: Header, arrays: Arrays) -> tuple[Any, GaussianProcess]:
-        """The estimator of a file before it holds its process, and the process."""
-        process = restored_process(header, arrays)
-        if not members_of(process):
-            raise ModelFileError("process: expected a field, got another process")
-        parameters = {**restored_parameters(cls, header)}
-        if isinstance(parameters.get("kernel"), dict):
-            parameters["kernel"] = kernel_from(parameters["kernel"])
-        make: Any = cls
-        return make(members_of(process)[0].field_prior.operator, **parameters), process
-
-
 def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:
     """The fields that a process mixes, or the one that it is."""
     members: tuple[GaussianProcess, ...] = (process,)
     if isinstance(process, MixtureGP):
         members = tuple(process.members)
-    elif isinstance(process, LatentGP):
-        members = process.functions
     return tuple(m for m in members if isinstance(m, (FieldGP, PreciseFieldGP)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, asdict
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -12,27 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.diagnostics import pages
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_positions, place_numbers
-from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.fields import FieldGP, kernel_from
+from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,
     KernelOfField,
+    as_field_kernel,
     parse_field_kernels,
 )
-from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.field_estimator import (
-    FieldEstimator,
     as_operator,
     located,
     members_of,
@@ -44,19 +41,15 @@ from coupledgp.models.field_estimator import (
     warn_of_parts,
 )
 from coupledgp.models.frames import place_index
-from coupledgp.models.latent_places import (
-    fit_latent_places,
-)
-from coupledgp.models.likelihood_option import PlaceLikelihood
+from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import (
     SensorPlacement,
 )
 from coupledgp.models.record import FittedModel
-from coupledgp.models.stored import restored_ndim, restored_results
+from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.search.fields.creases import CREASES, fit_whole_or_cut, placed_on
-from coupledgp.search.fields.latent import KernelsOfFields
 from coupledgp.search.fields.mixture import selection_from, selection_state
 from coupledgp.search.fields.routes import ROUTES, RouteSettings
 
@@ -83,7 +76,7 @@ class LeaveOneOut(NamedTuple):
 
 @points_named("places", "partial_fit", *ANSWERS)
 @estimator
-class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
+class FieldGPRegressor(SensorPlacement):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
@@ -124,8 +117,7 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         `"auto"`: a mesh that edges with a dihedral angle above 40 degrees separate into patches is
         fitted whole and cut there (`LaplaceOperator.with_creases`), and the cut is kept where its
         log evidence is better by 5. Patches of 1 % of the area have to make up 90 % of it, with two
-        observed places for each; a likelihood other than Gaussian has no cut. `"ignored"`: the
-        operator as it is.
+        observed places for each. `"ignored"`: the operator as it is.
 
     Attributes
     ----------
@@ -171,7 +163,7 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
 
     _section: ClassVar[str] = "results"
 
-    def fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
+    def fit(self, places: Any, y: ArrayLike) -> Self:
         """Compare kernels by their evidence, and condition the best on the observations.
 
         Parameters
@@ -184,8 +176,6 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in
             units of their own variance, amplitude and noise.
-        exposure
-            Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
         Raises
         ------
@@ -200,7 +190,7 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
             that kernels and units are found without it; or the fitted range is shorter than five
             edges.
         """
-        return self._assigned(lambda: self._fit(places, y, exposure), y, self.operator, y=y)
+        return self._assigned(lambda: self._fit(places, y), y, self.operator, y=y)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -208,9 +198,9 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         check_choice(self.route, ROUTES, "route")
         check_positive_int(self.n_frequencies, "n_frequencies")
         check_choice(self.creases, CREASES, "creases")
-        self._law()
+        check_choice(self.missing, ("raise", OMIT), "missing")
 
-    def _fit(self, places: Any, y: ArrayLike, exposure: ArrayLike | None) -> FittedModel:
+    def _fit(self, places: Any, y: ArrayLike) -> FittedModel:
         operator = as_operator(self.operator)
         families = parse_field_kernels(
             self.kernel, operator.dimension, operator.positions is not None, operator.n_columns
@@ -220,14 +210,6 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
             self.route, self.n_frequencies, self.coupling, draw_seed(self.random_state),
             self.normalize_y, self.hyperparameters == "averaged",
         )  # fmt: skip
-        law, data = self._law(), self._exposed(data, exposure, y)
-        if law is not None:
-            warn_of_parts(operator, data.points)
-            places = KernelsOfFields.of(
-                FieldCovariance(operator), families, settings.route, len(data)
-            )
-            latent, latent_results = fit_latent_places(self, places, law, data, settings.seed)
-            return FittedModel(latent, ndim, latent_results)
         with reporter("fit", self.progress) as report:
             on = operator.bodies()[data.points[:, 0].astype(np.int64)]
             along = any(family.surface is not None for family in families)
@@ -259,11 +241,31 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
     def _checked(
         self, operator: LaplaceOperator, places: Any, y: ArrayLike
     ) -> tuple[Data, int, None]:
-        return *self._observations_at(located(operator, places, "places"), y), None
+        return *node_data(located(operator, places, "places"), y, self.missing), None
 
-    def _further_data(self, places: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Data:
-        data = self._check_outputs(self._checked(self.operator_, places, y)[0])
-        return self._exposed(data, exposure, y)
+    def _further_data(self, places: Any, y: ArrayLike) -> Data:
+        return self._check_outputs(self._checked(self.operator_, places, y)[0])
+
+    @property
+    def operator_(self) -> LaplaceOperator:
+        """The Laplace operator that the functions are defined on."""
+        return self._members[0].field_prior.operator
+
+    @property
+    def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
+        return members_of(self.process_)
+
+    def points(self, places: Any = None) -> Points:
+        """Locations of places; of all given vertices if left out."""
+        points = located(self.operator_, places, "places")
+        kernels = [member.hyperparameters.kernel for member in self._members]
+        warn_of_insides(self.operator_, points, kernels)
+        return points
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "kernel":
+            return value if isinstance(value, str) else asdict(as_field_kernel(value))
+        return super()._plain(name, value)
 
     @property
     def kernels_(self) -> tuple[FieldKernel, ...]:
@@ -389,7 +391,7 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
         """
         check_is_fitted(self)
         process, record = self.process_, self.fitted_
-        assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP, LatentGP))
+        assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP))
         mean, variance = process.left_out_law(place_numbers(process.data.points))
         assert variance is not None
         return LeaveOneOut(record.shaped(mean, 1), np.sqrt(record.shaped(variance, 1)))
@@ -404,9 +406,14 @@ class FieldGPRegressor(FieldEstimator, PlaceLikelihood, SensorPlacement):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
-        model, process = cls._unfitted(header, arrays)
+        process = restored_process(header, arrays)
+        if not members_of(process):
+            raise ModelFileError("process: expected a field, got another process")
+        parameters = {**restored_parameters(cls, header)}
+        if isinstance(parameters.get("kernel"), dict):
+            parameters["kernel"] = kernel_from(parameters["kernel"])
+        model = cls(members_of(process)[0].field_prior.operator, **parameters)
         results = restored_results(header, cls._section, cls._stored)
-        results |= restored_choice(header)
         if "selection" in header:
             results["selection_"] = selection_from(header["selection"])
         return model.holding(FittedModel(process, restored_ndim(header, process), results))

@@ -22,8 +22,8 @@ from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.graph_time import GraphTimeGPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
+from coupledgp.models.node_classifier import GraphGPClassifier
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
@@ -35,7 +35,7 @@ MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
         GPClassifier, GPRegressor, LatticeGPRegressor, LocalGPRegressor,
         SparseSpectrumGPRegressor, ExactGPRegressor,
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
-        GraphGPClassifier, FieldGPClassifier,
+        GraphGPClassifier,
     )
 }  # fmt: skip
 

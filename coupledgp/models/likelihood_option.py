@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data, Points
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.estimator import ProcessRegressor
-from coupledgp.models.node_targets import OMIT, check_node_targets, reporting_rows
+from coupledgp.models.node_targets import reporting_rows
 from coupledgp.models.options import estimator
 from coupledgp.models.rows import RowArguments
 
@@ -103,8 +102,8 @@ def refuse_beside(fitted: Any, likelihood: str, usual: dict[str, Any]) -> None:
 
 
 @estimator
-class PlaceLikelihood(LikelihoodOption, ComparesKernels, ProcessRegressor):
-    """A regressor of values at places whose observations may follow a likelihood."""
+class NodeLikelihood(LikelihoodOption, ComparesKernels, ProcessRegressor):
+    """A regressor of values at nodes whose observations may follow a likelihood."""
 
     def partial_fit(self, X: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
         """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
@@ -115,7 +114,7 @@ class PlaceLikelihood(LikelihoodOption, ComparesKernels, ProcessRegressor):
         Parameters
         ----------
         X, y
-            Further points and observations, as in `fit`.
+            Further nodes and observations, as in `fit`.
         exposure
             Exposures (n,) of the observations, for a likelihood of counts; None: ones.
         """
@@ -126,17 +125,6 @@ class PlaceLikelihood(LikelihoodOption, ComparesKernels, ProcessRegressor):
         with named_exhaustion("partial_fit"):
             data = self._further_data(X, y, *(() if exposure is None else (exposure,)))
         return self._updated(data)
-
-    def check_parameters(self) -> None:
-        check_choice(self.missing, ("raise", OMIT), "missing")
-
-    def _observations_at(self, points: Points, y: ArrayLike) -> tuple[Data, int]:
-        """Points with targets (n, k), and the number of dimensions of y; NaN as `missing` says."""
-        kept = reporting_rows(y, self.missing)
-        if kept is not None and len(kept) == len(points) and not kept.all():
-            points, y = points[kept], np.asarray(y, dtype=np.float64)[kept]
-        targets = check_node_targets(y, len(points))
-        return Data.of(points, targets.reshape(len(points), -1)), targets.ndim
 
     def _exposed(self, data: Data, exposure: ArrayLike | None, y: ArrayLike) -> Data:
         """Observations with exposures of all rows of y, checked against their law."""

@@ -42,10 +42,9 @@ from coupledgp.kernels import (
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
-from coupledgp.models.latent_places import (
-    fit_latent_places,
-)
-from coupledgp.models.likelihood_option import PlaceLikelihood, refuse_beside
+from coupledgp.models.latent_nodes import fit_latent_nodes
+from coupledgp.models.likelihood_option import NodeLikelihood, refuse_beside
+from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.placement import SensorPlacement
 from coupledgp.models.record import FittedModel, fitted_result
@@ -83,7 +82,7 @@ class NodeParameters:
 
 @points_named("nodes", "partial_fit", *ANSWERS)
 @estimator
-class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
+class NodeRegressor(NodeParameters, NodeLikelihood, SensorPlacement):
     """Base of the Gaussian process regressors on the nodes of a graph.
 
     Parameters
@@ -242,7 +241,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
         return self._checked(self._graph, nodes, y)
 
     def _checked(self, graph: Graph, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
-        return *self._observations_at(check_nodes(graph, nodes), y), None
+        return *node_data(check_nodes(graph, nodes), y, self.missing), None
 
     def modelled(self, data: Data, columns: None) -> Data:
         """Return checked data unchanged: a graph's process takes the targets themselves."""
@@ -265,11 +264,11 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
             raise InvalidInputError("checkpoint: expected None beside a likelihood")
         seed = draw_seed(self.random_state)
         kept = self.optimizer is None or "kernel" in (self.fixed or ())
-        places = KernelsOfNodes(
+        chosen = KernelsOfNodes(
             self._recipe(seed), self._settings(seed), self._candidates(not kept), not kept
         )
         budget = Budget.of(self.budget).seconds or LATENT_SECONDS
-        process, results = fit_latent_places(self, places, law, data, seed, budget)
+        process, results = fit_latent_nodes(self, chosen, law, data, seed, budget)
         return process, 1, {**results, "n_rounds_": 1, "steps_": ()}
 
     def fit_data(
@@ -357,6 +356,7 @@ class NodeRegressor(NodeParameters, PlaceLikelihood, SensorPlacement):
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        check_choice(self.missing, ("raise", OMIT), "missing")
         self._law()
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)

@@ -6,12 +6,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.ground.validation import check_magnitude, forward_array, plain_array, real_array
 from coupledgp.random import FloatArray
 
 BoolArray = NDArray[np.bool_]
 # Value of `missing` by which observations without a value are left out.
 OMIT = "omit"
+
+
+def node_data(points: Points, y: ArrayLike, missing: str) -> tuple[Data, int]:
+    """Points with targets (n, k), and the number of dimensions of y; NaN as `missing` says."""
+    kept = reporting_rows(y, missing)
+    if kept is not None and len(kept) == len(points) and not kept.all():
+        points, y = points[kept], np.asarray(y, dtype=np.float64)[kept]
+    targets = check_node_targets(y, len(points))
+    return Data.of(points, targets.reshape(len(points), -1)), targets.ndim
 
 
 def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
@@ -21,7 +31,7 @@ def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"y: expected numbers, got {error}; names of classes are classification: use "
-            "GraphGPClassifier or FieldGPClassifier"
+            "GPClassifier or GraphGPClassifier"
         ) from None
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInputError(

@@ -9,7 +9,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.cli import run
-from coupledgp.search import latent_places
+from coupledgp.search.nodes import latent
 from tests.cli.tables import A, B, N, columns, read_csv, write_csv
 from tests.models.few_steps import search_little
 
@@ -26,8 +26,8 @@ SEEN = list(range(0, 40, 2))
 @pytest.fixture(autouse=True)
 def _small_searches(monkeypatch):
     search_little(monkeypatch)
-    monkeypatch.setattr(latent_places, "ITERATIONS", 3)
-    monkeypatch.setattr(latent_places, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(latent, "ITERATIONS", 3)
+    monkeypatch.setattr(latent, "MOST_ROUNDS", 1)
 
 
 @pytest.fixture
@@ -112,23 +112,10 @@ def test_nodes_have_classes_and_counts(tmp_path, call):
     assert (numbers(read_csv(out)["lower_95"]) >= 0).all()
 
 
-@pytest.mark.long
-def test_surfaces_have_classes_and_counts(tmp_path, call):
-    mesh = trimesh.creation.icosphere(2)
+def test_fields_have_neither(tmp_path, capsys):
+    mesh = trimesh.creation.icosphere(1)
     mesh.export(tmp_path / "ball.ply")
-    seen = np.arange(0, len(mesh.vertices), 4)
-    labels = np.where(np.asarray(mesh.vertices)[seen, 2] > 0, "north", "south")
-    values = write_csv(tmp_path / "values.csv", {"vertex": list(seen), "value": list(labels)})
-    out = tmp_path / "out.csv"
-    base = ["interpolate", tmp_path / "ball.ply", "--kernel", "matern"]
-    call(*base, "--values", values, "-o", out)
-    found = read_csv(out)
-    agree = np.array(found["class"]) == np.where(numbers(found["z"]) > 0, "north", "south")
-    assert agree.mean() > 0.85
-    call(*base, "--values", values, "-o", tmp_path / "out.ply")
-    assert b"chance_north" in (tmp_path / "out.ply").read_bytes()[:4000]
-    query = write_csv(tmp_path / "query.csv", {"vertex": [0, 1]})
-    call(*base, "--values", values, "--query", query, "-o", out)
-    assert list(read_csv(out)) == ["vertex", "class", "chance_north", "chance_south"]
-    refused = [str(part) for part in [*base, "--values", values, "--left-out", out, "-o", out]]
-    assert run(refused) == 2
+    values = write_csv(tmp_path / "values.csv", {"vertex": [0, 1, 2], "value": ["a", "b", "a"]})
+    out = str(tmp_path / "out.csv")
+    assert run(["field", str(tmp_path / "ball.ply"), "--values", str(values), "-o", out]) == 2
+    assert "--values: expected numbers" in capsys.readouterr().err

@@ -443,5 +443,5 @@ def test_files_and_scenes_are_told_how_they_become_meshes(value):
 
 
 def test_names_of_classes_are_told_of_a_classifier():
-    with pytest.raises(InvalidInputError, match=r"'cold'.*FieldGPClassifier"):
+    with pytest.raises(InvalidInputError, match=r"'cold'.*GraphGPClassifier"):
         cgp.FieldGPRegressor(OPERATOR).fit([0, 1], ["cold", "hot"])

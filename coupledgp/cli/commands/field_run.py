@@ -28,7 +28,6 @@ from coupledgp.cli.commands.field_tasks import (
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import SpatialDomain
-from coupledgp.cli.readers.node_values import ReadValues
 from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import scores
@@ -43,8 +42,8 @@ from coupledgp.ground.progress import reporter
 from coupledgp.models.fields import FieldGPRegressor
 
 
-class OnField(Domain):
-    """Observations of a field on a surface or a network with lengths."""
+class FieldDomain(Domain):
+    """A field on a surface or a network with lengths, given values at places on it."""
 
     options: InterpolateOptions
 
@@ -56,32 +55,6 @@ class OnField(Domain):
         assert options.values is not None
         self.values = options.values
         self.queries: ReadPlaces | None = None
-
-    def as_values(self) -> ReadValues | None:
-        """What reads values, if they may be other than numbers."""
-        return None
-
-    def read(self) -> None:
-        options, domain = self.options, self.domain
-        places = options.part(PlaceOptions)
-        with reporter("read"):
-            self.sensors, y = read_sensors(
-                self.values, domain, places, options.one_value_column, self.as_values()
-            )
-            queried = options.query is not None
-            self.at = chosen_place(domain, options.at, options.output, queried, self.sensors.kind)
-            if options.query is not None:
-                self.queries = read_queries(options.query, domain, places)
-        self.task = split_places(self.sensors, y, options.share, options.seed)
-
-
-class FieldDomain(OnField):
-    """A field on a surface or a network with lengths, given values at places on it."""
-
-    def __init__(
-        self, domain: SpatialDomain, options: InterpolateOptions, remarks: list[str]
-    ) -> None:
-        super().__init__(domain, options, remarks)
         self.baselines = options.baselines
         if self.baselines is None:
             self.baselines = options.report is not None
@@ -95,7 +68,16 @@ class FieldDomain(OnField):
         self._piecewise: Piecewise | None = None
 
     def read(self) -> None:
-        super().read()
+        options, domain = self.options, self.domain
+        places = options.part(PlaceOptions)
+        with reporter("read"):
+            self.sensors, y = read_sensors(self.values, domain, places, options.one_value_column)
+            queried = options.query is not None
+            self.at = chosen_place(domain, options.at, options.output, queried, self.sensors.kind)
+            if options.query is not None:
+                self.queries = read_queries(options.query, domain, places)
+        self.task = split_places(self.sensors, y, options.share, options.seed)
+
         if self.options.left_out is not None and self.task.n_places < 2:
             raise InvalidInputError("--left-out: expected sensors at two places at least, got one")
 

@@ -10,7 +10,7 @@ from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
 from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions
 from coupledgp.cli.commands.latent_tasks import is_gaussian
-from coupledgp.cli.commands.law_run import OF_GAUSSIAN, FieldUnderLaw, NodesUnderLaw
+from coupledgp.cli.commands.law_run import OF_GAUSSIAN, NodesUnderLaw
 from coupledgp.cli.commands.series_options import check_together
 from coupledgp.cli.readers.domains import DomainOptions, SpatialDomain, is_mesh, read_domain
 from coupledgp.cli.readers.guesses import is_name
@@ -26,7 +26,6 @@ from coupledgp.ground.validation import check_choice
 from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
 from coupledgp.models import (
-    FieldGPClassifier,
     FieldGPRegressor,
     GraphGPClassifier,
     GraphGPRegressor,
@@ -67,9 +66,12 @@ def chosen_domain(options: InterpolateOptions) -> Domain:
             _check_parameters(GraphGPRegressor, options)
     if options.values is not None and is_under_law(options):
         refuse(options, OF_GAUSSIAN, "expected none for classes or beside --likelihood")
-        if found is None:
-            return NodesUnderLaw(options, remarks)
-        return FieldUnderLaw(found, options, remarks)
+        if found is not None:
+            raise InvalidInputError(
+                "--values: expected numbers, and no --likelihood, for a field; classes and counts "
+                "are of the nodes of a graph (--model graph)"
+            )
+        return NodesUnderLaw(options, remarks)
     return GraphDomain(options, remarks) if found is None else FieldDomain(found, options, remarks)
 
 
@@ -116,8 +118,7 @@ def surface_or_roads(options: InterpolateOptions, remarks: list[str]) -> Spatial
         return None
     check_choice(kernel, NAMES, "--kernel")
     _check_files(options)
-    if not options.set_names & _own(FieldGPClassifier, FieldGPRegressor):
-        _check_parameters(FieldGPRegressor, options)
+    _check_parameters(FieldGPRegressor, options)
     with noted(remarks), reporter("read"):
         found = read_domain(options.graph, options.part(DomainOptions))
     if found is None and (of_field or model == "field" or kernel == "position"):
@@ -135,7 +136,9 @@ def _own(kind: type[Any], other: type[Any]) -> set[str]:
 
 def _check_parameters(kind: type[Any], options: InterpolateOptions) -> None:
     """Refuse wrong parameters of a regressor, before data are read."""
-    own = {"likelihood": options.likelihood, **parameters_of(kind, options)}
+    own = parameters_of(kind, options)
+    if kind is GraphGPRegressor:
+        own["likelihood"] = options.likelihood
     with as_options(options):
         kind(None, options.kernel, **own).check_parameters()
 

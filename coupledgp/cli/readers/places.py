@@ -23,7 +23,7 @@ from coupledgp.cli.readers.guesses import (
     value_column,
 )
 from coupledgp.cli.readers.networks import POSITIONS, node_texts
-from coupledgp.cli.readers.node_values import ReadValues, numbers_or_nan, observed_values
+from coupledgp.cli.readers.node_values import numbers_or_nan, observed_values
 from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
@@ -106,7 +106,6 @@ def read_sensors(
     domain: SpatialDomain,
     options: PlaceOptions,
     target: str | None,
-    as_values: ReadValues | None = None,
 ) -> tuple[ReadPlaces, Any]:
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
@@ -114,7 +113,7 @@ def read_sensors(
     if options.positions:
         check_columns(table, columns, f"--places: {path}")
     name = value_column(path, table, [*columns, *NAMES], target)
-    values, observed = observed_values(table.column(name), path, name, as_values)
+    values, observed = observed_values(table.column(name), path, name)
     places = _places(path, table, kind, columns, domain, observed)
     return replace(places, value=name), values
 

@@ -1,4 +1,4 @@
-"""Fits of functions of nodes and places whose observations follow a likelihood."""
+"""Fits of functions of nodes whose observations follow a likelihood."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coupledgp.ground.progress import reporter
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.likelihood_option import law_of, named_law, units_under
-from coupledgp.search.latent_places import KernelsOfPlaces, LatentPlaces
+from coupledgp.search.nodes.latent import KernelsOfNodes, LatentNodes
 from coupledgp.selection.latent_kernels import KernelChoice, TriedKernel
 
 # Seconds of one core that a fit may take where no budget is given.
@@ -20,26 +20,26 @@ LATENT_SECONDS = 600.0
 EVIDENCE = "Minus the log evidence an observation, of {n} observations"
 
 
-def fit_latent_places(
+def fit_latent_nodes(
     model: Any,
-    places: KernelsOfPlaces,
+    nodes: KernelsOfNodes,
     law: Likelihood,
     data: Data,
     seed: int,
     budget: float = LATENT_SECONDS,
 ) -> tuple[LatentGP, dict[str, Any]]:
-    """Fit one function of places to values (n, 1); return the process and results of the search.
+    """Fit one function of nodes to values (n, 1); return the process and results of the search.
 
     Parameters
     ----------
     model
         The regressor, whose `likelihood` and `progress` are used.
-    places
-        Kernels of the domain.
+    nodes
+        Kernels of the graph.
     law
         Law of an observation.
     data
-        Points and observations, with exposures.
+        Nodes and observations, with exposures.
     seed
         Seed of the observations of the search.
     budget
@@ -53,12 +53,12 @@ def fit_latent_places(
     law = law_of(law, data)
     units = units_under(law, data)
     law = named_law(law, model.likelihood, units)
-    return search_places(model, places, law, data, units, seed, budget)
+    return search_nodes(model, nodes, law, data, units, seed, budget)
 
 
-def search_places(
+def search_nodes(
     model: Any,
-    places: KernelsOfPlaces,
+    nodes: KernelsOfNodes,
     law: Likelihood,
     data: Data,
     units: Units,
@@ -66,10 +66,10 @@ def search_places(
     budget: float,
     inference: str = "variational",
 ) -> tuple[LatentGP, dict[str, Any]]:
-    """Search for the kernel of functions of places; see `fit_latent_places`."""
+    """Search for the kernel of functions of nodes; see `fit_latent_nodes`."""
     rule = rule_of(inference).name
     with reporter("fit", model.progress) as report:
-        problem = LatentPlaces(places, law, data, units, rule, seed, report)
+        problem = LatentNodes(nodes, law, data, units, rule, seed, report)
         seconds = problem.check(budget)
         report(f"kernels under a likelihood: about {seconds:.0f} s of one core")
         found = problem.fit()

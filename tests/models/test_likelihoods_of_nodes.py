@@ -1,29 +1,22 @@
-"""Classifiers and likelihoods of nodes of graphs and of places on surfaces and networks."""
+"""Classifiers and likelihoods of nodes of graphs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-import trimesh
 from sklearn.base import clone, is_classifier
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
-from coupledgp.kernels import PositionKernel, WhittleMatern
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
 from coupledgp.models.classes import restored_class_weight
-from coupledgp.search import latent_places
-from coupledgp.search.fields import latent as fields_latent
-from coupledgp.search.latent_places import LOG_VARIANCE, PlaceEvidence
+from coupledgp.search.nodes import latent
+from coupledgp.search.nodes.latent import LOG_VARIANCE, NodeEvidence
 
 RNG = np.random.default_rng(2)
 N = 60
@@ -36,43 +29,17 @@ HOURS = RNG.uniform(0.5, 3.0, N)
 COUNTS = RNG.poisson(HOURS * np.exp(F / 2)).astype(float)
 
 
-def square(size):
-    """An operator of a square of triangles, and positions of its vertices."""
-    side = np.linspace(0, 1, size)
-    x, y = (part.ravel() for part in np.meshgrid(side, side, indexing="ij"))
-    number = np.arange(size**2).reshape(size, size)
-    a, b, c, d = (
-        part.ravel()
-        for part in (number[:-1, :-1], number[1:, :-1], number[:-1, 1:], number[1:, 1:])
-    )
-    positions = np.column_stack([x, y, np.zeros_like(x)])
-    faces = np.concatenate([np.column_stack([a, b, c]), np.column_stack([b, d, c])])
-    return cgp.LaplaceOperator.from_trimesh(
-        trimesh.Trimesh(positions, faces, process=False)
-    ), positions
-
-
-OPERATOR, PLACES = square(7)
-HEIGHT = 2 * np.sin(4 * PLACES[:, 0])
-LABELS = np.where(HEIGHT + RNG.logistic(size=len(PLACES)) > 0, "wet", "dry")
-TREES = RNG.poisson(np.exp(HEIGHT / 2)).astype(float)
-
-
 @pytest.fixture(autouse=True)
 def _small_searches(monkeypatch):
-    monkeypatch.setattr(latent_places, "ITERATIONS", 3)
-    monkeypatch.setattr(latent_places, "LAST_ITERATIONS", 8)
-    monkeypatch.setattr(latent_places, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(latent, "ITERATIONS", 3)
+    monkeypatch.setattr(latent, "LAST_ITERATIONS", 8)
+    monkeypatch.setattr(latent, "MOST_ROUNDS", 1)
 
 
 MODELS = {
     "graph": (lambda: cgp.GraphGPClassifier(RING, "heat", random_state=0), SEEN, SIDES[SEEN], REST),
     "graph, three": (
         lambda: cgp.GraphGPClassifier(RING, "matern", random_state=0), SEEN, THREE[SEEN], REST,
-    ),
-    "surface": (
-        lambda: cgp.FieldGPClassifier(OPERATOR, WhittleMatern(alpha=2), random_state=0),
-        PLACES[:40], LABELS[:40], PLACES[40:],
     ),
 }  # fmt: skip
 
@@ -200,49 +167,24 @@ def test_weights_of_classes_in_wrong_files(wrong):
     assert restored_class_weight("balanced") == "balanced"
 
 
-def test_all_nodes_and_vertices_are_the_default():
+def test_all_nodes_are_the_default():
     graph = MODELS["graph"][0]().fit(SEEN, SIDES[SEEN])
     np.testing.assert_array_equal(graph.predict_proba(), graph.predict_proba(np.arange(N)))
-    surface = MODELS["surface"][0]().fit(PLACES[:40], LABELS[:40])
-    np.testing.assert_allclose(surface.predict_proba(), surface.predict_proba(places=PLACES))
 
 
 def test_a_kernel_that_is_given_is_kept():
     kernel = HeatKernel(time=7.0)
     assert cgp.GraphGPClassifier(RING, kernel).fit(SEEN, SIDES[SEEN]).kernel_ == kernel
-    both = WhittleMatern(0.5, 2) + PositionKernel("gaussian", 0.3)
-    found = cgp.FieldGPClassifier(OPERATOR, both).fit(PLACES[:40], LABELS[:40]).kernel_
-    assert (found.surface, found.position) == (both.surface, both.position)
-    alone = cgp.FieldGPClassifier(OPERATOR, PositionKernel("gaussian", 0.3))
-    assert alone.fit(PLACES[:40], LABELS[:40]).kernel_.position.lengthscale == 0.3
-
-
-def test_sums_are_of_the_best_parts():
-    model = cgp.FieldGPClassifier(OPERATOR, random_state=0).fit(PLACES[:40], LABELS[:40])
-    names = [own.name for own in model.choice_.kernels]
-    sums = [name for name in names if " + " in name]
-    assert len(sums) == 3
-    parts = [own for own in model.choice_.kernels if " + " not in own.name]
-    best = min((own for own in parts if "position" in own.name), key=lambda own: own.log_loss)
-    assert all(best.name.split(",")[0] in name for name in sums)
-    losses = [own.log_loss for own in model.choice_.kernels if own.is_chosen]
-    assert losses == [min(own.log_loss for own in model.choice_.kernels)]
 
 
 def test_files_of_other_kinds_are_refused(tmp_path):
     from coupledgp.gp import container
-    from coupledgp.models.place_classifiers import FieldGPClassifier, GraphGPClassifier
 
-    model = MODELS["graph"][0]().fit(SEEN, SIDES[SEEN])
-    model.save(tmp_path / "model", include_data=True)
-    header, arrays = container.read(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="field"):
-        FieldGPClassifier.from_state(header, arrays)
     gaussian = cgp.GraphGPRegressor(RING, "heat", optimizer=None).fit(SEEN, F[SEEN])
     gaussian.save(tmp_path / "other", include_data=True)
     header, arrays = container.read(tmp_path / "other")
     with pytest.raises(ModelFileError, match="classes"):
-        GraphGPClassifier.from_state({**header, "parameters": {}}, arrays)
+        cgp.GraphGPClassifier.from_state({**header, "parameters": {}}, arrays)
 
 
 def test_values_are_those_of_the_bound_and_the_prior():
@@ -250,51 +192,44 @@ def test_values_are_those_of_the_bound_and_the_prior():
     gram = 3.0 * np.exp(-np.square(distance)) + 1e-8 * np.eye(len(SEEN))
     y = (SIDES[SEEN] == "up").astype(float)[:, None]
     observed = Observed.of(Bernoulli(), y, np.array([0.2]))
-    objective = PlaceEvidence(gram, 0.5, observed, "variational")
+    objective = NodeEvidence(gram, observed, "variational")
     value, gradient = objective.value_and_gradient(np.array([0.7]))
-    prior = DenseSites(torch.as_tensor(np.exp(0.7) * gram / gram[0, 0] + 0.5))
+    prior = DenseSites(torch.as_tensor(np.exp(0.7) * gram / gram[0, 0]))
     bound = float(find_sites(prior, rule_of("variational"), observed).evidence[0])
-    gap = (0.7 - LOG_VARIANCE) / latent_places.WIDTH
+    gap = (0.7 - LOG_VARIANCE) / latent.WIDTH
     assert value == pytest.approx((0.5 * gap**2 - bound) / len(y), abs=1e-9)
     ends = [objective.value_and_gradient(np.array([0.7 + s]))[0] for s in (1e-5, -1e-5)]
     assert gradient[0] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["walks", "exact", "surface"])
+@pytest.mark.parametrize("kind", ["walks", "exact"])
 class TestCounts:
     @pytest.fixture
     def model(self, kind):
         options = {"likelihood": "poisson", "random_state": 0}
-        if kind == "surface":
-            model = cgp.FieldGPRegressor(OPERATOR, WhittleMatern(alpha=2), **options)
-            return model.fit(PLACES[:40], TREES[:40], exposure=np.full(40, 2.0))
         made = cgp.GraphGPRegressor if kind == "walks" else cgp.ExactGraphGPRegressor
         return made(RING, "heat", **options).fit(SEEN, COUNTS[SEEN], exposure=HOURS[SEEN])
 
-    @pytest.fixture
-    def points(self, kind):
-        return PLACES[40:] if kind == "surface" else REST
-
-    def test_laws_are_of_counts(self, model, points):
-        low, high = model.predict_interval(points, 0.9)
+    def test_laws_are_of_counts(self, model):
+        low, high = model.predict_interval(REST, 0.9)
         assert (low >= 0).all()
         np.testing.assert_array_equal(np.concatenate([low, high]) % 1, 0)
-        mean = model.predict(points)
-        ten = model.predict(points, exposure=np.full(len(points), 10.0))
+        mean = model.predict(REST)
+        ten = model.predict(REST, exposure=np.full(len(REST), 10.0))
         np.testing.assert_allclose(ten, 10 * mean, rtol=1e-9)
-        drawn = model.sample_y(points[:3], 4)
+        drawn = model.sample_y(REST[:3], 4)
         Poisson().check_targets(drawn)
         assert "Poisson law" in model.explain()
 
-    def test_files(self, model, points, tmp_path):
+    def test_files(self, model, tmp_path):
         model.save(tmp_path / "model", include_data=True)
         restored = cgp.load_model(tmp_path / "model")
-        np.testing.assert_allclose(restored.predict(points), model.predict(points), rtol=1e-9)
+        np.testing.assert_allclose(restored.predict(REST), model.predict(REST), rtol=1e-9)
         assert restored.explain() == model.explain()
-        further = restored.partial_fit(points[:2], [3, 4], exposure=[1.0, 9.0])
+        further = restored.partial_fit(REST[:2], [3, 4], exposure=[1.0, 9.0])
         np.testing.assert_array_equal(further.process_.data.weights.exposure[-2:], [1.0, 9.0])
 
-    def test_what_is_for_normal_laws_is_refused(self, model, points):
+    def test_what_is_for_normal_laws_is_refused(self, model):
         with pytest.raises(InvalidInputError, match="next_sensors"):
             model.next_sensors(2)
 
@@ -315,37 +250,6 @@ def test_hyperparameters_recover_a_dispersion_and_a_scale():
     law = model.process_.likelihood
     assert isinstance(law, NegativeBinomial)
     assert 0.2 < law.dispersion < 1.2
-
-
-def test_left_out_laws_of_a_field():
-    model = cgp.FieldGPRegressor(OPERATOR, WhittleMatern(alpha=2), likelihood="poisson")
-    model.fit(PLACES[:40], TREES[:40])
-    found = model.leave_one_out()
-    rest = model.conditioned_on(PLACES[1:40], TREES[1:40])
-    mean, std = rest.predict(PLACES[:1], return_std=True)
-    assert abs(found.mean[0] - mean[0]) < 0.1 * std[0]
-
-
-def test_many_places_have_a_precision(monkeypatch):
-    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 30)
-    model = cgp.FieldGPClassifier(OPERATOR, random_state=0).fit(PLACES[:40], LABELS[:40])
-    function = model.first_process_
-    assert isinstance(function, PreciseFieldGP)
-    dense = cgp.FieldGPClassifier(OPERATOR, model.kernel_, route="columns")
-    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 2000)
-    hyper = function.hyperparameters
-    prior = function.field_prior
-    row = Data.of(function.data.points[:1], np.full((1, 1), function.units.offset[0]))
-    one = prior.given(row, Units(function.units.offset, np.ones(1)), False)
-    other = LatentGP.given([one], Bernoulli(), model.process_.data)
-    found = model.process_.law(model.points(PLACES[40:]), "mean").mean
-    expected = other.law(model.points(PLACES[40:]), "mean").mean
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert hyper.kernel.position is None
-    assert dense.fit(PLACES[:40], LABELS[:40]).kernel_ == model.kernel_
-    monkeypatch.setattr(fields_latent, "DENSE_ROWS", 30)
-    with pytest.raises(InvalidInputError, match="at most 30 observations"):
-        clone(dense).fit(PLACES[:40], LABELS[:40])
 
 
 REFUSED = [

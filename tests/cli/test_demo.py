@@ -6,7 +6,7 @@ from coupledgp.cli.commands import demo_field, demo_pages, demo_study
 
 
 def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
-    monkeypatch.setattr(demo_study, "COUPLINGS", ("iid", "orthogonal+pnc"))
+    monkeypatch.setattr(demo_study, "COUPLINGS", ("iid", "posterior"))
     monkeypatch.setattr(demo_study, "SIZES", (4, 40))
     monkeypatch.setattr(demo_pages, "SIZES", (16, 64))
     monkeypatch.setattr(demo_pages, "COUPLINGS", ("iid", "orthogonal+pnc"))
@@ -28,7 +28,12 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
         assert coupling in out
         assert coupling in page
         assert kl[coupling, 40] < kl[coupling, 4]
-    assert page.count("<svg") == 11
+    assert f"are {kl['iid', 40] / kl['posterior', 40]:.0f} times as close" in page
+    assert kl["posterior", 40] < 0.2 * kl["iid", 40]
+    expected = {(r["coupling"], r["n_frequencies"]): r["expected_kl_per_point"]
+                for r in result["rows"]}  # fmt: skip
+    assert 0.2 < kl["iid", 40] / expected["iid", 40] < 5
+    assert "by the number of frequencies" in page
     assert result["exact"]["rmse"] < 25  # the noise is 20
     for name, couplings in (
         ("posterior-table", demo_pages.COUPLINGS),

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
-    from coupledgp.models import alternatives as alternatives
     from coupledgp.models import audit as audit
     from coupledgp.models import choose_graph as choose_graph
     from coupledgp.models import coupling_study as coupling_study

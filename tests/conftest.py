@@ -93,7 +93,6 @@ LONG = (
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
     "tests/models/test_choose_graph.py",
     "tests/features/test_estimates.py", "tests/test_theory_simulation.py",
-    "tests/diagnostics/test_alternatives.py", "tests/models/test_alternatives.py",
 )  # fmt: skip
 
 

@@ -104,14 +104,6 @@ def test_rows_by_name_and_columns_beside_the_target(arguments, test, files, tmp_
     same(figures(capsys), cgp.audit((MEAN, STD), *TABLES))
 
 
-def test_other_models_within_a_budget(files, tmp_path, capsys):
-    arguments = ["--predictions", "pred.csv", "--alternatives", "--budget", "0.01s", "--json"]
-    assert audit(files, tmp_path / "a.html", *arguments) == 0
-    found = json.loads(capsys.readouterr().out)["evidence"]
-    assert "kernel matern-1/2" in {one["name"] for one in found["skipped_alternatives"]}
-    assert "What else could be used" in (tmp_path / "a.html").read_text(encoding="utf-8")
-
-
 def test_draws(files, tmp_path, capsys):
     arguments = ["--predictions", "draws.csv", "--samples", "--id", "row", "--json"]
     assert audit(files, tmp_path / "a.html", *arguments) == 0

@@ -51,20 +51,6 @@ def report(*arguments):
     return run(["report", *map(str, arguments)])
 
 
-def test_other_models_within_a_budget(files, tmp_path, capsys):
-    """What does not fit into the budget is named."""
-    options = ["--alternatives", "--budget", "0.01s"]
-    arguments = files / "m", files / "test.csv", "-o", tmp_path / "r.html", *options
-    assert report(*arguments) == 0
-    assert "What else could be used" in capsys.readouterr().out
-    assert "of the budget left" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert report(*arguments, "--json") == 0
-    found = json.loads(capsys.readouterr().out)["evidence"]
-    assert found["alternatives"] == []
-    assert {one["name"] for one in found["skipped_alternatives"]} >= {"local part", "mixture"}
-    assert report(*arguments[:-1], "soon") != 0
-
-
 def test_report(files, tmp_path, capsys):
     page = tmp_path / "r.html"
     options = ["--couplings", "iid, orthogonal", "--sizes", "4,8", "--n-draws", "2"]

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.rivals.places import (
         leave_one_out_baselines as leave_one_out_baselines,
     )
-    from coupledgp.diagnostics.scoring.alternatives import Alternative as Alternative
-    from coupledgp.diagnostics.scoring.alternatives import Alternatives as Alternatives
     from coupledgp.diagnostics.scoring.divergences import gaussian_kl as gaussian_kl
     from coupledgp.diagnostics.scoring.figures import Accuracy as Accuracy
     from coupledgp.diagnostics.scoring.figures import Figures as Figures

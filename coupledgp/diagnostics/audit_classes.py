@@ -59,10 +59,9 @@ def audit_classifier(
     ----------
     model
         A fitted classifier: scikit-learn's `GaussianProcessClassifier`, alone or at the end of a
-        pipeline; gpytorch's model with `BernoulliLikelihood`, or a pair of both; GPBoost's
-        `GPModel` of two classes; or any other with `predict_proba` and `classes_`, or a mapping
-        with `chances` (p, K) of all test rows and `classes` (K,), of which only the chances are
-        known.
+        pipeline; gpytorch's model with `BernoulliLikelihood`, or a pair of both; or any other with
+        `predict_proba` and `classes_`, or a mapping with `chances` (p, K) of all test rows and
+        `classes` (K,), of which only the chances are known.
     X_train, y_train
         Rows (n, d) and labels (n,) that the model was fitted to; None for both where they are not
         at hand, as in `audit`.

@@ -24,7 +24,6 @@ from coupledgp.diagnostics.foreign.table import ForeignTable, rows_alone, tables
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
-from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.overlap import Overlap, counted, with_near
 from coupledgp.diagnostics.scoring.subject import process_of, some_rows
 from coupledgp.diagnostics.stochastic import StochasticOptions
@@ -59,8 +58,6 @@ def audit(
     leave_out_overlap: bool = False,
     title: str = "Audit of a posterior",
     progress: bool | None = None,
-    alternatives: bool | FindAlternatives = False,
-    budget: float | str = "60s",
     metadata: Any = None,
 ) -> AuditReport | LikelihoodReport:
     """Audit a posterior of any origin against the exact process of its kernel, and against data.
@@ -72,12 +69,11 @@ def audit(
     ----------
     predict
         A fitted model: gpytorch's with its likelihood, or a pair of both, exact or variational;
-        BoTorch's; scikit-learn's `GaussianProcessRegressor`; one with GPflow's `predict_y`;
-        GPBoost's `GPModel`; a Gaussian one of this package. Or a function of `X_test`, or what it
-        would return: means and standard deviations, both (p,), means and covariance (p, p), or
-        draws (n_samples, p). A mixture, quantiles, intervals and frozen distributions of
-        `scipy.stats` are judged as such; docs/audit.md has their forms. All are of observations,
-        noise included. Or a fitted classifier, whose chances and function are audited
+        scikit-learn's `GaussianProcessRegressor`; a Gaussian one of this package. Or a function of
+        `X_test`, or what it would return: means and standard deviations, both (p,), means and
+        covariance (p, p), or draws (n_samples, p). A mixture, quantiles, intervals and frozen
+        distributions of `scipy.stats` are judged as such; docs/audit.md has their forms. All are of
+        observations, noise included. Or a fitted classifier, whose chances and function are audited
         (`coupledgp/diagnostics/foreign/classes.py` lists them), or its chances alone, a mapping
         with `chances` (p, K) and `classes` (K,).
     X_train, y_train
@@ -107,10 +103,6 @@ def audit(
         Heading of the page.
     progress
         Show progress on stderr; None does so on a terminal.
-    alternatives, budget
-        True: fit models of this package, and boosted trees, to the training rows and score them at
-        the same test rows, within so many seconds (docs/alternatives.md). Or a function of training
-        rows, targets, test rows, targets and the negative log densities (p,) of these.
     metadata
         Columns (p,) of the test rows that the model does not see, along which residuals are looked
         at, as in `compare`.
@@ -145,7 +137,7 @@ def audit(
         given = {
             "kernel": kernel, "lengthscale": lengthscale, "outputscale": outputscale,
             "noise": noise, "mean": mean, "latent": latent or None,
-            "alternatives": alternatives or None, "metadata": metadata,
+            "metadata": metadata,
         }  # fmt: skip
         for name in (name for name, value in given.items() if value is not None):
             raise InvalidInputError(f"{name}: expected none for a model under a likelihood")
@@ -160,7 +152,7 @@ def audit(
             leave_out_overlap=leave_out_overlap, title=title, progress=progress,
         )  # fmt: skip
     chosen = StochasticOptions() if options is None else options
-    _check_both(X_train, y_train, leave_out_overlap, alternatives)
+    _check_both(X_train, y_train, leave_out_overlap)
     train: ForeignTable | None = None
     if X_train is None:
         test = rows_alone(X_test, y_test)
@@ -206,18 +198,15 @@ def audit(
     ).with_target(y_test)  # fmt: skip
     if overlap is None or train is None:
         return audited
-    nlpd = -found.predictions.log_density[:, 0] if alternatives else None
-    others = asked_alternatives(alternatives, *train[:2], *points[:2], nlpd)
-    return audited.with_overlap(overlap).with_alternatives(others)
+    return audited.with_overlap(overlap)
 
 
-def _check_both(X: Any, y: Any, leave_out_overlap: bool, alternatives: Any = False) -> None:
+def _check_both(X: Any, y: Any, leave_out_overlap: bool) -> None:
     """Refuse training rows without targets, and without either what needs them."""
     if (X is None) != (y is None):
         raise InvalidInputError("X_train, y_train: expected both or None for both, got one")
-    for name, given in (("alternatives", alternatives), ("leave_out_overlap", leave_out_overlap)):
-        if given and X is None:
-            raise InvalidInputError(f"{name}: expected none without training rows, got {given!r}")
+    if leave_out_overlap and X is None:
+        raise InvalidInputError("leave_out_overlap: expected False without training rows, got True")
 
 
 def _stated(

@@ -93,7 +93,7 @@ MOVED = {
     "coupledgp.gp.graph_time_transform": "coupledgp.search.space_time.transforms",
     "coupledgp.models.botorch_model": "coupledgp.botorch.model",
     "coupledgp.models.reports": "coupledgp.models.other_models.reports",
-    "coupledgp.diagnostics.alternatives": "coupledgp.diagnostics.scoring.alternatives",
+    "coupledgp.diagnostics.alternatives": "coupledgp.diagnostics.scoring.other_model",
     "coupledgp.diagnostics.arviz_groups": "coupledgp.diagnostics.scoring.arviz_groups",
     "coupledgp.diagnostics.calibration": "coupledgp.diagnostics.scoring.calibration",
     "coupledgp.diagnostics.divergences": "coupledgp.diagnostics.scoring.divergences",

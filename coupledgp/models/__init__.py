@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.models.classifier import GPClassifier as GPClassifier
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from coupledgp.models.node_classifier import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
-    from coupledgp.models.other_models.judge import alternatives as alternatives
-    from coupledgp.models.other_models.reports import audit as audit
-    from coupledgp.models.other_models.reports import posterior_report as posterior_report
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
@@ -29,5 +27,6 @@ if TYPE_CHECKING:
     from coupledgp.selection.search import Selection as Selection
     from coupledgp.selection.search import select as select
     from coupledgp.selection.study import coupling_study as coupling_study
+    from coupledgp.selection.study import posterior_report as posterior_report
 else:
     __all__, __getattr__, __dir__ = attach(__name__)

@@ -135,8 +135,9 @@ class LocalGPRegressor(TableRegressor):
 
     def _local_kernel(self) -> Any:
         """The spectrum of the local part; `"auto"` and None as they are."""
-        named = self.kernel is not None and self.kernel != "auto"
-        return parse_spectrum(self.kernel, "kernel") if named else self.kernel
+        if self.kernel is None or self.kernel == "auto":
+            return self.kernel
+        return parse_spectrum(self.kernel, "kernel")
 
     def _search(self, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
         local = self._local_kernel()

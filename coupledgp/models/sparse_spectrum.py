@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.expressions import Kernel
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.drawn import Drawn
@@ -150,7 +149,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     True
     """
 
-    kernel: SpectrumLike | Kernel = "gaussian"  # type: ignore[assignment]
+    kernel: SpectrumLike = "gaussian"
     features: FeaturesLike = "fourier"
     n_frequencies: int | str = 256
     coupling: CouplingLike | None = None

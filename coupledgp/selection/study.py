@@ -26,7 +26,6 @@ from coupledgp.diagnostics.likelihoods.report import LikelihoodReport
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
-from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.scoring.laws import Law, check_targets
 from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.diagnostics.scoring.overlap import overlap_of, rows_at, without_overlap
@@ -218,15 +217,13 @@ def posterior_report(
     options: StochasticOptions | None = None,
     progress: bool | None = None,
     leave_out_overlap: bool = False,
-    alternatives: bool | FindAlternatives = False,
-    budget: float | str = "60s",
     exposure: ArrayLike | None = None,
     metadata: Any = None,
 ) -> StudyReport | LikelihoodReport:
     """Report on one page how far a fitted model's posterior is from the exact one.
 
     Of a classifier, and of a model whose observations follow another likelihood, it is a
-    `ClassReport` or a `LikelihoodReport`, without couplings, geometry and alternatives.
+    `ClassReport` or a `LikelihoodReport`, without couplings and geometry.
 
     Parameters
     ----------
@@ -252,10 +249,6 @@ def posterior_report(
         Show progress on stderr; None does so on a terminal.
     leave_out_overlap
         Leave out test rows that are training rows, as in `compare`.
-    alternatives, budget
-        True: fit other models to the training rows and score them at the same test points, within
-        so many seconds (docs/alternatives.md). Or a function of the model, the test inputs and the
-        targets, such as `coupledgp.alternatives`.
     exposure
         Exposures (p,) of test counts, for a likelihood of counts.
     metadata
@@ -287,7 +280,6 @@ def posterior_report(
     check_is_fitted(model)
     if is_observed(model):
         refused = {"couplings": len(couplings) > 0, "geometry": geometry is not None,
-                   "alternatives": bool(alternatives),
                    "metadata": metadata is not None}  # fmt: skip
         for name in (name for name, given in refused.items() if given):
             raise InvalidInputError(
@@ -299,8 +291,6 @@ def posterior_report(
         )  # fmt: skip
     if exposure is not None:
         raise InvalidInputError("exposure: expected none for a model of normal observations")
-    if alternatives and y_test is None:
-        raise InvalidInputError("alternatives: expected y_test beside it, got None")
     if geometry is not None and not hasattr(model, "graph"):
         raise InvalidInputError(
             f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
@@ -320,7 +310,6 @@ def posterior_report(
         columns = kept_columns(columns, ~rows) if overlap.left_out else columns
     base, study = _compared(model, X_test, y_test, asked, method, options, progress, columns)
     base = base.with_overlap(overlap).with_target(given, model)
-    base = base.with_alternatives(asked_alternatives(alternatives, model, X_test, y_test))
     return StudyReport(
         **vars(base),
         study=study,

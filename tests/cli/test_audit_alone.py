@@ -36,7 +36,7 @@ def test_other_columns_are_the_inputs_of_rivals(tmp_path, call, fails, table):
     given = ("audit", "--test", tmp_path / "table.csv", "-t", "truth", "--drop", "row", "-o")
     found = json.loads(call(*given, tmp_path / "audit.html", "--json"))
     assert "nearest" in [one["name"] for one in found["baselines"]]
-    for extra in (("--kernel", "gaussian"), ("--alternatives",), ("--leave-out-overlap",)):
+    for extra in (("--kernel", "gaussian"), ("--leave-out-overlap",)):
         more = ("--lengthscale", 1, "--outputscale", 1, "--noise", 1) if "gaussian" in extra else ()
         error = fails(*given, tmp_path / "other.html", *extra, *more)
         assert f"{extra[0]}: expected --train beside it" in error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,10 @@ from coupledgp.diagnostics import (
     gaussian_kl,
     residual_correlation,
 )
-from coupledgp.diagnostics.foreign.recognised import kernel_of_model
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.errors import InvalidInputError
-from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")
 RNG = np.random.default_rng(11)
@@ -178,145 +175,9 @@ class TestGpytorch:
         single.set_train_data(*(part.float() for part in map(tensor, TABLES[:2])), strict=False)
         assert cgp.audit(single.float(), *TABLES).kl_per_point < 1e-5
 
-    def test_botorch_with_transforms(self) -> None:
-        models = pytest.importorskip("botorch.models")
-        transforms = pytest.importorskip("botorch.models.transforms")
-        model = models.SingleTaskGP(
-            tensor(TABLES[0]), tensor(TABLES[1])[:, None],
-            input_transform=transforms.Normalize(2), outcome_transform=transforms.Standardize(1),
-        )  # fmt: skip
-        model.likelihood.noise = 0.07
-        model.mean_module.constant.data.fill_(0.4)
-        report = cgp.audit(model, *TABLES)
-        assert report.kl_per_point < 1e-10
-        assert report.predictions.mean.mean() == pytest.approx(3, abs=0.5)
-        assert report.joint
-
-
-class FlowLike:
-    """The methods of a model of GPflow."""
-
-    class SquaredExponential:
-        lengthscales, variance = np.array(HYPER["lengthscale"]), np.array(1.2)
-
-    class Constant:
-        c = np.array([2.5])
-
-    class Gaussian:
-        variance = np.array(0.05)
-
-    kernel, mean_function, likelihood = SquaredExponential(), Constant(), Gaussian()
-
-    def predict_y(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return EXACT[0][:, None], np.diagonal(EXACT[1])[:, None]
-
-    def predict_f(self, X: np.ndarray, full_cov: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        assert full_cov
-        return EXACT[0][:, None], (EXACT[1] - 0.05 * np.eye(30))[None]
-
-
-def flow_model() -> Any:
-    """GPflow's exact model with the stated hyperparameters, or one of the same methods."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TensorFlow and GPflow, when imported
-            import gpflow
-    except ImportError:
-        return FlowLike()
-    kernel = gpflow.kernels.SquaredExponential(1.2, HYPER["lengthscale"])
-    data, mean = (TABLES[0], TABLES[1][:, None]), gpflow.functions.Constant(2.5)
-    return gpflow.models.GPR(data, kernel, mean, likelihood=gpflow.likelihoods.Gaussian(0.05))
-
-
-class GPModel:
-    """The methods of GPBoost's model of coordinates."""
-
-    num_gp, num_group_re, num_gp_rand_coef = 1, 0, 0
-    has_covariates = has_offset = False
-    cov_function, cov_fct_shape = "gaussian_ard", 0.0
-
-    def get_cov_pars(self) -> np.ndarray:
-        return np.array([[0.05, 1.2, *(math.sqrt(2) * length for length in (0.8, 3.0))]])
-
-    def _get_likelihood_name(self) -> str:
-        return "gaussian"
-
-    def predict(self, *, gp_coords_pred: Any, predict_cov_mat: bool, predict_response: bool) -> Any:
-        assert predict_cov_mat
-        assert predict_response
-        return {"mu": EXACT_OF_ZERO[0], "cov": EXACT[1]}
-
-
-def boost_model(**options: Any) -> Any:
-    """GPBoost's exact model, fitted by itself, or one of the same methods."""
-    try:
-        from gpboost import GPModel as Real
-    except ImportError:
-        return GPModel()
-    return Real(gp_coords=TABLES[0], cov_function="gaussian_ard", **options).fit(y=TABLES[1])
-
 
 # The law of the same kernel with mean zero.
 EXACT_OF_ZERO = exact_law(1.2 * RBF([0.8, 3.0]), mean=0.0)
-
-
-class TestModelsByTheirMethods:
-    def test_gpflow(self) -> None:
-        report = cgp.audit(flow_model(), *TABLES)
-        assert report.kl_per_point < 1e-12
-        assert report.joint
-        assert "lengthscale=[0.8, 3. ], outputscale=1.2, noise=0.05, mean=2.5" in report.reference
-
-    def test_noise_and_means_of_gpflow_that_are_no_number(self) -> None:
-        class StudentT:
-            scale = np.array(0.2)
-
-        class Linear:
-            A = np.ones((2, 1))
-
-        class Heavy(FlowLike):
-            likelihood = StudentT()  # type: ignore[assignment]
-
-        class Sloping(FlowLike):
-            mean_function = Linear()  # type: ignore[assignment]
-
-        for model, joint in ((Heavy(), False), (Sloping(), True)):
-            report = cgp.audit(model, *TABLES)
-            assert (report.reference, report.joint) == (None, joint)
-            assert "mean is no constant or its noise not Gaussian" in report.remarks[-1]
-
-    def test_gpboost(self) -> None:
-        model = boost_model()
-        report = cgp.audit(model, *TABLES)
-        assert report.kl_per_point < 1e-12
-        assert report.joint
-        assert report.reference.endswith("mean=0")
-        stated = cgp.audit(EXACT_OF_ZERO, *TABLES, kernel=GPModel())
-        assert stated.kl_per_point < 1e-12
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [("has_covariates", True), ("num_group_re", 1), ("_get_likelihood_name", lambda: "gamma")],
-    )
-    def test_gpboost_of_more_than_coordinates(self, name: str, value: Any) -> None:
-        model = GPModel()
-        setattr(model, name, value)
-        with pytest.raises(InvalidInputError, match="expected a GPModel of coordinates"):
-            cgp.audit(model, *TABLES)
-
-    @pytest.mark.parametrize(
-        ("function", "shape", "kernel"),
-        [("matern_ard", 1.5, "matern-3/2"), ("exponential", 0.0, "matern-1/2")],
-    )
-    def test_kernels_of_gpboost(self, function: str, shape: float, kernel: str) -> None:
-        model = GPModel()
-        model.cov_function, model.cov_fct_shape = function, shape
-        found = kernel_of_model(model, 2)
-        expected = math.sqrt(2) * np.array([0.8, 3.0])
-        np.testing.assert_allclose(found.prior.hyperparameters.lengthscale, expected)
-        assert found.prior.spectrum == parse_spectrum(kernel)
-        model.cov_function = "wendland"
-        assert "wendland cannot be read" in cgp.audit(model, *TABLES).remarks[0]
 
 
 class TestPredictions:

@@ -66,9 +66,7 @@ def test_what_needs_training_rows_is_refused():
     law = (F, STD)
     with pytest.raises(InvalidInputError, match="kernel: expected None without training rows"):
         cgp.audit(law, None, None, X, Y, kernel="gaussian", lengthscale=1.0, outputscale=1, noise=1)
-    with pytest.raises(InvalidInputError, match="alternatives: expected none without training"):
-        cgp.audit(law, None, None, X, Y, alternatives=True)
-    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected none without"):
+    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected False without"):
         cgp.audit(law, None, None, X, Y, leave_out_overlap=True)
     with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
         cgp.audit(law, X, None, X, Y)
@@ -76,7 +74,7 @@ def test_what_needs_training_rows_is_refused():
         cgp.audit((F[:1], STD[:1]), None, None, None, Y[:1])
     labels = (Y > 3).astype(int)
     classes = {"chances": np.full((N, 2), 0.5), "classes": np.array([0, 1])}
-    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected none without"):
+    with pytest.raises(InvalidInputError, match="leave_out_overlap: expected False without"):
         cgp.audit(classes, None, None, X, labels, leave_out_overlap=True)
     with pytest.raises(InvalidInputError, match="X_train, y_train: expected both or None"):
         cgp.audit(classes, None, labels, X, labels)

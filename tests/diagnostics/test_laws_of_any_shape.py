@@ -306,8 +306,6 @@ class TestReports:
         for report in (drawn, named, one):
             assert report.to_json()
             assert str(report)
-        with pytest.raises(InvalidInputError, match="expected a law with a density"):
-            cgp.audit(laws["draws"], *given, alternatives=True)
 
     def test_chances_of_classes(self) -> None:
         rng = np.random.default_rng(14)

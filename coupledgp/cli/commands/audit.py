@@ -10,9 +10,8 @@ def audit(options: AuditOptions) -> None:
     from coupledgp.cli.commands.audit_tasks import hyperparameters, prediction, settings, tables
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.shared.domain import write_page
-    from coupledgp.cli.shared.options import budget_seconds
+    from coupledgp.diagnostics.auditing import audit as audited
     from coupledgp.ground.output import written_whole
-    from coupledgp.models.other_models.reports import audit as audited
 
     stated = hyperparameters(options)
     with about(*options.inputs), written_whole(options.output) as page:
@@ -20,8 +19,8 @@ def audit(options: AuditOptions) -> None:
         X, y = (None, None) if rows is None else (rows.X, rows.y)
         report = audited(
             prediction(options, new.y), X, y, new.X if new.X.num_columns else None, new.y,
-            metadata=new.beside or None, latent=options.latent, alternatives=options.others,
-            budget=budget_seconds(options.budget), leave_out_overlap=options.leave_out_overlap,
+            metadata=new.beside or None, latent=options.latent,
+            leave_out_overlap=options.leave_out_overlap,
             title=options.title or f"Audit of {(options.predictions or options.test).name}",
             **settings(options, 0 if rows is None else len(rows), len(new), stated["kernel"]),
             **stated,

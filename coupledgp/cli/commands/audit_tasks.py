@@ -92,7 +92,7 @@ def _stated(options: AuditOptions) -> list[str]:
     if len(chances) < 2 or options.mean_column in names or options.samples or options.quantiles:
         return [options.mean_column, options.std_column]
     refuse(
-        options, ("kernel", "model", "others", "latent"),
+        options, ("kernel", "model", "latent"),
         f"expected none beside chances of classes, the columns {', '.join(chances)}",
     )  # fmt: skip
     return [CLASS, *chances]
@@ -101,7 +101,7 @@ def _stated(options: AuditOptions) -> list[str]:
 def _alone(options: AuditOptions, law: list[str]) -> Rows:
     """Test rows of which no training rows are known; they may have no inputs."""
     refuse(
-        options, ("kernel", "model", "others", "leave_out_overlap"),
+        options, ("kernel", "model", "leave_out_overlap"),
         "expected --train beside it, the rows that the predictions were made from",
     )  # fmt: skip
     path, target = options.test, options.target

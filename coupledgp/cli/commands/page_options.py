@@ -10,7 +10,6 @@ from coupledgp.cli.shared.options import (
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,
     at_least,
-    budget_seconds,
     check_page,
     one_of,
 )
@@ -37,13 +36,6 @@ class PageOptions(Options):
     )  # fmt: skip
     title: str | None = option("Heading of the page.")
     leave_out_overlap: bool = option("Leave out test rows that were trained on.", default=False)
-    others: bool = option(
-        "Fit other models to the same rows, and score them at the test rows.",
-        "--alternatives/--no-alternatives", default=False,
-    )  # fmt: skip
-    budget: str = option(
-        "Time for --alternatives, as 90s or 5min.", default="60s", check=budget_seconds
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,13 @@ from coupledgp.cli.commands.page_options import ReportOptions
 from coupledgp.cli.shared.options import (
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,
-    budget_seconds,
     is_whole,
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 
 # Options that say something of test rows.
-OF_DATA = ("target", "couplings", "mesh", "positions", "leave_out_overlap", "how", "others")
+OF_DATA = ("target", "couplings", "mesh", "positions", "leave_out_overlap", "how")
 
 
 def report(options: ReportOptions) -> None:
@@ -71,8 +70,6 @@ def report(options: ReportOptions) -> None:
             title=options.title or f"Posterior of {options.model.name} on {options.data.name}",
             data=described(options.data, len(kept), len(y)),
             method=options.how,
-            alternatives=options.others,
-            budget=budget_seconds(options.budget),
             metadata=seen_by(fitted, {name: values[kept] for name, values in beside.items()}),
         )
         if overlap.left_out:

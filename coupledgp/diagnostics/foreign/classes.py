@@ -4,7 +4,6 @@
 |---|---|---|
 | scikit-learn `GaussianProcessClassifier`, alone or at the end of a pipeline | Laplace's law, one function for two classes, one against all others for more | logistic |
 | gpytorch, an approximate or exact model with `BernoulliLikelihood` | its own joint law, two classes | probit |
-| GPBoost `GPModel` of coordinates with a `bernoulli` likelihood | Laplace's law, two classes | logistic or probit |
 | any other with `predict_proba` and `classes_` | unknown | |
 | a mapping with `chances` (p, K) and `classes` (K,), of all test rows | unknown | |
 """  # noqa: E501
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from coupledgp.diagnostics.foreign import gpytorch, others
+from coupledgp.diagnostics.foreign import gpytorch
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.errors import InvalidInputError
@@ -60,14 +59,14 @@ def is_classifier(model: Any) -> bool:
     if isinstance(model, Mapping):
         return "chances" in model and "classes" in model
     has_chances = hasattr(model, "predict_proba") and hasattr(model, "classes_")
-    return has_chances or _is_gpytorch(model) or _is_gpboost(model)
+    return has_chances or _is_gpytorch(model)
 
 
 def chances(model: Any, X: Any) -> tuple[Any, NDArray[Any]]:
     """Chances (p, K) of the classes at rows, and the classes; those of a mapping as they are."""
     if isinstance(model, Mapping):
         return model["chances"], np.asarray(model["classes"])
-    if _is_gpytorch(model) or _is_gpboost(model):
+    if _is_gpytorch(model):
         found = functions(model, X)
         assert found is not None
         law = found.law
@@ -88,8 +87,6 @@ def functions(model: Any, X: Any) -> ForeignFunctions | None:
         return None
     if _is_gpytorch(model):
         return _of_gpytorch(model, X)
-    if _is_gpboost(model):
-        return _of_gpboost(model, X)
     last, transform = _last_step(model)
     names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(last).__mro__}
     return _of_sklearn(last, transform, X) if SKLEARN in names else None
@@ -144,22 +141,3 @@ def _of_gpytorch(model: Any, X: Any) -> ForeignFunctions:
     prior = gpytorch.latent_kernel(network, rows.shape[1])
     law = FunctionLaw(mean[:, None], cov[..., None])
     return ForeignFunctions(law, Probit(), (prior,), lambda given: np.asarray(given, np.float64))
-
-
-def _is_gpboost(model: Any) -> bool:
-    """Whether a model is GPBoost's of two classes."""
-    named = others.is_gpboost(model) and hasattr(model, "_get_likelihood_name")
-    return named and str(model._get_likelihood_name()).startswith("bernoulli")
-
-
-def _of_gpboost(model: Any, X: Any) -> ForeignFunctions:
-    rows = np.asarray(X, dtype=np.float64)
-    found = model.predict(gp_coords_pred=rows, predict_cov_mat=True, predict_response=False)
-    mean = np.asarray(found["mu"], dtype=np.float64).reshape(-1, 1)
-    cov = np.asarray(found["cov"], dtype=np.float64)[..., None]
-    logistic = "logit" in str(model._get_likelihood_name())
-    prior = others.gpboost_latent_kernel(model, rows.shape[1])
-    likelihood = Bernoulli() if logistic else Probit()
-    return ForeignFunctions(
-        FunctionLaw(mean, cov), likelihood, (prior,), lambda given: np.asarray(given, np.float64)
-    )

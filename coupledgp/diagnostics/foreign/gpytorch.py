@@ -1,4 +1,4 @@
-"""Models of gpytorch, exact and variational, and of BoTorch."""
+"""Models of gpytorch, exact and variational."""
 
 from __future__ import annotations
 
@@ -42,11 +42,6 @@ def _parts(model: Any) -> tuple[Any, Any]:
     return model, model.likelihood
 
 
-def is_botorch(model: Any) -> bool:
-    """Whether a model is one of BoTorch."""
-    return _is_module(model) and hasattr(model, "posterior") and hasattr(model, "num_outputs")
-
-
 def law(model: Any, X: FloatArray) -> ForeignLaw:
     """Joint law of observations at rows (p, d), by the model's likelihood."""
     network, likelihood = _parts(model)
@@ -55,20 +50,8 @@ def law(model: Any, X: FloatArray) -> ForeignLaw:
         return ForeignLaw.of(*moments(found.mean, found.covariance_matrix), len(X))
 
 
-def botorch_law(model: Any, X: FloatArray) -> ForeignLaw:
-    """Law of observations at rows (p, d): joint where the posterior is Gaussian."""
-    if model.num_outputs != 1:
-        raise InvalidInputError(f"predict: expected one output, got {model.num_outputs}")
-    with evaluating(model), torch.no_grad():
-        found = model.posterior(as_tensor(model, X), observation_noise=True)
-        joint: Any = getattr(found, "distribution", None)
-        if hasattr(joint, "covariance_matrix"):
-            return ForeignLaw.of(*moments(joint.mean, joint.covariance_matrix), len(X))
-        return ForeignLaw.of(*moments(found.mean, found.variance.sqrt()), len(X))
-
-
 def kernel(model: Any, n_columns: int) -> StatedKernel:
-    """Kernel, constant mean and noise of a model of gpytorch or BoTorch, in units of y.
+    """Kernel, constant mean and noise of a model of gpytorch, in units of y.
 
     Raises
     ------
@@ -108,7 +91,7 @@ def latent_kernel(network: Any, n_columns: int, noise: float = 1.0) -> StatedKer
 def inducing_points(model: Any) -> FloatArray | None:
     """Inducing points (m, d) of a sparse variational model as its kernel takes them, or None."""
     network = model[0] if isinstance(model, tuple) else model
-    network = getattr(network, "model", network)  # BoTorch's have the variational one inside
+    network = getattr(network, "model", network)
     points = getattr(getattr(network, "variational_strategy", None), "inducing_points", None)
     if points is None or points.dim() != 2:
         return None
@@ -129,7 +112,7 @@ def evaluating(module: Any) -> Iterator[None]:
 
 def _is_module(value: Any) -> bool:
     names = (kind.__module__.partition(".")[0] for kind in type(value).__mro__)
-    return is_module(value) and bool({"gpytorch", "botorch"} & set(names))
+    return is_module(value) and bool({"gpytorch"} & set(names))
 
 
 def as_tensor(model: Any, X: FloatArray) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from coupledgp.diagnostics.foreign import gpytorch, others, sklearn
+from coupledgp.diagnostics.foreign import gpytorch, sklearn
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
 from coupledgp.diagnostics.foreign.table import ForeignTable
@@ -120,12 +120,8 @@ class Adapter(NamedTuple):
     takes_given: bool = False
 
 
-# A model is of the first that it fits: one of BoTorch is one of gpytorch, too.
 ADAPTERS = (
     Adapter(lambda model: process_of(model) is not None, _own_law, _own_kernel, takes_given=True),
-    Adapter(gpytorch.is_botorch, gpytorch.botorch_law, gpytorch.kernel),
     Adapter(gpytorch.is_one, gpytorch.law, gpytorch.kernel),
     Adapter(sklearn.is_one, sklearn.law, sklearn.kernel, takes_given=True),
-    Adapter(others.is_gpflow, others.gpflow_law, others.gpflow_kernel),
-    Adapter(others.is_gpboost, others.gpboost_law, others.gpboost_kernel),
 )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.palette import BASELINE, COLOURS, MODEL, REFERENCE
+from coupledgp.diagnostics.pages.palette import BASELINE, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.alternatives import Alternative
+from coupledgp.diagnostics.scoring.other_model import Alternative
 from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.ground.visible import in_lines
 
 
 def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
-    """Baselines, other models and the reference, each with its colour, the best first."""
+    """Baselines and the reference, each with its colour, the best first."""
     found = [(as_alternative(one), BASELINE) for one in report.baselines]
-    found += [(one, COLOURS[0]) for one in report.alternatives or ()]
     figures = report.figures
     if figures.differences and report.has_other_reference:
         scores = figures.get("reference_rmse"), figures.get("reference_nlpd")

@@ -10,17 +10,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 
-from coupledgp.diagnostics.rivals.observations import first_seen, positive
-from coupledgp.diagnostics.rivals.rival import Rival, fitted_to, laws_at
-from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives, Skipped
+from coupledgp.diagnostics.rivals.rival import Rival
 from coupledgp.diagnostics.scoring.laws import PointLaws
-from coupledgp.diagnostics.scoring.score_table import NLPD
-from coupledgp.diagnostics.scoring.scores import paired_difference, rmse
-from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.gp.protocol import Data, Points
-from coupledgp.ground.progress import Progress, reporter, watched
+from coupledgp.diagnostics.scoring.other_model import Skipped
+from coupledgp.errors import CoupledGPError
+from coupledgp.ground.progress import Progress, watched
 from coupledgp.random import FloatArray
 
 # A rival that takes this many times its forecast is ended where others wait for the time; by so
@@ -133,94 +128,3 @@ class Contest:
                 return attempt(one, seconds)
         except CoupledGPError as error:
             return Skipped(one.name, str(error))
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Observations that rivals are given, and others at which they stand beside a model.
-
-    Attributes
-    ----------
-    data : Data
-        Observations that rivals are fitted to.
-    points : array (p, ...)
-    y : FloatArray (p, k)
-        Test points and targets.
-    nlpd : FloatArray (p,)
-        Negative log densities of the targets by the model, nats per output.
-    seed : int
-        Seed of the folds of rivals that give means only.
-    shared : callable
-        What errors that near points share add to the variance of the gain of a rival, from its laws
-        and the gains (p,) at the points.
-    """
-
-    data: Data
-    points: Points
-    y: FloatArray
-    nlpd: FloatArray
-    seed: int = 0
-    shared: Callable[[PointLaws, FloatArray], float] = lambda laws, gains: 0.0
-
-    def alternatives(self, rivals: Sequence[Rival], contest: Contest) -> Alternatives:
-        """Fit rivals within a budget and score them beside the model, the greatest gain first."""
-        entries, skipped = contest.run(rivals, self.scored)
-        found = [self._beside(one) for one in entries]
-        return Alternatives(sorted(found, key=lambda one: -one.gain), skipped)
-
-    def scored(self, rival: Rival, seconds: float) -> Scored:
-        """A rival's laws and densities at the test points.
-
-        Raises
-        ------
-        InvalidInputError
-            It has no laws there, or none with densities.
-        """
-        fitted = fitted_to(rival, self.data, seconds)
-        laws = laws_at(fitted.law, self.points, self.y.shape[1])
-        if not isinstance(laws, PointLaws):
-            std = np.tile(self._errors(rival, seconds), (len(laws), 1))
-            laws = PointLaws(laws, std)
-        nlpd = laws.losses(NLPD, self.y).reshape(len(self.y), -1).mean(axis=1)
-        if not (np.isfinite(nlpd).all() and np.isfinite(laws.mean).all()):
-            raise InvalidInputError("it gives some test targets no density")
-        return Scored(laws, nlpd, fitted.detail)
-
-    def _errors(self, rival: Rival, seconds: float) -> FloatArray:
-        """Root mean squared error (k,) of means at each of five folds, from the other four.
-
-        Observations of equal points are in one fold; each counts as often as it counts.
-        """
-        data, y = self.data, self.data.targets
-        sites = first_seen(data.points)
-        places = np.unique(sites)
-        if places.size < 2:
-            raise InvalidInputError("expected observations at two points at least, got one")
-        folds = KFold(min(FOLDS, places.size), shuffle=True, random_state=self.seed)
-        errors = np.empty_like(y)
-        with reporter("held out") as report:
-            for number, (_, held) in enumerate(folds.split(places)):
-                report(f"fold {number + 1} of {folds.n_splits}")
-                inside = np.isin(sites, held)
-                law = fitted_to(rival, data.take(np.flatnonzero(~inside)), seconds).law
-                found = laws_at(law, data.points[inside], y.shape[1])
-                errors[inside] = y[inside] - (found.mean if isinstance(found, PointLaws) else found)
-        squares = np.average(np.square(errors), axis=0, weights=data.counts)
-        return positive(np.sqrt(squares), y)
-
-    def _beside(self, entry: Entry[Scored]) -> Alternative:
-        """A rival's scores, and its paired difference from the model."""
-        laws, nlpd, detail = entry.found
-        gap = paired_difference(self.nlpd, nlpd)
-        spread = gap.standard_error
-        if spread is not None:
-            spread = float(np.sqrt(spread**2 + self.shared(laws, self.nlpd - nlpd)))
-        return Alternative(
-            name=entry.rival.name,
-            action=entry.rival.action + detail,
-            gain=gap.mean,
-            standard_error=spread,
-            rmse=rmse(self.y, laws.mean),
-            nlpd=float(nlpd.mean()),
-            seconds=entry.seconds,
-        )

@@ -111,7 +111,7 @@ RESERVED = frozenset(
         "pictures", "changed", "alone_title", "node_map",
         "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
         "influence",
-        "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",
+        "with_overlap", "scoring_table", "remarks", "accuracy",
         "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
         "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",

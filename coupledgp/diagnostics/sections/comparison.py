@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.diagnostics.scoring.alternatives import Alternatives
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.score_table import (
     PREFIXES,
@@ -69,9 +68,8 @@ def instead(report: ComparisonResult) -> Section | None:
 
 
 def rival_table(report: ComparisonResult) -> ReportTable | None:
-    """Table of baselines and other models, the greatest gain first, and of those skipped."""
-    others = Alternatives() if report.alternatives is None else report.alternatives
-    found = [*map(as_alternative, report.baselines), *others]
+    """Table of baselines, the greatest gain first."""
+    found = [*map(as_alternative, report.baselines)]
     rows = [
         [
             one.action or one.name,
@@ -82,7 +80,6 @@ def rival_table(report: ComparisonResult) -> ReportTable | None:
         ]
         for one in sorted(found, key=lambda one: -one.gain)
     ]
-    rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in others.skipped]
     if not rows:
         return None
     columns = ("rival", f"gain in {report.nlpd_is}, nats per point", report.nlpd_is, report.rmse_is,

@@ -57,9 +57,9 @@ ENOUGH = 1.1
 # What to try where near points share errors.
 TABLE = (
     "Try a rougher or a smoother kernel, a local part (LocalGPRegressor, GPRegressor), a trend or "
-    "other inputs:"
+    "other inputs."
 )
-NETWORK = "Try another kernel, weights of edges that follow distance, or more observations:"
+NETWORK = "Try another kernel, weights of edges that follow distance, or more observations."
 
 
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
@@ -80,7 +80,7 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     ):
         # Nothing on deviations or kernels is known of predictions that are elsewhere.
         found = [*_beyond(evidence), *_shift(evidence), *_closing(evidence, own_nlpd)]
-        return _sorted([*_alternatives(evidence), *found, *_of_baseline(mean, rmse)])
+        return _sorted([*_refits(evidence), *found, *_of_baseline(mean, rmse)])
     scale = _rescaling(evidence)
     cures = [
         _transform(evidence), _beyond(evidence), _latent(evidence), _closing(evidence, own_nlpd),
@@ -96,7 +96,7 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
         if _explains(cure, found):
             found = cure
             break
-    return _sorted([*_alternatives(evidence), *found])
+    return _sorted([*_refits(evidence), *found])
 
 
 def _sorted(found: list[Advice]) -> tuple[Advice, ...]:
@@ -126,10 +126,8 @@ def _explains(cure: list[Advice], faults: list[Advice]) -> bool:
     return bool(cure) and all(one.gain <= ENOUGH * gain for one in faults)
 
 
-def _alternatives(evidence: Evidence) -> list[Advice]:
-    return [
-        Advice(one.action, one.gain, one.standard_error) for one in evidence.better_alternatives
-    ]
+def _refits(evidence: Evidence) -> list[Advice]:
+    return [Advice(one.action, one.gain, one.standard_error) for one in evidence.better_refits]
 
 
 def _variations(evidence: Evidence) -> list[Advice]:
@@ -149,7 +147,7 @@ def _flexible(evidence: Evidence) -> list[Advice]:
     if not found:
         return []
     refitted = max((one.gain for one in evidence.refits), default=0.0)
-    if refitted > found[0].gain - NEARLY and evidence.better_alternatives:
+    if refitted > found[0].gain - NEARLY and evidence.better_refits:
         return []
     refits = [one for one in found if one.name in REFITS]
     best = refits[0] if refits and refits[0].gain > found[0].gain - NEARLY else found[0]
@@ -301,10 +299,9 @@ def _closing(evidence: Evidence, own_nlpd: float | None) -> list[Advice]:
 def _misfit(evidence: Evidence) -> list[Advice]:
     """A guess from the residuals that neighbours share, where no other model was found better."""
     found = evidence.misfit
-    if found is None or not found.is_misfit or evidence.better_alternatives:
+    if found is None or not found.is_misfit or evidence.better_refits:
         return []
-    action = f"{NETWORK if _is_network(evidence) else TABLE} cgp.alternatives measures some."
-    return [Advice(action, found.gain, None, "estimated")]
+    return [Advice(NETWORK if _is_network(evidence) else TABLE, found.gain, None, "estimated")]
 
 
 def _is_network(evidence: Evidence) -> bool:

@@ -11,8 +11,8 @@ from coupledgp.diagnostics.residuals.findings import Finding, Findings
 from coupledgp.diagnostics.residuals.reach import Reach
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.other_model import Alternative
 from coupledgp.diagnostics.scoring.scores import MeanOverPoints
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import is_better
@@ -39,8 +39,6 @@ class Evidence:
         How much better the reference predicts.
     variations : tuple of Variation
         Nearby hyperparameters and kernels on the same rows.
-    alternatives : Alternatives or None
-        Other models, fitted to the same rows; None where none were asked for.
     refits : tuple of Alternative
         The model itself, fitted anew with more inducing points.
     closings : tuple of Closing
@@ -97,7 +95,6 @@ class Evidence:
     misfit: ResidualCorrelation | None = None
     cost: Cost | None = None
     variations: tuple[Variation, ...] = ()
-    alternatives: Alternatives | None = None
     refits: tuple[Alternative, ...] = ()
     closings: tuple[Closing, ...] = ()
     conformal: dict[float, tuple[float, float]] = field(default_factory=dict)
@@ -116,10 +113,9 @@ class Evidence:
     equal: tuple[str, ...] = ()
 
     @property
-    def better_alternatives(self) -> list[Alternative]:
-        """Other models that are better beyond chance, by an amount that matters."""
-        tried = (*(self.alternatives or ()), *self.refits)
-        return [one for one in tried if is_better(one, LOST)]
+    def better_refits(self) -> list[Alternative]:
+        """Refits that are better beyond chance, by an amount that matters."""
+        return [one for one in self.refits if is_better(one, LOST)]
 
     @property
     def better_variations(self) -> list[Variation]:
@@ -141,6 +137,4 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all measurements as plain values."""
-        found = asdict(self)
-        skipped = () if self.alternatives is None else self.alternatives.skipped
-        return found | {"skipped_alternatives": [asdict(one) for one in skipped]}
+        return asdict(self)

@@ -6,7 +6,7 @@ from typing import Any
 
 from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.alternatives import Alternative
+from coupledgp.diagnostics.scoring.other_model import Alternative
 from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -62,7 +62,7 @@ def quality(evidence: Evidence, rmse: float | None) -> Verdict:
     if lost:
         return _lost(max(lost, key=lambda one: one.gain), rmse, evidence.rmse_is)
     flexible = better_flexible(evidence)
-    best = _strongest_alternative(evidence)
+    best = _strongest_refit(evidence)
     if best is not None:
         return best
     if flexible:
@@ -126,17 +126,16 @@ def _lost(one: BesideBaseline, rmse: float | None, rmse_is: str) -> Verdict:
     )
 
 
-def _strongest_alternative(evidence: Evidence) -> Verdict | None:
+def _strongest_refit(evidence: Evidence) -> Verdict | None:
     """The verdict where another model is better."""
-    clear = evidence.better_alternatives
+    clear = evidence.better_refits
     if not clear:
         return None
     best = max(clear, key=lambda one: one.gain)
     return _beaten(
         best,
         f"Another model predicts better: {best.name}, worth {narrower(best.gain)}.",
-        f"Of {len(evidence.alternatives or ()) + len(evidence.refits)} other models one is better "
-        "beyond chance by "
+        f"Of {len(evidence.refits)} refits one is better beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
     )
 

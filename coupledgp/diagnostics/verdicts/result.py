@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 from coupledgp.diagnostics.residuals.reach import MANY
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.scoring.other_model import Alternative
 from coupledgp.diagnostics.scoring.overlap import Overlap
 from coupledgp.diagnostics.verdicts.adequacy import SAME, adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
@@ -107,9 +107,9 @@ class ComparisonResult:
 
     @property
     def has_others(self) -> bool:
-        """Whether there is anything else to pick: baselines, other models, a reference."""
+        """Whether there is anything else to pick: baselines, a reference."""
         scored = self.has_other_reference and bool(self.figures.differences)
-        return bool(self.baselines or self.alternatives or scored)
+        return bool(self.baselines or scored)
 
     @property
     def scores_title(self) -> str:
@@ -125,11 +125,6 @@ class ComparisonResult:
     def calibration(self) -> Calibration | None:
         """Coverage with its chance, and a test of the transforms; None without targets."""
         return None if self.evidence is None else self.evidence.calibration
-
-    @property
-    def alternatives(self) -> Alternatives | None:
-        """Other models, fitted to the same rows; None where none were asked for."""
-        return None if self.evidence is None else self.evidence.alternatives
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -185,12 +180,6 @@ class ComparisonResult:
         name = name_of_targets(y, getattr(model, "target_names_", ()))
         return self.changed(target=name) if name and self.target == "y" else self
 
-    def with_alternatives(self, found: Alternatives | None) -> Self:
-        """The same result with other models among its evidence; itself for None."""
-        if found is None or self.evidence is None:
-            return self
-        return replace(self, evidence=replace(self.evidence, alternatives=found))
-
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them. While a
         # report is unpickled it has none yet.
@@ -234,7 +223,7 @@ class ComparisonResult:
         """What gains the most in place of the model, or loses the least."""
         evidence = self.evidence
         assert evidence is not None
-        tried = (*map(as_alternative, evidence.baselines), *(evidence.alternatives or ()))
+        tried = map(as_alternative, evidence.baselines)
         return max((*tried, *evidence.refits), key=lambda one: one.gain)
 
     def conclusions(self) -> list[str]:

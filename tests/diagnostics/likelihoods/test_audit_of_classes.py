@@ -99,33 +99,6 @@ def test_gpytorch_has_a_probit_law():
     assert "gpytorch Svgp" in report.model
 
 
-class GPModel:
-    """The methods of GPBoost's, of two classes."""
-
-    cov_function, cov_fct_shape = "matern_ard", 1.5
-
-    def predict(self, gp_coords_pred, predict_cov_mat, predict_response):
-        assert predict_cov_mat
-        assert not predict_response
-        law = cases.classifier().law(gp_coords_pred, "covariance", latent=True)
-        return {"mu": law.mean[:, 0], "cov": law.spread[..., 0]}
-
-    def get_cov_pars(self):
-        return np.array([2.0, 1.0, 1.0])
-
-    def _get_likelihood_name(self):
-        return "bernoulli_logit"
-
-
-def test_gpboost_states_its_function():
-    y, y_test = cases.LABELS[cases.TRAIN], cases.LABELS[cases.TEST]
-    report = cgp.audit(GPModel(), X, y, X_TEST, y_test)
-    chance = cases.classifier().law(X_TEST, "mean").mean[:, 0]
-    np.testing.assert_allclose(report.laws.chances[:, 1], chance, rtol=1e-6)
-    assert report.likelihood == "Bernoulli"
-    assert "matern-1.5" in report.reference
-
-
 def test_chances_alone_have_scores_and_calibration():
     model = RandomForestClassifier(random_state=0).fit(X, Y)
     report = cgp.audit(model, X, Y, X_TEST, Y_TEST)

@@ -30,7 +30,7 @@ def gains(evidence: Evidence, rmse: float = 0.5, nlpd: float = 1.0) -> list[floa
 class TestAdvice:
     def test_the_greatest_gain_is_first(self) -> None:
         others = tuple(Other(name, gain, 0.01) for name, gain in (("a", 0.1), ("b", 0.4)))
-        evidence = Evidence((MEAN, beside("nearest", 0.2, 0.01)), alternatives=others)  # type: ignore[arg-type]
+        evidence = Evidence((MEAN, beside("nearest", 0.2, 0.01)), refits=others)  # type: ignore[arg-type]
         assert gains(evidence) == pytest.approx([0.4, 0.2, 0.1])
 
     @pytest.mark.parametrize(("fault", "alone"), [(0.99, True), (1.01, False)])

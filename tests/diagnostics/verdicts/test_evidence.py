@@ -137,7 +137,7 @@ class TestGather:
         report = compare(model, X[TEST], Y[TEST])
         assert report.verdicts[2].colour == "red"
         (closing,) = report.evidence.closings
-        assert closing.name == "n_frequencies=16"
+        assert closing.name == "n_frequencies=16, frequencies='sampled'"
         same = cgp.SparseSpectrumGPRegressor(
             lengthscale=0.5, outputscale=1.0, noise=0.02, n_frequencies=16, optimizer=None,
             random_state=0,

@@ -118,7 +118,7 @@ class TestQuality:
     )
     def test_other_models(self, gain: float, error: float, colour: str) -> None:
         others = (Other("a local GP", gain, error), Other("boosting", -1.0, 0.1))
-        evidence = Evidence((MEAN,), alternatives=others)
+        evidence = Evidence((MEAN,), refits=others)
         assert quality(evidence, 0.5).colour == colour
         if colour != "green":
             assert "a local GP" in quality(evidence, 0.5).sentence

@@ -62,7 +62,7 @@ class TestQuality:
         ],
     )
     def test_another_model(self, gains: list[float], error: float, expected: list[str]) -> None:
-        found = [Evidence((MEAN,), alternatives=(Other("one", gain, error),)) for gain in gains]
+        found = [Evidence((MEAN,), refits=(Other("one", gain, error),)) for gain in gains]
         assert colours(found) == expected  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coupledgp.models import choose_graph as choose_graph
     from coupledgp.models import coupling_study as coupling_study
     from coupledgp.models import load_model as load_model
+    from coupledgp.models import next_sensors as next_sensors
     from coupledgp.models import posterior_report as posterior_report
     from coupledgp.models import save_model as save_model
     from coupledgp.models import select as select

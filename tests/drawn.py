@@ -112,9 +112,8 @@ def graphs() -> Arrays:
     exact = cgp.ExactGraphGPRegressor(graph, "matern", hyperparameters="maximum", **kept)
     exact.fit(nodes, y)
     found["exact/draws"] = exact.sample_y(list(GRID), 2, random_state=1)
-    for criterion in ("mutual-information", "variance", "total-variance"):
-        chosen = exact.next_sensors(6, criterion=criterion)
-        found[f"sensors/{criterion}"] = np.array([list(node) for node in chosen.nodes])
+    chosen = cgp.next_sensors(exact, 6).rows
+    found["sensors"] = np.array([list(GRID)[k] for k in chosen])
     f = 0.5 ** np.arange(12)
     survival = 0.5 ** np.arange(12)
     weights = posterior_weights(f, graph)

@@ -34,13 +34,11 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
-from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.imputation import gap_system
 from coupledgp.inference.space_time.learned_sites import under_kernel
-from coupledgp.inference.space_time.placement import PlacementSpectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.sites import Sites
-from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
+from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
@@ -248,22 +246,6 @@ class GraphTimeGP(NormalizedProcess):
         elif gaps.size:
             words += f"; {self.settings.n_draws} draws of the gaps for variances"
         return words
-
-    def spectra(self) -> PlacementSpectra:
-        """Spectra of the stationary law at the frequencies of the axis, units of y squared."""
-        times, terms = self.rows.times, self.parameters.terms
-        step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
-        lags = step * np.arange(times.size, dtype=np.float64)
-        graph, node = (
-            np.maximum(expected_periodogram(time_covariance(terms, where, lags)), 0.0)
-            for where in ("graph", "node")
-        )
-        weights = np.full(graph.size, 2.0)
-        weights[0] = 1.0
-        if times.size % 2 == 0:
-            weights[-1] = 1.0
-        scale = float(self.units.scale[0]) ** 2
-        return PlacementSpectra(scale * graph, scale * (node + self.parameters.noise), weights)
 
     def law_forecast(self, n_sites: int, n_times: int, with_variances: bool) -> Forecast:
         """Cost of means, and of variances, at further times: of some sites, all on one grid."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coupledgp.models.graph_time import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models.lattice import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
+    from coupledgp.models.next_sensors import next_sensors as next_sensors
     from coupledgp.models.node_classifier import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor

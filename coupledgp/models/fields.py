@@ -28,7 +28,7 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
     parse_field_kernels,
 )
-from coupledgp.models.estimator import ANSWERS
+from coupledgp.models.estimator import ANSWERS, ProcessRegressor
 from coupledgp.models.field_estimator import (
     as_operator,
     located,
@@ -43,12 +43,9 @@ from coupledgp.models.field_estimator import (
 from coupledgp.models.frames import place_index
 from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.placement import (
-    SensorPlacement,
-)
 from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
-from coupledgp.random import FloatArray, IntArray, draw_seed
+from coupledgp.random import FloatArray, draw_seed
 from coupledgp.search.fields.creases import CREASES, fit_whole_or_cut, placed_on
 from coupledgp.search.fields.mixture import selection_from, selection_state
 from coupledgp.search.fields.routes import ROUTES, RouteSettings
@@ -76,7 +73,7 @@ class LeaveOneOut(NamedTuple):
 
 @points_named("places", "partial_fit", *ANSWERS)
 @estimator
-class FieldGPRegressor(SensorPlacement):
+class FieldGPRegressor(ProcessRegressor):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
@@ -327,16 +324,9 @@ class FieldGPRegressor(SensorPlacement):
 
     def _indexed(self, X: Any) -> tuple[Any, Any]:
         if X is None:
-            X = self._labels(self._every_place()[1])
+            X = self._labels(np.flatnonzero(self.operator_.given_vertices >= 0))
         X, index = super()._indexed(X)
         return X, place_index(self.operator_, X) if index is None else index
-
-    def _every_place(self) -> tuple[Points, Any]:
-        given = np.flatnonzero(self.operator_.given_vertices >= 0)
-        return self.operator_.at_vertices(self._labels(given)).points, given
-
-    def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
-        return numbers if named else self._labels(numbers)
 
     def _picture(self, X: Any) -> Any:
         return self.field_map().picture()

@@ -1,4 +1,4 @@
-"""Laws, draws, forecasts and placements of a fitted space-time model."""
+"""Laws, draws and forecasts of a fitted space-time model."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.memory import check_memory, named_exhaustion
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import Budget
-from coupledgp.inference.placement.objectives import Criterion
-from coupledgp.inference.placement.result import Placement
 from coupledgp.inference.space_time.day_moments import KINDS
 from coupledgp.inference.space_time.left_out import (
     SensorsLeftOut,
     first_left_out,
     sensors_left_out,
 )
-from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
 from coupledgp.models.frames import law_frame
@@ -468,62 +465,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
     def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:  # type: ignore[override]
         """Prior covariance (m, m) of f at nodes (m,) and times (m,), units of y squared."""
         return super().prior_covariance((nodes, times))
-
-    def next_sensors(
-        self,
-        k: int,
-        criterion: Criterion = "mutual-information",
-        candidates: Any = None,
-        interest: Any = None,
-        *,
-        budget: float | str | None = None,
-    ) -> Placement:
-        """Nodes where the next sensors are most informative, each reporting at all times.
-
-        Series are taken as complete and stationary, so that frequencies are independent. With the
-        spectra `S_g` of the graph's terms and `S_n + s` of a sensor alone, the gain of a sensor is
-        a mean over frequencies: of its gain in a model without time at the noise ratio `(S_n + s) /
-        S_g`. Criteria are those of `GraphGPRegressor.next_sensors`.
-
-        Parameters
-        ----------
-        k
-            Number of sensors.
-        criterion
-            `"mutual-information"`, `"variance"` or `"total-variance"`.
-        candidates
-            Labels of nodes without a sensor; None: all nodes without one.
-        interest
-            Labels of nodes whose values matter; None: all nodes for `"total-variance"`, else the
-            candidates.
-        budget
-            Seconds that the search may take, as the budget of a fit.
-
-        Returns
-        -------
-        Placement
-            The nodes in order, the gain of each, and the mean variance that is left; of values in
-            units of y squared, or of transformed values.
-
-        Raises
-        ------
-        InvalidInputError
-            An argument is invalid, or the search takes more seconds by forecast than it may.
-        """
-        check_is_fitted(self)
-        process, labels = self.grid_process_, self._labels
-        with named_exhaustion("next_sensors"):
-            found = stationary_placement(
-                process.sites,
-                process.rows.sensors,
-                k,
-                process.spectra(),
-                criterion,
-                None if candidates is None else labels.numbers(candidates),
-                None if interest is None else labels.numbers(interest),
-                budget=Budget.of(budget),
-            )
-        return found.with_nodes(labels.labels(found.nodes))
 
 
 def _is_pair(nodes: Any) -> bool:

@@ -46,10 +46,9 @@ from coupledgp.models.latent_nodes import fit_latent_nodes
 from coupledgp.models.likelihood_option import NodeLikelihood, refuse_beside
 from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.placement import SensorPlacement
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
-from coupledgp.random import IntArray, draw_seed
+from coupledgp.random import draw_seed
 from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
@@ -82,7 +81,7 @@ class NodeParameters:
 
 @points_named("nodes", "partial_fit", *ANSWERS)
 @estimator
-class NodeRegressor(NodeParameters, NodeLikelihood, SensorPlacement):
+class NodeRegressor(NodeParameters, NodeLikelihood):
     """Base of the Gaussian process regressors on the nodes of a graph.
 
     Parameters
@@ -452,14 +451,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood, SensorPlacement):
 
     def _indexed(self, X: Any) -> tuple[Any, Any]:
         return X, {"node": list(self.first_process_.graph.label_all(self.points(X)))}
-
-    def _every_place(self) -> tuple[Points, Any]:
-        graph = self.first_process_.graph
-        every = np.arange(graph.n_nodes)
-        return every, every
-
-    def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
-        return self.first_process_.graph.label_all(points)
 
     def own_problem(self) -> Problem | None:
         """Return prior and data of this model; None where it averages over hyperparameters."""

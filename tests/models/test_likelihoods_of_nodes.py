@@ -229,10 +229,6 @@ class TestCounts:
         further = restored.partial_fit(REST[:2], [3, 4], exposure=[1.0, 9.0])
         np.testing.assert_array_equal(further.process_.data.weights.exposure[-2:], [1.0, 9.0])
 
-    def test_what_is_for_normal_laws_is_refused(self, model):
-        with pytest.raises(InvalidInputError, match="next_sensors"):
-            model.next_sensors(2)
-
 
 @pytest.mark.long
 def test_hyperparameters_recover_a_dispersion_and_a_scale():

@@ -256,19 +256,6 @@ def test_the_table_for_people(edges, values, tmp_path, call):
         assert text in out, text
 
 
-def test_walkers_are_spread_where_asked(edges, values, tmp_path, call):
-    given = [edges, "--values", values, "-o", tmp_path / "out.csv", *QUICK, "--exact-hops", "0"]
-    result = json.loads(call(*given, "--set", "walkers=posterior", "--json"))
-    (spread,) = result["model"]["walker_spread"]
-    assert 1 <= spread["least"] <= 4 <= spread["most"]
-    assert spread["expected_kl"] > 0
-    assert spread["expected_kl_equal"] > 0
-    out = call(*given, "--set", "walkers=posterior")
-    assert f"{spread['least']} to {spread['most']}" in out
-    assert "walkers of a node, spread" in out
-    assert "walkers of a node, spread" not in call(*given)
-
-
 def test_wrong_tables(edges, values, tmp_path, fails):
     out = ["-o", tmp_path / "out.csv"]
 

@@ -36,7 +36,6 @@ from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
-from coupledgp.random import IntArray
 
 # Largest number of nodes for which all eigenvectors are computed, in about a second.
 SPECTRAL_LIMIT = 1200
@@ -103,9 +102,6 @@ class NodePriorRecipe(ABC):
 class WalkRecipe(NodePriorRecipe):
     """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
 
-    `walkers` (n_nodes,) are the numbers of walkers of the nodes, of mean `n_walks`, where they are
-    spread for the posterior; None where they are equal.
-
     With the method `"auto"` nothing is walked on graphs of more than `SPECTRAL_LIMIT` nodes: exact
     ways to the same law cost less there. A device computes their products; none computes walks.
     """
@@ -122,7 +118,6 @@ class WalkRecipe(NodePriorRecipe):
     seed: int
     method: WalkMethod = "walks"
     device: torch.device = CPU
-    walkers: IntArray | None = None
 
     # Class of the priors of walks, which says where these are sampled.
     walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
@@ -148,7 +143,7 @@ class WalkRecipe(NodePriorRecipe):
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WalkRecipe:
         parsed = parse_walker_coupling(coupling)
-        return replace(self, coupling=parsed, n_walks=size, seed=seed, method="walks", walkers=None)
+        return replace(self, coupling=parsed, n_walks=size, seed=seed, method="walks")
 
     def plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
         """Plan hops so that the noise hides the error of the walked rest.
@@ -205,7 +200,7 @@ class WalkRecipe(NodePriorRecipe):
         lengths = self.coupling.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, self.coupling.steps)
         return self.walk_prior(
-            self.graph.closed, kernel, plan, self.n_walks if self.walkers is None else self.walkers,
+            self.graph.closed, kernel, plan, self.n_walks,
             coupling, law, longest, self.seed,
         )  # fmt: skip
 

@@ -41,9 +41,7 @@ NODE_ARRAYS = ("indptr", "indices", "edge_weights", "node_scale", "time_unit", "
 NODE_VALUES = ("labels", "recipe", "settings", "seed", "normalize")
 GRAPH = "graph of nodes"
 # Parts of a recipe that a file has elsewhere, or not at all, as it loads without such a device.
-UNSTORED = ("graph", "seed", "device", "walkers")
-# Name of the array of the numbers of walkers of the nodes, where they differ.
-WALKERS = "walkers"
+UNSTORED = ("graph", "seed", "device")
 METHODS = ("auto", "spectral", "series", "cholesky")
 # Most hops of a file: the product of more is below the least float.
 MOST_HOPS = 2048
@@ -150,11 +148,8 @@ def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
     values.setdefault("method", "walks")  # files of earlier versions
     if values["method"] not in ("auto", "walks"):
         raise ModelFileError(f"recipe.method: expected 'auto' or 'walks', got {values['method']!r}")
-    walkers = None
-    if WALKERS in entries.arrays:
-        walkers = entries.integers(WALKERS, graph.n_nodes, low=1, high=WALKS_LIMIT)
     given = {name: values[name] for name in names}
-    return WalkRecipe(graph=graph, seed=seed, coupling=coupling, walkers=walkers, **given)
+    return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **given)
 
 
 def _check_walks(entries: Entries) -> None:

@@ -16,7 +16,6 @@ from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, 
 from coupledgp.gp.node_state import (
     GRAPH,
     METHODS,
-    WALKERS,
     graph_from,
     graph_state,
     plan_from,
@@ -446,8 +445,6 @@ class NodeGP(NormalizedProcess):
         }
         if self.rows.weights is not None:
             arrays["relative_noise"] = posterior.relative
-        if isinstance(self.recipe, WalkRecipe) and self.recipe.walkers is not None:
-            arrays[WALKERS] = self.recipe.walkers
         header = {
             "labels": labels,
             "kernel": graph_kernel_state(posterior.prior.kernel),

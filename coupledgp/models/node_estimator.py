@@ -301,20 +301,13 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             process, search, n_effective = fit_components(fitter, self._fitted_part) or (
                 self._fitted_part(fitter)
             )
-            process, found = self._placed(process)
         beyond = search.beyond(Budget.of(self.budget).seconds)
         if beyond is not None:
             warn(beyond, ConvergenceWarning)
         results = {**dict(zip(SEARCHED, search, strict=False)), "steps_": search.steps}
         if n_effective is not None:
             results["n_effective_draws_"] = n_effective
-        return process, {**results, **found}
-
-    def _placed(
-        self, process: PartGP | ComponentsGP
-    ) -> tuple[PartGP | ComponentsGP, dict[str, Any]]:
-        """The fitted process with its features drawn for its posterior, and results to keep."""
-        return process, {}
+        return process, results
 
     def _fitted_part(self, fitter: NodeFitter) -> tuple[PartGP, NodeSearch, float | None]:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""

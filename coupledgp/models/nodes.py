@@ -7,7 +7,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
@@ -16,7 +15,7 @@ from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
-from coupledgp.gp.components import ComponentsGP, PartGP
+from coupledgp.gp.components import ComponentsGP
 from coupledgp.gp.node_priors import (
     SPECTRAL_LIMIT,
     ExactRecipe,
@@ -26,7 +25,6 @@ from coupledgp.gp.node_priors import (
 )
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.walker_spread import spread_for_posterior
 from coupledgp.graphs import Graph
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
@@ -35,7 +33,6 @@ from coupledgp.kernels import GraphKernelLike
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.options import estimator
-from coupledgp.models.record import fitted_result
 from coupledgp.random import draw_seed
 from coupledgp.selection.protocol import is_auto
 
@@ -43,11 +40,10 @@ from coupledgp.selection.protocol import is_auto
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
 MIN_WALKS, MAX_WALKS = 2, 1024
 # How walkers may be spread over the nodes.
-WALKERS = ("equal", "posterior")
 # Parameters that say something about the walks; by default a kernel may be answered without them.
 WALK_PARAMETERS = (
     "coupling", "n_walks", "length_law", "p_halt", "exact_hops", "max_length", "hop_nodes",
-    "max_hops", "solver", "walkers",
+    "max_hops", "solver",
 )  # fmt: skip
 
 
@@ -100,10 +96,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     device
         Where products with exact kernels are computed, which `method="auto"` makes of more than
         1200 nodes, see `ExactGraphGPRegressor`. Walks are on the CPU alone.
-    walkers
-        `"equal"` numbers of walkers at all nodes, or `"posterior"`: after the search the walkers
-        are drawn again, as many in all, in proportion to the root of what one walker of each node
-        costs the posterior. See docs/posterior_draws.md.
 
     Attributes
     ----------
@@ -116,10 +108,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         Size of the part of the walked series that is beyond the longest walk
         (`features.Truncation`); with walks only.
     n_walks_
-        Number of walkers per node in use, their mean over nodes where they differ; with walks only.
-    walker_spread_
-        With `walkers="posterior"`: the numbers of walkers of each node and the KL that is expected
-        of them (`gp.walker_spread.WalkerSpread`), for each group of components.
+        Number of walkers per node in use; with walks only.
 
     Examples
     --------
@@ -148,7 +137,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     hop_nodes: HopNodes = "chebyshev"
     max_hops: int | None = None
     method: WalkMethod = "auto"
-    walkers: Literal["equal", "posterior"] = "equal"
 
     size_parameter: ClassVar[str] = "n_walks"
 
@@ -194,22 +182,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     @property
     def n_walks_(self) -> int:
-        """Number of walkers per node in use, their mean over nodes where they differ."""
-        return round(float(np.mean(self._walk_prior.n_walks)))
-
-    walker_spread_ = fitted_result("walker_spread_", "How walkers are spread, for each component.")
-
-    def _explained(self) -> list[str]:
-        spreads = self.fitted_.results.get("walker_spread_", ())
-        return [*super()._explained(), *(spread.explain() for spread in spreads)]
-
-    def _placed(
-        self, process: PartGP | ComponentsGP
-    ) -> tuple[PartGP | ComponentsGP, dict[str, Any]]:
-        if self.walkers == "equal":
-            return process, {}
-        made, spreads = spread_for_posterior(process)
-        return made, {"walker_spread_": spreads}
+        """Number of walkers per node in use."""
+        return self._walk_prior.n_walks
 
     @property
     def plan_(self) -> HopPlan:
@@ -263,12 +237,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         check_length_law(self.length_law)
         GeometricLaw(self.p_halt)
         check_choice(self.method, ("auto", "walks"), "method")
-        check_choice(self.walkers, WALKERS, "walkers")
-        if self.walkers == "posterior" and self.hyperparameters == "averaged":
-            raise InvalidInputError(
-                "walkers: expected 'equal' where hyperparameters are averaged, since each member "
-                "would need walkers of its own, got 'posterior'; take hyperparameters='maximum'"
-            )
         where = parse_device(self.device)
         if where != CPU and (self._walks or self._graph.n_nodes <= SPECTRAL_LIMIT):
             raise InvalidInputError(

@@ -99,7 +99,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         it loads where there is no such device.
         """
         usual: dict[str, Any] = {
-            "missing": "raise", "keep_rows": None, "walkers": "equal", "likelihood": "gaussian",
+            "missing": "raise", "keep_rows": None, "likelihood": "gaussian",
             "inference": "variational", "creases": "auto",
         }  # fmt: skip
         return {

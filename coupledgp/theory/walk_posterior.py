@@ -1,4 +1,4 @@
-"""Expected distance of a graph posterior by random walks from the exact one, and the best spread.
+"""Expected distance of a graph posterior by random walks from the exact one.
 
 To second order in the error of the kernel, averaged over targets of the exact GP's own law and to
 first order in one over the numbers of walkers,
@@ -6,15 +6,13 @@ first order in one over the numbers of walkers,
     E KL = sum_i q_i / m_i ,
 
 a sum over the nodes that are observed or asked for, with the cost `q_i` of one walker of node i
-(formula in `inference.nodes.walker_form`). Among all numbers of one sum it is least for `m_i` in
-proportion to `sqrt(q_i)`, where it is `(sum_i sqrt(q_i))^2 / sum_i m_i`, by the inequality of
-Cauchy and Schwarz.
+(formula in `inference.nodes.walker_form`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,10 +31,8 @@ from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.priors import SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.inference.nodes.walker_form import (
-    crossed_cost,
     exact_form,
     sampled_costs,
-    spread_walkers,
 )
 from coupledgp.inference.spectra.posterior_draw import MOST_KL
 from coupledgp.kernels import GraphKernelLike, parse_graph_kernel
@@ -72,8 +68,6 @@ class WalkPosteriorErrors:
     squared_error : ExpectedError
         Excess of the mean's expected squared error over that of the exact mean, in units of y
         squared; over twice the RMSE it is the excess of the RMSE.
-    spread_kl : ExpectedError
-        The KL of as many walkers in all, spread in the best way.
 
     Examples
     --------
@@ -82,11 +76,8 @@ class WalkPosteriorErrors:
     >>> star = cgp.Graph.from_edges([0] * 7, range(1, 8))
     >>> hyper = {"kernel": "heat", "outputscale": 1.0, "noise": 0.1}
     >>> found = walk_posterior_errors(star, [0, 1, 2], n_walks=200, n_draws=8, **hyper)
-    >>> numbers = found.spread()  # as many walkers in all, more of them where they are needed
-    >>> bool(numbers.sum() <= 8 * 200), bool(numbers[0] > numbers[1])
-    (True, True)
-    >>> found.kl_with(400)[0] < found.kl.value, found.gain <= 1
-    (True, True)
+    >>> found.kl_with(400)[0] < found.kl.value
+    True
     """
 
     nodes: Any
@@ -97,7 +88,6 @@ class WalkPosteriorErrors:
     kl: ExpectedError
     prior_kl: ExpectedError
     squared_error: ExpectedError
-    spread_kl: ExpectedError
 
     @property
     def costs(self) -> FloatArray:
@@ -108,29 +98,6 @@ class WalkPosteriorErrors:
     def cost_errors(self) -> FloatArray:
         """Standard errors (u,) of the costs."""
         return np.asarray(self.draws.std(axis=0, ddof=1) / np.sqrt(len(self.draws)))
-
-    @property
-    def gain(self) -> float:
-        """KL of the best spread over that of the present numbers."""
-        return self.spread_kl.value / self.kl.value if self.kl.value > 0 else 1.0
-
-    def spread(self, n_walks: int | None = None) -> IntArray:
-        """Numbers of walkers (u,) in proportion to the roots of the costs, each at least one.
-
-        Parameters
-        ----------
-        n_walks
-            Their mean, at most; that of the present numbers if left out.
-
-        Raises
-        ------
-        InvalidInputError
-            The mean is no positive integer.
-        """
-        budget = int(self.n_walks.sum())
-        if n_walks is not None:
-            budget = self.n_walks.size * check_positive_int(n_walks, "n_walks")
-        return spread_walkers(self.costs, budget)
 
     def kl_with(self, n_walks: ArrayLike) -> tuple[float, float]:
         """Expected KL of other numbers of walkers, and its standard error, nats per query.
@@ -153,15 +120,13 @@ class WalkPosteriorErrors:
             )
         return _mean_and_error((self.draws / numbers).sum(axis=1))
 
-    def walks_for(self, kl_target: float, walkers: Literal["equal", "posterior"] = "equal") -> int:
-        """Least number of walkers of each node, or their mean, whose expected KL is `kl_target`.
+    def walks_for(self, kl_target: float) -> int:
+        """Least number of walkers of each node whose expected KL is `kl_target`.
 
         Parameters
         ----------
         kl_target
             Nats per query.
-        walkers
-            Equal numbers, or spread in the best way.
 
         Raises
         ------
@@ -169,8 +134,6 @@ class WalkPosteriorErrors:
             The target is not positive.
         """
         total = float(self.costs.sum())
-        if walkers == "posterior":
-            total = self.spread_kl.value * float(self.n_walks.mean())
         return max(1, int(np.ceil(total / check_positive(kl_target, "kl_target"))))
 
 
@@ -272,8 +235,6 @@ def walk_posterior_errors(
     draws = sampled(chosen)
     alone = draws if chosen.is_independent else sampled(WalkerCoupling())
     kl, prior_kl, squared = (_expected(d, a, counts) for d, a in zip(draws, alone, strict=True))
-    budget = int(counts.sum())
-    spread, by_itself = (crossed_cost(d[0], budget) for d in (draws, alone))
     if kl.value > MOST_KL:
         warn(
             f"n_walks: the expected KL of {kl.value:.2g} nats per query is above "
@@ -289,7 +250,6 @@ def walk_posterior_errors(
         kl=kl,
         prior_kl=prior_kl,
         squared_error=squared,
-        spread_kl=ExpectedError(*spread, by_itself[0]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Costs of walkers to second order, against dense algebra of another form and against sketches."""
+"""Costs of walkers to second order, against dense algebra of another form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from coupledgp.inference.nodes.priors import SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.inference.nodes.walker_form import (
     WalkerForm,
-    crossed_cost,
     exact_form,
     sampled_costs,
-    sketched_form,
-    spread_walkers,
 )
 from coupledgp.kernels import HeatKernel
 
@@ -101,72 +98,6 @@ def test_draws_are_of_one_walker_or_of_coupled_ones() -> None:
             own = prior.resampled(together, int(rng.integers(2**63))).features(form.nodes)
             np.testing.assert_array_equal(draw, together * form.costs(own))
         np.testing.assert_array_equal(found[0], found[1])
-
-
-def sketch_gap(n_columns: int, seed: int) -> float:
-    exact = exact_form(SpectralPrior(GRAPH, KERNEL), *REPEATED, V, S)
-    rough = sketched_form(SpectralPrior(GRAPH, KERNEL), *REPEATED, V, S, n_columns, seed)
-    prior = walks(GRAPH)
-    a, b = (sampled_costs((form,), prior, 1, 8, 2)[0].mean(axis=0) for form in (exact, rough))
-    return float(np.sqrt(np.mean((b / a - 1) ** 2)))
-
-
-def test_a_sketch_comes_as_close_as_its_columns_allow() -> None:
-    rough, fine = (np.mean([sketch_gap(k, seed) for seed in range(4)]) for k in (64, 1024))
-    assert rough < 2.5 * np.sqrt(2 / 64)
-    assert fine == pytest.approx(rough / 4, rel=0.35)
-
-
-def test_a_sketch_of_priors_needs_no_observation() -> None:
-    none = np.empty(0, dtype=np.int64)
-    prior, every = SpectralPrior(GRAPH, KERNEL), np.arange(34)
-    exact, rough = (
-        exact_form(prior, none, every, V, S), sketched_form(prior, none, every, V, S, 2048, 0),
-    )  # fmt: skip
-    own = walks(GRAPH).features(every)
-    np.testing.assert_allclose(rough.costs(own), exact.costs(own), rtol=0.3)
-
-
-def test_numbers_are_in_proportion_to_roots_within_the_budget() -> None:
-    costs = np.random.default_rng(0).lognormal(size=500, sigma=2.0)
-    numbers = spread_walkers(costs, 500 * 40)
-    assert 0.99 * 500 * 40 < numbers.sum() <= 500 * 40
-    assert numbers.min() >= 1
-    best = np.sqrt(costs).sum() ** 2 / numbers.sum()
-    assert best <= (costs / numbers).sum() < 1.02 * best
-    shares = numbers / np.sqrt(costs)
-    many = numbers > 50
-    assert shares[many].max() / shares[many].min() < 1.04
-
-
-def test_numbers_do_not_hang_on_the_last_digits_of_costs() -> None:
-    """Neither of any costs, nor of those whose numbers of walkers would be whole by themselves."""
-    any_costs = np.random.default_rng(0).lognormal(size=2000, sigma=2.0)
-    whole = np.tile([1.0, 4.0, 16.0, 64.0], 500)
-    for costs, budget in ((any_costs, 2000 * 16), (whole, 500 * (16 + 32 + 64 + 128) - 1)):
-        expected = spread_walkers(costs, budget)
-        for seed in range(5):
-            noise = 1 + 1e-13 * np.random.default_rng(seed).normal(size=costs.size)
-            np.testing.assert_array_equal(spread_walkers(costs * noise, budget), expected)
-    np.testing.assert_array_equal(expected, np.tile([15, 31, 63, 127], 500))
-
-
-def test_every_node_has_a_walker_and_none_too_many() -> None:
-    np.testing.assert_array_equal(spread_walkers(np.zeros(4), 8), [2, 2, 2, 2])
-    np.testing.assert_array_equal(spread_walkers(np.array([0.0, 1.0, 1e-300]), 3), [1, 1, 1])
-    np.testing.assert_array_equal(spread_walkers(np.array([1.0, 0.0]), 65536), [65535, 1])
-    np.testing.assert_array_equal(spread_walkers(np.array([1.0, 0.25]), 10**6), [65535, 65535])
-
-
-def test_spread_walkers_are_judged_by_other_draws() -> None:
-    """Costs of pure noise gain nothing, though they would seem to by their own draws."""
-    rng = np.random.default_rng(0)
-    draws = rng.chisquare(1, size=(16, 400))
-    value, error = crossed_cost(draws, 400 * 20)
-    own = (draws.mean(axis=0) / spread_walkers(draws.mean(axis=0), 400 * 20)).sum()
-    assert value > draws.mean() * 20
-    assert own < 0.98 * draws.mean() * 20
-    assert 0 < error < 0.1 * value
 
 
 def test_independence_is_known_of_independent_laws_only() -> None:

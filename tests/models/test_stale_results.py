@@ -35,7 +35,7 @@ RENEWED = {
 }  # fmt: skip
 OF_THE_SEARCH = {
     "n_evaluations_", "n_iter_", "converged_", "search_", "n_rounds_", "steps_",
-    "n_effective_draws_", "choice_", "noise_choice_", "forecast_", "pilot_", "walker_spread_",
+    "n_effective_draws_", "choice_", "noise_choice_", "forecast_", "pilot_",
     "probe_error_", "power_", "target_names_",
 }  # fmt: skip
 # Compared by what they hold, which other entries of the table name.

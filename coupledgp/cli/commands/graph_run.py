@@ -116,15 +116,6 @@ class GraphDomain(Domain):
         n_walks = model.n_walks_ if model.method_ == "walks" else None
         settings = {name: getattr(model, name) for name in SETTINGS}
         result["model"] = {"model": "graph", **settings, "n_walks": n_walks}
-        spreads = getattr(model, "walker_spread_", ())
-        if spreads:
-            result["model"]["walker_spread"] = [
-                {
-                    "least": int(s.n_walks.min()), "most": int(s.n_walks.max()),
-                    "expected_kl": s.spread_kl, "expected_kl_equal": s.equal_kl,
-                }
-                for s in spreads
-            ]  # fmt: skip
         result["selection"] = selection_of(model)
         # Without a choice of weights there is nothing to report.
         result["face_weights"] = self.choice.to_dict() if network.nodes == "faces" else None

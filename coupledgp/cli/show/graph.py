@@ -139,15 +139,6 @@ def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         *rows,
         ("log evidence", *evidence_cells(fitted)),
         *method_rows(result),
-        *[
-            (
-                "walkers of a node, spread",
-                f"{own['least']} to {own['most']}",
-                f"KL expected {own['expected_kl']:.2g}, of equal numbers "
-                f"{own['expected_kl_equal']:.2g}",
-            )
-            for own in result["model"].get("walker_spread", ())
-        ],
     ]
 
 

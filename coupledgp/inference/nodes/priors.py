@@ -261,7 +261,7 @@ class WalkPrior(GraphPrior):
         graph: Graph,
         kernel: GraphKernel,
         plan: HopPlan,
-        n_walks: int | IntArray,
+        n_walks: int,
         coupling: WalkerCoupling,
         law: LengthLaw,
         max_length: int | None,
@@ -287,8 +287,8 @@ class WalkPrior(GraphPrior):
         other._drawn = {key: phi.with_series(f) for key, phi in self._drawn.items()}
         return other
 
-    def resampled(self, n_walks: int | IntArray, seed: int) -> Self:
-        """The same law with other numbers of walkers, drawn by another seed."""
+    def resampled(self, n_walks: int, seed: int) -> Self:
+        """The same law with another number of walkers, drawn by another seed."""
         return type(self)(
             self.graph, self.kernel, self.plan, n_walks, self.coupling, self.law, self.max_length,
             seed,

@@ -16,11 +16,6 @@ them, and P of the queries given them. With `e_i` one at the rows of node i, `b_
 
 With `M = S^1/2 P` for P, and twice the second line alone, this is the expected excess of the
 squared error of the mean. The first line without observations is the KL of the priors.
-
-P and J enter by products alone. Any columns of the same second moments stand for them: for draws
-`y ~ N(0, Sigma)` those of `J J'` are `H y` with `H = C^-1` at the observations, and those of `P' P`
-are `(Sigma^-1 - H) y`, since `Sigma^-1 - H = P' P`. Both are uncorrelated. So large graphs take a
-few solves instead of L (`sketched_form`).
 """
 
 from __future__ import annotations
@@ -33,9 +28,6 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.features import WalkFeatures
-from coupledgp.features.walks.settings import WALKS_LIMIT
-from coupledgp.ground.progress import silent
-from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior, spread
 from coupledgp.kernels import SeriesOperator
 from coupledgp.linalg.matrices import cholesky
@@ -48,14 +40,6 @@ LINES: dict[Measure, tuple[float, float]] = {
 }  # fmt: skip
 # Relative error of the series of the root of the kernel.
 ROOT_TOLERANCE = 1e-8
-# Share of the standard deviation of the noise that solves of a sketch may be off.
-SKETCH_ERROR = 0.01
-# Steps to a factor of two of the roots of costs from which numbers of walkers are made, and of the
-# common factor of all of them.
-COST_STEPS, FACTOR_STEPS = 64, 1024
-# Binary logarithms of the least root of a cost over the largest that is told from zero, and of the
-# largest common factor.
-LEAST_SHARE, MOST_FACTOR = -40.0, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,88 +161,3 @@ def exact_form(
     whitened = linalg.solve_triangular(factor, ones, lower=True)
     asked = factor[n:, n:] @ whitened[n:] if measure == "squared error" else whitened[n:]
     return WalkerForm.of(prior, nodes, asked.T, whitened[:n].T, outputscale, measure)
-
-
-def sketched_form(
-    prior: GraphPrior,
-    observed: IntArray,
-    queries: IntArray,
-    outputscale: float,
-    noise: float,
-    n_columns: int,
-    seed: int,
-) -> WalkerForm:
-    """The form of the KL by random columns in place of P and J, whatever the number of nodes.
-
-    Costs are off by some `sqrt(2 / n_columns)`, the same way for all draws of walkers. It takes
-    `2 n_columns` solves by conjugate gradients.
-    """
-    n, rng = observed.size, np.random.default_rng(seed)
-    rows = np.concatenate([observed, queries])
-    nodes, places = np.unique(rows, return_inverse=True)
-    values = np.sqrt(outputscale) * prior.sample(nodes, n_columns, rng)[places]
-    values += np.sqrt(noise) * rng.standard_normal(values.shape)
-    seen = np.zeros_like(values)
-    seen[:n] = _solved(prior, observed, values[:n], outputscale, noise)
-    asked = _solved(prior, rows, values, outputscale, noise) - seen
-    summed = np.zeros((2, nodes.size, n_columns))
-    for columns, found in zip(summed, (asked, seen), strict=True):
-        np.add.at(columns, places, found / np.sqrt(n_columns))
-    return WalkerForm.of(prior, nodes, summed[0], summed[1], outputscale, "kl")
-
-
-def _solved(
-    prior: GraphPrior, nodes: IntArray, values: FloatArray, outputscale: float, noise: float
-) -> FloatArray:
-    """`(v K + s I)^-1 values` at nodes (n,) for columns (n, k)."""
-    if not nodes.size:
-        return values
-    posterior = IterativePosterior(prior, nodes, values, outputscale, noise)
-    return posterior.solve_draws(values, SKETCH_ERROR, silent)
-
-
-def spread_walkers(costs: FloatArray, budget: int) -> IntArray:
-    """Numbers of walkers in proportion to the roots of costs q, at least one and at most 65535.
-
-    `sum_i q_i / m_i` is least for them among all numbers of one sum. Roots are rounded to steps of
-    a 64th of a factor of two, and the common factor is the largest of 1024 steps to a factor of
-    two that keeps the budget. So the numbers do not hang on the last digits of costs.
-
-    Parameters
-    ----------
-    costs
-        Costs q (u,), not negative.
-    budget
-        Most walkers of all nodes together, at least u.
-    """
-    known = costs > 0
-    if not known.any():
-        return np.full(costs.size, min(budget // max(costs.size, 1), WALKS_LIMIT))
-    steps = np.full(costs.size, -np.inf)
-    steps[known] = np.rint(0.5 * COST_STEPS * np.log2(costs[known]))
-    steps = np.maximum(steps - steps.max(), LEAST_SHARE * COST_STEPS)
-
-    def numbers(factor: int) -> IntArray:
-        wanted = np.exp2(steps / COST_STEPS + factor / FACTOR_STEPS)
-        return np.clip(np.floor(wanted), 1, WALKS_LIMIT).astype(np.int64)
-
-    low, high = 0, MOST_FACTOR * FACTOR_STEPS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if numbers(middle).sum() <= budget else (low, middle)
-    return numbers(low)
-
-
-def crossed_cost(draws: FloatArray, budget: int) -> tuple[float, float]:
-    """Expected cost of spread walkers, and its standard error, from draws (k, u) of their costs.
-
-    Numbers are made from every other draw and judged by those in between, both ways. The costs from
-    which numbers are made would look too low.
-    """
-    parts = draws[0::2], draws[1::2]
-    costs = [
-        (judged / spread_walkers(made.mean(axis=0), budget)).sum(axis=1)
-        for made, judged in (parts, parts[::-1])
-    ]
-    errors = [own.std(ddof=1) / np.sqrt(own.size) if own.size > 1 else np.inf for own in costs]
-    return float(np.mean([own.mean() for own in costs])), float(np.hypot(errors[0], errors[1]) / 2)

@@ -63,21 +63,6 @@ def of_range(given: Given, match: re.Match[str], model: Any) -> float:
     return losses(y, again.predict(changed(X), return_std=True))
 
 
-def of_size(given: Given, match: re.Match[str], model: Any) -> float:
-    """The loss of a model of divided targets."""
-    number = int(match[1].rpartition(" ")[2]) - 1
-    X, y = given.fresh
-    s, t = (eval(match[2], {"np": np, "x": rows[:, number]}) for rows in (given.X, X))
-    center = given.y.mean()
-    units = float(np.var(given.y))
-    noise = float(model.noise_) * units
-    again = cgp.ExactGPRegressor(random_state=0).fit(
-        given.X, (given.y - center) / s, sample_noise=noise / s**2
-    )
-    mean, std = again.predict(X, return_std=True, latent=True)
-    return losses(y, (center + t * mean, np.sqrt(np.square(t * std) + noise)))
-
-
 def by_density(make: Callable[[], Any]) -> Callable[..., float]:
     """The loss of a model that knows log densities."""
 
@@ -113,7 +98,6 @@ def noisier(given: Given, match: re.Match[str], model: Any) -> float:
 
 CURES: dict[str, tuple[str, Callable[..., float]]] = {
     "range": (r"its range varies along column `(.*?)`. Give the model (.*) in place", of_range),
-    "size": (r"its size varies along column `(.*?)`. Fit .* with s = (.*), x the values", of_size),
     "transform": (r"target_transform='auto'\.", by_density(
         lambda: cgp.ExactGPRegressor(target_transform="auto", random_state=0))),
     "tails": ("heavy tails", by_density(

@@ -70,7 +70,8 @@ def next_sensors(model: Any, k: int, candidates: Any = None) -> NextSensors:
             f"{covariance.shape}"
         )
     noise = model.predict(candidates, return_std=True)[1] ** 2 - covariance.diagonal()
-    rows, variance = [], [float(covariance.diagonal().mean())]
+    rows: list[int] = []
+    variance = [float(covariance.diagonal().mean())]
     for _ in range(k):
         gain = np.square(covariance).sum(axis=0) / (covariance.diagonal() + noise)
         gain[rows] = 0.0

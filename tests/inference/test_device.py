@@ -16,7 +16,6 @@ from coupledgp.ground.progress import silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.weights.conditioning import Conditioning
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
@@ -156,14 +155,6 @@ def test_a_search_runs_on_the_device(device: PretendDevice) -> None:
     ]
     assert found[1].log_evidence == pytest.approx(found[0].log_evidence, rel=1e-9)
     assert max(len(shape) for shape in device.left) == 1
-
-
-def test_further_observations_condition_on_the_device(device: PretendDevice) -> None:
-    root, residual = RNG.normal(size=(5, 4)), RNG.normal(size=(5, 1))
-    conditioning = Conditioning.on(on_device(root), on_device(residual), 0.1)
-    points = on_device(RNG.normal(size=(3, 4)))
-    assert conditioning.mean(points).device == conditioning.reduce(points).device == DEVICE
-    assert device.left == []
 
 
 def test_spectra_are_fitted_to_the_evidence_on_the_device(device: PretendDevice) -> None:

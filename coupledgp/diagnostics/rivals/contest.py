@@ -12,11 +12,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.diagnostics.rivals.rival import Rival
-from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.other_model import Skipped
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.progress import Progress, watched
-from coupledgp.random import FloatArray
 
 # A rival that takes this many times its forecast is ended where others wait for the time; by so
 # much at most a machine is taken to be slower than forecasts assume.
@@ -39,23 +37,6 @@ class Entry(NamedTuple, Generic[T]):
     rival: Rival
     found: T
     seconds: float
-
-
-class Scored(NamedTuple):
-    """Laws of a rival at p test points.
-
-    Attributes
-    ----------
-    laws : PointLaws
-    nlpd : FloatArray (p,)
-        Negative log densities of the targets, nats per output.
-    detail : str
-        What the rival chose for itself, for the end of its action.
-    """
-
-    laws: PointLaws
-    nlpd: FloatArray
-    detail: str = ""
 
 
 @dataclass(frozen=True, eq=False)

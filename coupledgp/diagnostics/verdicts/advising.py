@@ -132,7 +132,9 @@ def _refits(evidence: Evidence) -> list[Advice]:
 
 def _variations(evidence: Evidence) -> list[Advice]:
     return [
-        Advice(one.action, one.gain, one.standard_error) for one in evidence.better_variations[:1]
+        Advice(one.action, one.gain, one.standard_error)
+        for one in evidence.better_variations[:1]
+        if one.is_advised
     ]
 
 

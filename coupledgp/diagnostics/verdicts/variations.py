@@ -80,6 +80,9 @@ class Variation:
     choosing : float
         Log evidence of the training rows alone above that of the model's kernel: they choose the
         kernel that is advised, so that its gain is measured on rows that did not.
+    is_advised : bool
+        Whether following it gains on fresh rows what is stated. A size that varies is named as a
+        fault and not advised: fits of divided targets lost .05 nats where .11 were stated.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Variation:
     standard_error: float | None
     remedy: str = ""
     choosing: float = 0.0
+    is_advised: bool = True
 
     @property
     def action(self) -> str:
@@ -227,7 +231,7 @@ def variation_of(found: Varied, names: tuple[str, ...], base: str = "") -> Varia
     beside = f" The gain is that beside the kernel with {base}." if base else ""
     return Variation(
         text, "", found.evidence_gain, found.n_rows, found.gain, found.standard_error,
-        found.change.remedy(name) + beside, found.choosing,
+        found.change.remedy(name) + beside, found.choosing, found.change.of_range,
     )  # fmt: skip
 
 

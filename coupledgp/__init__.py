@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from coupledgp.ground.forks import follow_forks
 from coupledgp.ground.lazy import attach
-from coupledgp.ground.moved import follow_moves
 
 if TYPE_CHECKING:
     from coupledgp import couplings as couplings
@@ -51,4 +50,3 @@ else:
 __version__ = "0.3.0.dev0"
 
 follow_forks()
-follow_moves()

@@ -344,7 +344,3 @@ class SizedCache(Generic[Value]):
         while self._total > self._limit and len(self._values) > 1:
             _, oldest = self._values.popitem(last=False)
             self._total -= self._size(oldest)
-
-
-# Their names in pickles of earlier versions.
-Known, Kept = ElementCovariance, SizedCache

@@ -147,7 +147,3 @@ def _check_rest(shared: Dynamics, n_numbers: int, constants: FloatArray) -> None
         f"time filters: the gains of {constants.size} series at {shared.n_times} times",
         ADVICE,
     )
-
-
-# Its name in pickles of earlier versions.
-Shared = Dynamics

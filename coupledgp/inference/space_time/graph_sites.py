@@ -255,7 +255,3 @@ def exact_prior(graph: Graph, kernel: GraphKernel, tolerance: float) -> tuple[Gr
     if is_leading(graph, kernel, tolerance):
         return scaled(LeadingPrior(graph, kernel, tolerance)), "leading"
     return scaled(SeriesPrior(graph, kernel, tolerance)), "series"
-
-
-# Its name in pickles of earlier versions.
-_Shared = _GraphMoments

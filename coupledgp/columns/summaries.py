@@ -400,9 +400,6 @@ def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
 
 def _known(state: dict[str, Any], n_rows: int) -> KnownNumbers:
     """Moments of at most so many numbers."""
-    # Files of earlier versions hold one way to write longitudes.
-    ends = {f"turned_{end}": state.get(end, 0.0) for end in ("low", "high")}
-    state = ends | state
     found = KnownNumbers(**{name: _number(value) for name, value in state.items()})
     if not 0 <= found.count <= n_rows or type(found.count) is not int or found.std < 0:
         raise InvalidInputError("known: expected moments of the rows, got others")

@@ -30,7 +30,7 @@ from coupledgp.gp.schema import check_integer, require_type
 from coupledgp.ground.output import write_bytes
 from coupledgp.linalg.matrices import as_numpy
 
-FORMAT, FORMAT_VERSION = "coupledgp-model", 1
+FORMAT, FORMAT_VERSION = "coupledgp-model", 2
 # Types of the arrays of a file, by their names in safetensors.
 DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32",

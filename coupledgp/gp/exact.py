@@ -420,8 +420,6 @@ class ExactGP(ExactByPrior):
             None
             if prior.solver is not None
             else entries.number("scalars", "log_marginal_likelihood_value_"),
-            # Files of earlier versions hold it.
-            entries.factor("factor", "n") if "factor" in entries.arrays else None,
         )
 
 

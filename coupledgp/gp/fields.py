@@ -325,8 +325,8 @@ def kernel_from(state: Header) -> FieldKernel:
 
 
 def _position_from(state: Header) -> PositionKernel:
-    """A kernel of position in the form of `asdict`; files of earlier versions have no columns."""
-    columns = state.get("columns", ())
+    """A kernel of position in the form of `asdict`."""
+    columns = state.get("columns")
     if columns is not None:
         if not isinstance(columns, (list, tuple)):
             raise ModelFileError(f"kernel.columns: expected a list of lengths, got {columns!r:.80}")

@@ -466,8 +466,6 @@ class MixtureGP(GaussianProcess):
         arrays = {**arrays, **kind.shared_parts(header, arrays)}
         first = _member_from(header, arrays)
         members = [first]
-        # Version 0.1.0 states the rule for the units once, with the first member.
-        center = {name: value for name, value in arrays.items() if name == "center"}
         shared = {name: value for name, value in arrays.items() if _is_shared(name, kind)}
         common = {name: header[name] for name in (*NODE_VALUES,) if kind is NodeGP}
         further = _by_member(arrays)
@@ -475,7 +473,7 @@ class MixtureGP(GaussianProcess):
             require_type(own, dict, f"members.{k}")
             member = {"process": _kind(header), "normalize": header["normalize"], **own, **common}
             more = further.get(str(k), {})
-            members.append(_member_from(member, {**center, **more, **shared}))
+            members.append(_member_from(member, {**more, **shared}))
         _check_alike(members)
         return cls.of(members, weights, first.rows, _purpose(header))
 
@@ -528,7 +526,7 @@ def _is_shared(name: str, kind: type[Member]) -> bool:
 
 
 def _kind(header: Header) -> str:
-    """Name of the kind of process of a header; version 0.1.0 does not state it."""
+    """Name of the kind of process of a header, which those of tables with one kernel leave out."""
     default = "WeightSpaceGP" if "features" in header else "ExactGP"
     return str(header.get("process", default))
 

@@ -135,7 +135,7 @@ def recipe_state(recipe: NodePriorRecipe) -> Header:
 
 
 def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
-    """The recipe of `recipe_state`; further names in a header, as of version 0.1.0, are ignored."""
+    """The recipe of `recipe_state`."""
     stored = require_type(entries.value("recipe"), dict, "recipe")
     values = {name: parameter_from(name, value) for name, value in stored.items()}
     if "n_walks" not in values:
@@ -145,9 +145,10 @@ def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
     check_length_law(values["length_law"])
     names = [f.name for f in fields(WalkRecipe) if f.name not in (*UNSTORED, "coupling")]
     coupling = parse_walker_coupling(values["coupling"])
-    values.setdefault("method", "walks")  # files of earlier versions
-    if values["method"] not in ("auto", "walks"):
-        raise ModelFileError(f"recipe.method: expected 'auto' or 'walks', got {values['method']!r}")
+    if values.get("method") not in ("auto", "walks"):
+        raise ModelFileError(
+            f"recipe.method: expected 'auto' or 'walks', got {values.get('method')!r}"
+        )
     given = {name: values[name] for name in names}
     return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **given)
 

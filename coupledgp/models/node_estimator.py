@@ -456,16 +456,8 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file, of this version or of 0.1.0."""
+        """Return the fitted model of a file."""
         parameters = restored_parameters(cls, header)
-        own = ("solver", "n_probes", "exact_variances", "n_variance_samples")
-        settings = {name: parameters[name] for name in own if name in parameters}
-        header = {
-            "recipe": parameters,
-            "settings": {**settings, "seed": header.get("seed")},
-            "normalize": parameters.get("normalize_y"),
-            **header,
-        }
         process, graph = restored_on_graph(header, arrays)
         model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = restored_results(header, cls._section, cls._stored)

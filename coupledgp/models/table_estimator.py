@@ -167,14 +167,9 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file, of this version or of 0.1.0."""
+        """Return the fitted model of a file."""
         parameters = restored_parameters(cls, header)
-        scalars = require_type(header.get("scalars"), dict, "scalars")
-        header = {
-            "normalize": parameters.get("normalize_y"),
-            "y_ndim": scalars.get("_y_ndim"),
-            **header,
-        }
+        require_type(header.get("scalars"), dict, "scalars")
         process = _restored(header, arrays)
         model = cls(**parameters)
         fixed = getattr(model, "fixed", None)

@@ -72,14 +72,6 @@ def test_the_study_measures_what_is_said(spread, in_line) -> None:
     assert ratios[1] < 0.6
 
 
-def test_studies_of_old_files_have_no_remark(spread) -> None:
-    model, _ = fitted(spread[:100])
-    study = cgp.coupling_study(model, spread[100:150], couplings=["iid"], sizes=[8], n_draws=2)
-    values = study.to_dict()
-    del values["cannot_gain"]
-    assert CouplingStudy.from_dict(values).cannot_gain == ""
-
-
 def test_a_search_says_it_too(spread) -> None:
     model, y = fitted(spread)
     found = select(model, spread, y, couplings=COUPLINGS, sizes=[96], n_draws=3)

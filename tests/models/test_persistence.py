@@ -190,7 +190,7 @@ def test_header_is_json_that_anyone_can_read(fitted, tmp_path):
     with safe_open(tmp_path / "m", "numpy") as file:
         metadata = file.metadata()
     assert metadata["format"] == "coupledgp-model"
-    assert metadata["format_version"] == "1"
+    assert metadata["format_version"] == "2"
     header = json.loads(metadata["model"])
     assert header["class"] == "SparseSpectrumGPRegressor"
     assert header["parameters"]["coupling"] == "orthogonal+pnc"
@@ -303,7 +303,7 @@ def set_mode(path):
         (lambda p: p.write_bytes(p.read_bytes()[:-9]), "damaged"),
         (lambda p: p.write_bytes(p.read_bytes()[:40]), "damaged"),
         (lambda p: p.write_bytes(safetensors.numpy.save({"a": np.ones(3)})), "another safetensors"),
-        (lambda p: rewritten(p, format_version="2"), "expected format version 1, got 2"),
+        (lambda p: rewritten(p, format_version="1"), "expected format version 2, got 1"),
         (lambda p: rewritten(p, model="{}"), "checksum"),
         (flip_last_byte, "checksum"),
         (set_mode, "checksum"),

@@ -112,7 +112,7 @@ def _check_seeds(rows: Sequence[StudyRow]) -> None:
         if len(row.draws) < 2:
             raise InvalidInputError(
                 f"draws: expected two or more of {row.coupling}, {row.size} for paired tests, got "
-                f"{len(row.draws)}; files of older versions keep means only"
+                f"{len(row.draws)}"
             )
         if [draw.seed for draw in row.draws] != [draw.seed for draw in rows[0].draws]:
             raise InvalidInputError(

@@ -193,7 +193,7 @@ def test_header_is_json_that_anyone_can_read(fitted, tmp_path):
     assert metadata["format_version"] == "2"
     header = json.loads(metadata["model"])
     assert header["class"] == "SparseSpectrumGPRegressor"
-    assert header["parameters"]["coupling"] == "orthogonal+pnc"
+    assert header["parameters"]["coupling"] is None
 
 
 def test_seeds_that_are_no_ints_become_none(tmp_path):

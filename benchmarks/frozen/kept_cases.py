@@ -323,7 +323,7 @@ of_rows(
 )  # fmt: skip
 of_rows(
     "SparseSpectrum posterior", "SparseSpectrumGPRegressor", 80, "gaussian", ALL,
-    n_frequencies=24, proposal="posterior",
+    n_frequencies=24, frequencies="posterior",
 )  # fmt: skip
 of_rows(
     "SparseSpectrum fitted", "SparseSpectrumGPRegressor", 80, "gaussian", ALL, n_frequencies=8,

@@ -190,7 +190,6 @@ class FieldGPRegressor(ProcessRegressor):
         return self._assigned(lambda: self._fit(places, y), y, self.operator, y=y)
 
     def check_parameters(self) -> None:
-        super().check_parameters()
         check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
         check_choice(self.route, ROUTES, "route")
         check_positive_int(self.n_frequencies, "n_frequencies")

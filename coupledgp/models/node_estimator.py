@@ -347,7 +347,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
     def check_parameters(self) -> None:
-        super().check_parameters()
         check_choice(self.missing, ("raise", OMIT), "missing")
         self._law()
         if self.optimizer is not None:

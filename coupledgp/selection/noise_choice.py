@@ -10,6 +10,7 @@ from scipy import stats
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.frozen_mean import folds_of
 from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.units import are_constant
 from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts, variance_columns
 from coupledgp.ground.tensors import has_torch
 from coupledgp.random import FloatArray
@@ -129,6 +130,8 @@ def reason_against(data: Data) -> str:
     """Why noise of observations of these data cannot vary; empty if nothing is against it."""
     if len(data) < LEAST_ROWS:
         return f"{len(data)} rows are less than {LEAST_ROWS}"
+    if are_constant(data.targets):
+        return "y does not vary"
     if discrete_outputs(data.targets):
         return "y takes few values, on which a density has no bound"
     if data.targets.shape[1] > 1:

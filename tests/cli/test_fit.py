@@ -29,7 +29,7 @@ def test_fit_prints_a_table_that_names_the_columns(data, call):
     assert any(line.startswith("and 1 that matter less") for line in lines)
     for text in ("RMSE", "NLPD", "coverage of 50 %", "coverage of 95 %", "KL(reference || model)"):
         assert text in out, text
-    assert "Constant, so without effect: fixed" in out
+    assert "Without effect on predictions: fixed" in out
     assert "on 48 training rows, at 12 test rows" in out
     assert "Time: fit" in out
 

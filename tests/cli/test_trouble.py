@@ -90,7 +90,7 @@ def test_wrong_files(tmp_path, data, fails):
     assert "expected a Parquet file" in fails("fit", tmp_path / "fake.parquet", "-t", "price")
     assert "absent.csv: No such file" in fails("fit", tmp_path / "absent.csv", "-t", "price")
     (tmp_path / "other.csv").write_text("a,price\n1,2\n")
-    assert "expected files of one format" in fails("fit", tmp_path, "-t", "price")
+    assert "Is a directory" in fails("fit", tmp_path, "-t", "price")
     assert "expected a path of its own" in fails("fit", data, "-t", "price", "-o", data)
 
 

@@ -99,7 +99,9 @@ def describe_model(model: Model) -> dict[str, Any]:
     return {
         "name": "sparse-spectrum",
         **{name: getattr(model, name) for name in MODEL_PARAMETERS},
-        "drawn": None if model.drawn_ is None else model.drawn_.to_dict(),
+        "n_frequencies": model.n_frequencies_,
+        "coupling": str(model.features_.coupling),
+        "drawn": model.drawn_.to_dict(),
         **transform,
     }
 

@@ -37,6 +37,7 @@ def moves(report: Any) -> Section | None:
     rows = [
         [name, f"{mean:.3g} ± {error:.2g}"]
         for name, mean, error in zip(found.names, found.mean, found.error, strict=True)
+        if mean > 0
     ]
     table = ReportTable(
         "Change of predictions where a column takes the value of another row",
@@ -44,4 +45,8 @@ def moves(report: Any) -> Section | None:
         rows[:SHOWN],
         "moves",
     )
-    return Section("moves", TITLE, found.text(), figures, [table], [found.picture])
+    text = found.text()
+    still = [name for name, mean in zip(found.names, found.mean, strict=True) if not mean > 0]
+    if still:
+        text += f" Without effect on predictions: {', '.join(still)}."
+    return Section("moves", TITLE, text, figures, [table], [found.picture])

@@ -151,7 +151,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         return self._updated(data)
 
     def _observed(
-        self, points: FloatArray, y: ArrayLike, codes: IntArray, n_classes: int, given: Any
+        self, points: Points, y: ArrayLike, codes: IntArray, n_classes: int, given: Any
     ) -> Data:
         """Indicators of labels y at points, each as often as its weights say."""
         if len(codes) != len(points):

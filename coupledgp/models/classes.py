@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import plain_array

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.ground.devices import free_bytes, parse_device
+from coupledgp.ground.devices import cuda_devices, free_bytes, parse_device
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 from coupledgp.search.tables.local import Round
 from coupledgp.search.tables.spectrum_descent import KLSettings
@@ -233,7 +233,7 @@ def test_a_device_is_a_parameter_like_others(device: torch.device) -> None:
     lambda model: cgp.load_model("nothing", device=model.device),
 ], ids=["fit", "fit_batches", "local", "mixture", "load"])  # fmt: skip
 def test_a_device_that_is_not_there(call: Any) -> None:
-    where = f"cuda:{max(cgp.devices.cuda_devices()[0], 7)}"
+    where = f"cuda:{max(cuda_devices()[0], 7)}"
     with pytest.raises(InvalidInputError, match=f"^device: .*'{where}'; torch .*None means") as e:
         call(sparse(device=where))
     assert "finds" in str(e.value)

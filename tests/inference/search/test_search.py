@@ -1,7 +1,5 @@
 """The search that all domains share: starts, runs, safer ways, rounds, and what it counts."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
@@ -190,14 +188,3 @@ def test_a_known_noise_is_no_variable_of_the_posterior_of_a_member():
     moved[NOISE_PLACE] = np.log(0.2)
     gap = vector[NOISE_PLACE] - np.log(0.2)
     assert value - posterior.value(moved) == pytest.approx(0.5 * gap**2)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("gp.local_fit", "search.tables.local"), ("gp.node_fit", "search.nodes.fitter"),
-     ("inference.search.problem", "inference.evidence.problem"),
-     ("search.rows", "inference.evidence.rows"),
-     ("inference.space_time.rounds", "search.space_time.rounds")],
-)  # fmt: skip
-def test_old_paths_of_searches_lead_to_the_new_ones(old, new):
-    assert import_module(f"coupledgp.{old}") is import_module(f"coupledgp.{new}")

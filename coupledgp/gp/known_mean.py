@@ -1,4 +1,4 @@
-"""What is known of values beside a process about it: the usual day and effects of covariates."""
+"""The usual day of values beside a process about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_prior import sites_of_points
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.space_time.day_field import DayField
-from coupledgp.inference.space_time.effects import SensorEffects
 from coupledgp.inference.space_time.usual_day import UsualDay
 from coupledgp.random import FloatArray, IntArray
 
@@ -22,7 +21,6 @@ class KnownMean:
     usual: UsualDay | None
     past: FloatArray
     field: DayField | None
-    effects: SensorEffects | None
 
     @property
     def grid(self) -> GraphTimeGP:
@@ -55,29 +53,13 @@ class KnownMean:
             mean[~there], variance[~there] = self.field.at(sites[~there], of_sensors)
         return mean, variance
 
-    def known_at(self, sites: IntArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """M and its variance (a, b) at sites and times: the usual day and effects, units of y."""
-        mean, variance = self.usual_at(sites, times)
-        if self.effects is None:
-            return mean, variance
-        found, spread = self.effects.at(sites, times, self.grid.rows.sensors)
-        return mean + found, variance + spread
-
     def others_known(self) -> tuple[FloatArray, FloatArray]:
         """M and its variance (p, n) of each sensor from what is known of the other sensors."""
         rows = self.grid.rows
-        mean, variance = np.zeros((2, *rows.values.shape))
-        if self.field is not None:
-            mean, variance = self.others_usual()
-        if self.effects is not None:
-            found, spread = self.effects.without_own(rows.sensors, rows.times)
-            mean, variance = mean + found, variance + spread
-        return mean, variance
-
-    def others_usual(self) -> tuple[FloatArray, FloatArray]:
-        """The usual day and its variance (p, n) of each sensor from those of other sensors."""
-        assert self.field is not None
-        rows, sensors = self.grid.rows, self.field.sensors
+        if self.field is None:
+            mean, variance = np.zeros((2, *rows.values.shape))
+            return mean, variance
+        sensors = self.field.sensors
         mean, variance = self.usual_at(rows.sensors, rows.times)
         places = np.minimum(np.searchsorted(sensors, rows.sensors), sensors.size - 1)
         there = sensors[places] == rows.sensors
@@ -102,7 +84,7 @@ class KnownMean:
         """M and its variance (n,) at points (n, 2)."""
         sites, rows = np.unique(sites_of_points(points), return_inverse=True)
         times, columns = np.unique(points[:, 1], return_inverse=True)
-        mean, variance = self.known_at(sites, times)
+        mean, variance = self.usual_at(sites, times)
         return mean[rows, columns], variance[rows, columns]
 
     def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
@@ -117,10 +99,7 @@ class KnownMean:
         sites, rows = np.unique(sites_of_points(points), return_inverse=True)
         times, columns = np.unique(points[:, 1], return_inverse=True)
         roots = np.sqrt(self.usual_at(sites, times)[1][rows, columns])
-        found = np.outer(roots, roots) * (rows[:, None] == rows)
-        if self.effects is not None:
-            found += self.effects.covariance_of(sites[rows], points[:, 1], self.grid.rows.sensors)
-        return found
+        return np.asarray(np.outer(roots, roots) * (rows[:, None] == rows))
 
     def _drawn_known(
         self, points: Points, m: int, rng: np.random.Generator
@@ -128,11 +107,8 @@ class KnownMean:
         """M (n,) at points, and draws (n, m) of what is not known of it."""
         sites, rows = np.unique(sites_of_points(points), return_inverse=True)
         times, columns = np.unique(points[:, 1], return_inverse=True)
-        roots = np.sqrt(self.usual_at(sites, times)[1][rows, columns])
+        mean, variance = (part[rows, columns] for part in self.usual_at(sites, times))
         errors = np.zeros((len(points), m))
-        if roots.any():
-            errors += roots[:, None] * rng.standard_normal((sites.size, m))[rows]
-        if self.effects is not None:
-            sensors = self.grid.rows.sensors
-            errors += self.effects.drawn(sites[rows], points[:, 1], sensors, m, rng)
-        return self.known_at(sites, times)[0][rows, columns], errors
+        if variance.any():
+            errors += np.sqrt(variance)[:, None] * rng.standard_normal((sites.size, m))[rows]
+        return mean, errors

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.effects_state import axis_from, axis_state, effects_state
+from coupledgp.gp.axis_state import axis_from, axis_state
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
@@ -176,8 +176,6 @@ def days_state(process: Any) -> tuple[dict[str, Any], Arrays]:
     """Usual day, field and dynamics of a process as values of JSON and arrays."""
     values: dict[str, Any] = {"usual": None, "dynamics": None, "reason": process.reason}
     arrays: Arrays = {}
-    if process.effects is not None:
-        values["effects"], of_effects = effects_state(process.effects)
     if process.usual is not None:
         values["usual"], arrays = usual_state(process.usual)
         values["ratio"] = process.field.ratio
@@ -187,8 +185,6 @@ def days_state(process: Any) -> tuple[dict[str, Any], Arrays]:
     if process.dynamics is not None:
         values["dynamics"], more = dynamics_state(process.dynamics, process.moving)
         arrays |= more
-    if process.effects is not None:
-        arrays |= of_effects
     return values, arrays
 
 
@@ -212,8 +208,6 @@ def shared_from(entries: Entries) -> float:
 
 def has(entries: Entries, name: str) -> bool:
     """Whether a file has a part, by its name in the header."""
-    if name == "effects" and name not in require_type(entries.value("days"), dict, "days"):
-        return False  # a file of a version without covariates
     value = entries.value("days", name)
     return value is not None and bool(require_type(value, dict, f"days.{name}"))
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.effects_state import effects_from
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_prior import sites_of_points
 from coupledgp.gp.known_mean import KnownMean
@@ -41,7 +40,6 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.day_field import DayField
 from coupledgp.inference.space_time.dynamics import MovingPosterior, SensorDynamics
-from coupledgp.inference.space_time.effects import SensorEffects
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.usual_day import UsualDay
@@ -56,7 +54,7 @@ ON_GRID = 1e-6
 @as_member
 @dataclass(frozen=True, eq=False, repr=False)
 class UsualDayGP(KnownMean, WrappedGP):
-    """The law of `y = m + z`: m the usual day and effects of covariates, z a process about them.
+    """The law of `y = m + z`: m the usual day, z a process about it.
 
     With dynamics the law of an observation that sensors lack, in a gap of the grid or at a later
     step of it, is that of a vector autoregression of z. All other laws are those of z: of sites
@@ -79,8 +77,6 @@ class UsualDayGP(KnownMean, WrappedGP):
         Its law given the observations.
     reason : str
         Why there are dynamics, or none.
-    effects : SensorEffects or None
-        Effects of covariates; None: there are none.
     """
 
     observed: ClassVar[str] = "y_of_days"
@@ -91,7 +87,6 @@ class UsualDayGP(KnownMean, WrappedGP):
     dynamics: SensorDynamics | None
     moving: MovingPosterior | None
     reason: str = ""
-    effects: SensorEffects | None = None
 
     @classmethod
     def of(
@@ -103,7 +98,6 @@ class UsualDayGP(KnownMean, WrappedGP):
         dynamics: SensorDynamics | None = None,
         errors: FloatArray | None = None,
         reason: str = "",
-        effects: SensorEffects | None = None,
     ) -> Self:
         """The process of observations y, of which the inner process has those about m.
 
@@ -112,7 +106,7 @@ class UsualDayGP(KnownMean, WrappedGP):
         field = None
         if usual is not None:
             field = DayField.of(under_kernel(inner.sites), inner.rows.sensors, past)
-        found = cls(inner, rows, usual, past, field, dynamics, None, reason, effects)
+        found = cls(inner, rows, usual, past, field, dynamics, None, reason)
         return replace(found, moving=found._conditioned_moving(errors))
 
     def _conditioned_moving(self, errors: FloatArray | None = None) -> MovingPosterior | None:
@@ -136,7 +130,7 @@ class UsualDayGP(KnownMean, WrappedGP):
         there = grid.rows.sensors[places] == self.dynamics.sensors
         observed = grid.rows.observed[places] & there[:, None]
         values = np.where(observed, grid.rows.values[places], self.dynamics.level[:, None])
-        return values, observed, self.known_at(self.dynamics.sensors, grid.rows.times)[0]
+        return values, observed, self.usual_at(self.dynamics.sensors, grid.rows.times)[0]
 
     def unknown_cells(self, points: Points) -> tuple[IntArray, IntArray, IntArray, int]:
         """Points (u,) whose law is that of the dynamics, their rows and steps, and steps ahead.
@@ -206,7 +200,7 @@ class UsualDayGP(KnownMean, WrappedGP):
         Where `wanted` (a, b) is given, other cells may be NaN. The law of z is computed at sites
         with a wanted cell that the dynamics do not know, as in no forecast of a live feed.
         """
-        known, of_known = self.known_at(cells.sites, cells.times)
+        known, of_known = self.usual_at(cells.sites, cells.times)
         points = np.column_stack([
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
@@ -445,7 +439,7 @@ class UsualDayGP(KnownMean, WrappedGP):
         else:
             values = self._plain_filled()
         found = np.where(rows.observed, rows.values, values)
-        return np.asarray(found + self.known_at(rows.sensors, rows.times)[0])
+        return np.asarray(found + self.usual_at(rows.sensors, rows.times)[0])
 
     def _plain_filled(self) -> FloatArray:
         """Values z (p, n) of the sensors, gaps filled by the separable law."""
@@ -460,9 +454,6 @@ class UsualDayGP(KnownMean, WrappedGP):
         places = np.minimum(np.searchsorted(rows.sensors, sensors), rows.sensors.size - 1)
         there = rows.sensors[places] == sensors
         found[there] = self.filled_values()[places[there]]
-        if self.effects is not None:
-            known = self.effects.at(sensors, rows.times, rows.sensors)[0]
-            found[there] -= known[there]
         return found
 
     def state(self) -> tuple[Header, Arrays]:
@@ -490,10 +481,7 @@ class UsualDayGP(KnownMean, WrappedGP):
                 shared_from(entries),
             )  # fmt: skip
         reason = entries.text("days", "reason")
-        effects = None
-        if has(entries, "effects"):
-            effects = effects_from(entries, inner.rows.times, inner.sites.n_sites)
-        found = cls(inner, rows, usual, past, field, None, None, reason, effects)
+        found = cls(inner, rows, usual, past, field, None, None, reason)
         if not has(entries, "dynamics"):
             return found
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.effects_state import axis_from, axis_state
+from coupledgp.gp.axis_state import axis_from, axis_state
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
@@ -35,7 +35,6 @@ from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import Sites, as_domain, domain_of, sites_of
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
-from coupledgp.models.graph_time_covariates import read_covariates
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
     no_outliers,
@@ -59,7 +58,6 @@ from coupledgp.search.space_time.days import (
     found_usual_day,
     refined,
 )
-from coupledgp.search.space_time.effects import EffectSearch
 from coupledgp.search.space_time.fitter import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -107,8 +105,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     time_kernel
         Kernel of the part that moves: `"matern-1/2"`, `"matern-3/2"`, a `TimeKernel`, or `"auto"`,
         the Matern kernel of the two with greater evidence.
-    periods, n_harmonics
-        Without effect, and to be removed: see `usual_day`. A `FutureWarning` says so.
     node_effects
         Whether sensors have terms of their own.
     noise
@@ -184,10 +180,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Missing cells of the data, and observations far from their law.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
-    covariates_
-        Known values of covariates, with labels; None without any.
-    covariate_effects_
-        Coefficients of covariates with standard deviations (`EffectTable`); None without any.
     usual_day_share_
         Share of the variance within days by part (all days, kind of day, weekday, day itself); None
         without a usual day.
@@ -214,8 +206,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     graph: Any
     kernel: Any = "matern"
     time_kernel: TimeKernelLike = "matern-1/2"
-    periods: Any = None
-    n_harmonics: int = 2
     node_effects: bool = True
     noise: float | None = None
     _: KW_ONLY
@@ -242,7 +232,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
-        covariates: Any = None,
     ) -> Self:
         """Find hyperparameters and condition on the values.
 
@@ -262,33 +251,23 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             See `further`.
         resolution
             A duration to which times are rounded; values of one cell are averaged.
-        covariates
-            What is known of nodes (p,), of times (n,) or of both (p, n), also at times that are
-            predicted: a dictionary of names and arrays, a table, or a Dataset. Texts are kinds.
-            Values are about a regression on them: common coefficients, smooth parts of numbers,
-            and, of covariates of times, coefficients of each sensor; all are shrunk by their
-            evidence (`covariate_effects_`). A Series, DataArray or wide table has labels, and may
-            hold later times too.
 
         Raises
         ------
         InvalidInputError
-            A parameter or the data are invalid, a node is unknown, or a covariate is not known at a
-            sensor or a time of the grid.
+            A parameter or the data are invalid, or a node is unknown.
 
         Warns
         -----
         UserWarning
             Nodes without any value are left out, times were moved to a grid, or components with few
             sensors tell nothing of hyperparameters.
-        FutureWarning
-            `periods` or `n_harmonics` are given, which have no effect any more.
         ConvergenceWarning
             The last round of the search still found better hyperparameters, or the dynamics are
             such that disturbances do not die out.
         """
         return self._assigned(
-            lambda: self._fit(read_panel(data, further, times, values, resolution), covariates)
+            lambda: self._fit(read_panel(data, further, times, values, resolution))
         )
 
     def refitted(
@@ -298,18 +277,17 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
-        covariates: Any = None,
     ) -> Self:
         """Return the model fitted to other values, with hyperparameters of this fit.
 
         Kept are lengthscales, variances relative to that of the values, the transform, the ridge of
         the dynamics and their law in gaps: some thirty numbers. What is learned of single sensors
-        is learned anew: their covariance, usual days, dynamics, variances, and what covariates do.
-        It takes about a third of a fit.
+        is learned anew: their covariance, usual days, dynamics and variances. It takes about a
+        third of a fit.
 
         Parameters
         ----------
-        data, further, times, values, resolution, covariates
+        data, further, times, values, resolution
             As in `fit`; times are of the same kind as those of the fit.
 
         Raises
@@ -320,9 +298,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         check_is_fitted(self)
         with named_exhaustion("refitted"):
             panel = read_panel(data, further, times, values, resolution)
-            return clone(self).holding(clone(self)._fit(panel, covariates, self))
+            return clone(self).holding(clone(self)._fit(panel, self))
 
-    def _fit(self, panel: Panel, covariates: Any = None, kept: Self | None = None) -> FittedModel:
+    def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
         settings = self._settings()
         labels = SiteLabels(as_domain(self.graph))
@@ -335,15 +313,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                 self._transform(sites, rows, model, report) if kept is None else kept.transform_
             )
             plain = rows if transform is None else transformed_rows(rows, transform)
-            search, effects = None, None
-            rest = plain
-            if covariates is not None:
-                known = read_covariates(covariates, panel, labels)
-                search = EffectSearch.of(sites, plain, panel.axis, known)
-                effects = search.before(model, self.normalize_y, options, report)
-                rest = replace(plain, values=plain.values - search.field(effects))
-            day = found_usual_day(rest, panel.axis, options)
-            inner = rest if day.usual is None else replace(rest, values=rest.values - day.past)
+            day = found_usual_day(plain, panel.axis, options)
+            inner = plain if day.usual is None else replace(plain, values=plain.values - day.past)
             units = units_of(sites, inner, self.normalize_y)
             parameters = dynamics = None
             if kept is not None:
@@ -352,16 +323,14 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             found = fit_space_time(
                 sites, inner, units, self.normalize_y, model, settings, report, parameters
             )
-            if search is not None and effects is not None:
-                found, effects = search.after(found, day, effects, report)
-            grid, later = refined(found.process, day, options, anew=search is not None)
+            grid, later = refined(found.process, day, options)
             start = filled_values(found.process) + day.past - later.past
             moving = found_dynamics(found.process, start, later.past, options, report, dynamics)
         process: GaussianProcess = grid
-        if later.usual is not None or moving.dynamics is not None or effects is not None:
+        if later.usual is not None or moving.dynamics is not None:
             process = UsualDayGP.of(
                 grid, observations(grid, plain), later.usual, later.past, moving.dynamics,
-                moving.errors, effects=effects,
+                moving.errors,
             )  # fmt: skip
         self._warn_of(found, moving.dynamics)
         if transform is not None:
@@ -444,12 +413,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         return DayOptions(**chosen, holidays=holidays, seed=seed, directions=directions)
 
     def _model(self, seed: int) -> SpaceTimeModel:
-        if self.periods is not None or self.n_harmonics != 2:
-            warn(
-                "periods, n_harmonics: they have no effect any more and will be removed; daily "
-                "cycles are the usual day of `usual_day`",
-                FutureWarning,
-            )
         return SpaceTimeModel(
             self._time_kernels(), bool(self.node_effects), self.noise, self.sensor_noise == "own",
             self.outliers, seed, self.sensor_covariance == "learned",
@@ -475,29 +438,20 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
-        covariates: Any = None,
     ) -> Self:
         """Add values, hyperparameters kept; the first call is `fit`.
 
-        `covariates` are those of `fit` at the new times; coefficients are kept, too. With `window`
-        steps before the last ones are dropped, so that the cost does not grow with the past. A
-        value for a cell that has one already is refused.
+        With `window` steps before the last ones are dropped, so that the cost does not grow with
+        the past. A value for a cell that has one already is refused.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(
-                data, *further, times=times, values=values, resolution=resolution,
-                covariates=covariates,
-            )  # fmt: skip
+            return self.fit(data, *further, times=times, values=values, resolution=resolution)
         with warnings.catch_warnings():
             # That a sensor does not report for a step is no news.
             warnings.filterwarnings("ignore", "nodes: .* without any value")
             panel = read_panel(data, further, times, values, resolution)
         with named_exhaustion("partial_fit"):
-            if covariates is None:
-                return self._updated(self._data_of(panel))
-            stamps = self.time_axis_.numbers(panel.axis.labels(panel.axis.values))
-            found = self.knowing(covariates, panel.nodes, stamps)._updated(self._data_of(panel))
-        return self.holding(found.fitted_)
+            return self._updated(self._data_of(panel))
 
     def _data_of(self, panel: Panel) -> Data:
         """Observations of a panel as points on the axis of the fit."""
@@ -511,7 +465,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def _plain(self, name: str, value: Any) -> Any:
         if name in ("kernel", "time_kernel"):
             return value if isinstance(value, str) else type(value).__name__
-        if name in ("periods", "holidays") and value is not None:
+        if name == "holidays" and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
         if name in TRUTHS:

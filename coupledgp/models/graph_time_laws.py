@@ -35,7 +35,6 @@ from coupledgp.inference.space_time.left_out import (
 from coupledgp.inference.space_time.usual_day import DAY as SECONDS_OF_DAY
 from coupledgp.models.estimator import check_probabilities, interval_ends
 from coupledgp.models.frames import law_frame
-from coupledgp.models.graph_time_covariates import EFFECT
 from coupledgp.models.graph_time_parts import DAY, term_names
 from coupledgp.models.graph_time_record import DayProfile, Grid, SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
@@ -57,7 +56,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
         return_std: bool = False,
         *,
         latent: bool = False,
-        covariates: Any = None,
     ) -> Any:
         """Predictive law of observations at nodes and times.
 
@@ -72,8 +70,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
             part from other gaps is estimated from `n_variance_samples` draws.
         latent
             Leave the noise out.
-        covariates
-            Further values of covariates, see `knowing`: arrays belong to these nodes and times.
 
         Returns
         -------
@@ -83,9 +79,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
         """
         check_is_fitted(self)
         grid = self.grid(nodes, times)
-        if covariates is not None:
-            model = self.knowing(covariates, grid.labels, grid.times)
-            return model.predict(nodes, times, return_std, latent=latent)
         with named_exhaustion("predict"):
             mean, std = self.law_on_grid(grid.sites, grid.times, return_std, latent=latent)
         found = {"mean": mean} if std is None else {"mean": mean, "std": std}
@@ -212,7 +205,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
         return_std: bool = True,
         *,
         budget: float | str | None = None,
-        covariates: Any = None,
     ) -> Any:
         """Predictive law after the last time of the data.
 
@@ -227,23 +219,18 @@ class SpaceTimeLaws(SpaceTimeRecord):
             Seconds and bytes that it may take, as the budget of a fit; None: a minute more than one
             step ahead, and the memory that is free. A longer forecast is refused before the work
             begins.
-        covariates
-            Values of covariates at the steps ahead, as in `fit`; they may be known from there.
 
         Raises
         ------
         InvalidInputError
-            An argument is invalid, a covariate is not known at a step, or it takes more seconds by
-            forecast than it may.
+            An argument is invalid, or it takes more seconds by forecast than it may.
         MemoryLimitError
             It takes more memory than it may.
         """
         check_is_fitted(self)
         labels = self.nodes_ if nodes is None else nodes
         stamps = self.times_ahead(ahead, budget, self._labels.numbers(labels).size, return_std)
-        return self.predict(
-            labels, self.time_axis_.labels(stamps), return_std, covariates=covariates
-        )
+        return self.predict(labels, self.time_axis_.labels(stamps), return_std)
 
     def times_ahead(
         self,
@@ -339,11 +326,6 @@ class SpaceTimeLaws(SpaceTimeRecord):
         if isinstance(days, UsualDayGP) and days.usual is not None:
             part = days.usual_at(grid.sites, grid.times)[0]
             found[DAY] = self.panel_.restored(labels, grid.times, **{"mean": part})
-        if isinstance(days, UsualDayGP) and days.effects is not None:
-            for number, one in enumerate(days.effects.columns):
-                part = days.effects.mean_of(number, grid.sites, grid.times)
-                name = EFFECT.format(one.name)
-                found[name] = self.panel_.restored(labels, grid.times, **{"mean": part})
         for number, name in enumerate(term_names(process.parameters.terms)):
             where = process.parameters.terms[number].where
             graph, node = ((number,), ()) if where == "graph" else ((), (number,))
@@ -436,7 +418,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         values = process.rows.values[rows]
         if isinstance(days, UsualDayGP):
             known, of_known = (part[rows] for part in days.others_known())
-            values = values + days.known_at(process.rows.sensors[rows], process.rows.times)[0]
+            values = values + days.usual_at(process.rows.sensors[rows], process.rows.times)[0]
             mean, variance = mean + known, variance + of_known
         labels = self._labels.labels(process.rows.sensors[rows])
         return SensorTable.of(labels, values, mean, np.sqrt(variance), self.transform_)

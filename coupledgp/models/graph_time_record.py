@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,21 +23,11 @@ from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import domain_of
 from coupledgp.models.estimator import ProcessRegressor
-from coupledgp.models.graph_time_covariates import (
-    EffectTable,
-    effects_of,
-    knowing,
-    known_of,
-    labelled,
-    read_covariates,
-    table_of,
-)
 from coupledgp.models.graph_time_parts import longest_run
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.space_time.fitter import Outliers
 from coupledgp.series import Panel, TimeAxis
-from coupledgp.series.covariates import LabelledValues
 
 
 class Gaps(NamedTuple):
@@ -217,47 +207,6 @@ class SpaceTimeRecord(ProcessRegressor):
         process = self.days_process_
         usual = process.usual if isinstance(process, UsualDayGP) else None
         return None if usual is None else usual.shares
-
-    @property
-    def covariate_effects_(self) -> EffectTable | None:
-        """Coefficients of covariates; None without any. With a transform they are in its units."""
-        effects = effects_of(self.process_)
-        return None if effects is None else table_of(effects)
-
-    @property
-    def covariates_(self) -> dict[str, LabelledValues] | None:
-        """Known values of the covariates with labels, as `fit` takes them; None without any."""
-        effects = effects_of(self.process_)
-        return None if effects is None else labelled(effects, self._labels)
-
-    def knowing(self, covariates: Any, nodes: Any = None, times: Any = None) -> Self:
-        """The same model, to which further values of its covariates are known.
-
-        Parameters
-        ----------
-        covariates
-            As in `fit`, of some names. Values of nodes are kept as they were.
-        nodes
-            Labels (a,) to which arrays (a, b) belong; None: the sensors.
-        times
-            Times (b,) to which arrays belong; None: those of the fit.
-
-        Raises
-        ------
-        InvalidInputError
-            The model has no covariates, or one is not as stated.
-        """
-        check_is_fitted(self)
-        known = known_of(self.process_, "the fit")
-        stamps = self.grid_process_.rows.times
-        if times is not None:
-            given = np.asarray(times)
-            stamps = given if given.dtype.kind == "f" else self.time_axis_.numbers(times)
-        new = read_covariates(
-            covariates, self.panel_, self._labels, self.time_axis_, known, stamps,
-            self.nodes_ if nodes is None else nodes,
-        )  # fmt: skip
-        return self._around(knowing(self.process_, new))
 
     @property
     def transform_(self) -> TargetTransform | None:

@@ -14,7 +14,7 @@ PATHS = {
     "predict": ("--output",),
     "field": ("--values", "--query", "--left-out"),
     "graph": ("--positions", "--output"),
-    "forecast": ("--covariates", "--update", "--save-model"),
+    "forecast": ("--update", "--save-model"),
     "krige": ("--output", "--save-model"),
     "interpolate": ("--values", "--positions", "--output", "--report", "--left-out", "--query"),
     "report": ("--output", "--groups-from", "--mesh", "--positions"),

@@ -413,9 +413,9 @@ class TestUpdates:
         )
         renewed = RENEWED | {
             "gaps_", "terms_", "sensor_scales_", "grid_process_", "transform_", "n_iterations_",
-            "days_process_", "usual_day_share_", "has_dynamics_", "covariates_",
+            "days_process_", "usual_day_share_", "has_dynamics_",
         }  # fmt: skip
-        of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_", "covariate_effects_"}
+        of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_"}
         known = {name for name in public_results(model) if hasattr(model, name)}
         assert not known - renewed - of_the_fit, "decide what partial_fit does to it"
         for name in known - CONTAINERS - {"grid_process_", "days_process_"}:
@@ -636,12 +636,6 @@ class TestArguments:
             fitted().forecast(1e12)
         with pytest.raises(MemoryLimitError):
             fitted().sample_y(n_samples=10**9)
-
-    @pytest.mark.parametrize("parameters", [{"periods": (12,)}, {"n_harmonics": 3}])
-    def test_cycles_have_no_effect_and_say_what_has(self, parameters):
-        with pytest.warns(FutureWarning, match="usual_day"):
-            model = made(**parameters).fit(NODES, Y, times=TIMES)
-        np.testing.assert_array_equal(model.predict(), fitted().predict())
 
     def test_kernels_of_time_may_be_objects_and_noise_fixed(self):
         model = made(time_kernel=Matern12(7.0), noise=5.0, node_effects=False)

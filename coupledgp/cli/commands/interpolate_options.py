@@ -96,9 +96,8 @@ class InterpolateOptions(Options):
     )  # fmt: skip
     max_edge: str = option("Longest element, auto or none.", default="auto", panel=FIELD_PANEL)
     covariates: list[Path] | None = option(
-        "Table of what values depend on{field: , by vertex, face}{graph: , by node, edge}"
-        "{forecast: , by node, time or both}.",
-        panel=FIELD_PANEL, old="--columns",
+        "Table of what values depend on{field: , by vertex, face}{graph: , by node, edge}.",
+        panel=FIELD_PANEL, of=PLACES, old="--columns",
     )  # fmt: skip
     layer: str | None = option("Layer of a file of roads.", panel=FIELD_PANEL, of=ROADS)
     crs: str | None = option("Of roads that lack it, as EPSG:32633.", panel=FIELD_PANEL, of=ROADS)
@@ -129,9 +128,6 @@ class InterpolateOptions(Options):
     )  # fmt: skip
     times: str | None = option(
         "FIRST:LAST:STEP, instead of the values' times.", panel=TIME_PANEL, of=TIMES
-    )
-    periods: str | None = option(
-        "Without effect, and to be removed: see --usual-day.", panel=TIME_PANEL, of=RARE
     )
     outliers: str | None = option("reject, or student-t weights.", panel=TIME_PANEL, of=TIMES)
     save_model: Path | None = option(

@@ -12,7 +12,7 @@ from coupledgp.cli.shared.declare import TIME_PANEL, refuse
 
 # Options that an update takes from the model file.
 KEPT = (
-    "kernel", *OF_TIMES, "periods", "outliers", "window", "seed", "model", "resolution",
+    "kernel", *OF_TIMES, "outliers", "window", "seed", "model", "resolution",
     "target_transform",
 )  # fmt: skip
 

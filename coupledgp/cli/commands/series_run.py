@@ -28,7 +28,6 @@ from coupledgp.cli.commands.series_tasks import (
     new_panel,
     times_of,
 )
-from coupledgp.cli.readers.covariates import read_covariates
 from coupledgp.cli.readers.domains import DomainOptions, is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
@@ -117,12 +116,10 @@ class SeriesDomain(Domain):
             parse_graph_kernel(options.kernel, "--kernel")
         if options.zone is not None:
             zone_name(options.zone, "--zone")
-        periods = options.periods
         with as_options(options):
             self.model = GraphTimeGPRegressor(
                 None,
                 "matern" if options.kernel == "auto" else options.kernel,
-                periods=None if periods is None else tuple(p.strip() for p in periods.split(",")),
                 outliers=options.outliers,
                 random_state=options.seed,
                 **parameters_of(GraphTimeGPRegressor, options),
@@ -140,8 +137,6 @@ class SeriesDomain(Domain):
             time = options.time_column or guessed_times(options.values)
             how = options.part(SeriesOptions, time_column=time)
             self.panels = read_series(options.values, self.place.nodes, how)
-            given = options.covariates
-            self.covariates = None if not given else read_covariates(given, self.place.nodes, how)
 
     def fit(self) -> None:
         self.models = {name: self._model(panel) for name, panel in self.panels.items()}
@@ -210,7 +205,7 @@ class SeriesDomain(Domain):
                 panel.axis.steps(options.ahead, step, "ahead")
         model = clone(self.model).set_params(graph=self.place.domain, window=window)
         with as_options(options):
-            return model.fit(panel, covariates=self.covariates)
+            return model.fit(panel)
 
     def _updated(self, panel: Panel) -> Any:
         path = self.options.update
@@ -229,9 +224,7 @@ class SeriesDomain(Domain):
                 f"{given.n_edges} edges with other weights or labels; fit a model to it"
             )
         new = new_panel(model, panel)
-        if new is not None:
-            return model.partial_fit(new, covariates=self.covariates)
-        return model if self.covariates is None else model.knowing(self.covariates)
+        return model if new is None else model.partial_fit(new)
 
     def _write_law(self, path: Path) -> int:
         """Write the law in blocks of times; return the number of rows."""

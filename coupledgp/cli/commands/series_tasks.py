@@ -135,14 +135,8 @@ def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
 
 def describe_model(model: Any) -> dict[str, Any]:
     """Figures of a fitted model."""
-    outliers, effects = model.outliers_, model.covariate_effects_
-    rows = [] if effects is None else list(zip(*effects, strict=True))
+    outliers = model.outliers_
     return {
-        "covariates": [
-            {"name": name, "column": column, "coefficient": float(mean), "std": float(std),
-             "own_std": float(own), "gain": float(gain)}
-            for name, column, mean, std, own, gain in rows
-        ],
         "fitted": {
             "kernel": repr(model.kernel_),
             "terms": [

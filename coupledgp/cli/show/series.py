@@ -73,14 +73,6 @@ def tables_of(name: str, found: dict[str, Any]) -> list[ReportTable]:
         ReportTable(title, heads, [*terms, noise], note=data_line(name, found)),
         ReportTable("Fit", ("", "value", "remark"), rows, note="; ".join(model_lines(found))),
     ]
-    if found["covariates"]:
-        lines = [
-            (row["name"], row["column"], f"{row['coefficient']:.4g} ± {row['std']:.2g}",
-             f"{row['own_std']:.2g}", f"{row['gain']:.3g}")
-            for row in found["covariates"]
-        ]  # fmt: skip
-        columns = ("covariate", "column", "coefficient", "sd of sensors' own", "nats lost without")
-        tables.append(ReportTable("Effects of covariates", columns, lines))
     left_out = found["leave_one_sensor_out"]
     if left_out is not None:
         mean = [("all", f"{left_out['rmse']:.4g}", f"{left_out['bias']:.3g}",

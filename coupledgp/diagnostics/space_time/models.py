@@ -66,12 +66,9 @@ def fitted_to(model: Any, readings: SensorReadings, *, kept: bool = False) -> An
 
     rows = np.flatnonzero(readings.seen.any(axis=1))
     labels = [readings.labels[row] for row in rows.tolist()]
-    # An estimator of one's own may know no covariates.
-    known = model.covariates_ if hasattr(model, "fitted_") else None
-    more = {} if known is None else {"covariates": known}
     fit = model.refitted if kept else clone(model).fit
     values = readings.values[rows]
-    return fit(labels, times=readings.stamps, values=values, **more)
+    return fit(labels, times=readings.stamps, values=values)
 
 
 def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = None) -> SpaceTimeLaw:

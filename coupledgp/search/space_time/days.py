@@ -115,16 +115,15 @@ def found_usual_day(rows: SpaceTimeRows, axis: TimeAxis, options: DayOptions) ->
 
 
 def refined(
-    process: GraphTimeGP, day: FoundDay, options: DayOptions, *, anew: bool = False
+    process: GraphTimeGP, day: FoundDay, options: DayOptions
 ) -> tuple[GraphTimeGP, FoundDay]:
     """The usual day of values whose gaps the process has filled, and the process about it.
 
-    Without gaps it is that which was there, unless it is to be found `anew`, as for values about
-    other effects. Hyperparameters are kept. Long gaps that are joined by straight lines tell less
-    of the day.
+    Without gaps it is that which was there. Hyperparameters are kept. Long gaps that are joined by
+    straight lines tell less of the day.
     """
     rows, usual = process.rows, day.usual
-    if usual is None or (rows.observed.all() and not anew):
+    if usual is None or rows.observed.all():
         return process, day
     filled = filled_values(process) + day.past
     found = usual_day_of(usual.axis, filled, rows.times, options.holidays)

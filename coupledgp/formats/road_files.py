@@ -10,10 +10,9 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
-from coupledgp.formats.noding import RoadPieces
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.road_lines import from_table, read_layer
-from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
+from coupledgp.formats.roads import RoadNetwork, RoadPieces, of_pieces, warn_of_unit
 from coupledgp.geometry.degrees import are_degrees
 from coupledgp.ground.validation import check_positive
 from coupledgp.ground.warned import warn

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
-from coupledgp.formats.noding import RoadPieces, distinct
 from coupledgp.formats.projection import LONLAT, Plane
 from coupledgp.geometry.checks import MaxEdge
+from coupledgp.geometry.networks import at_shares, cut, piece_positions
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
@@ -26,6 +26,31 @@ class RoadPlaces(NamedTuple):
     edges: IntArray
     offsets: FloatArray
     distances: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RoadPieces:
+    """Parts of lines between nodes.
+
+    Attributes
+    ----------
+    positions : FloatArray (n, 2)
+        Places of the nodes.
+    ends : IntArray (m, 2)
+        Nodes of each part.
+    lines : list of FloatArray (k, 2)
+        Points of each part, the first and last at its nodes.
+    lengths : FloatArray (m,)
+        Length of each part.
+    line : IntArray (m,)
+        Number of the line that each part is from.
+    """
+
+    positions: FloatArray
+    ends: IntArray
+    lines: list[FloatArray]
+    lengths: FloatArray
+    line: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,25 +130,10 @@ class RoadNetwork:
         if self.labels is not None:
             naming = {"labels": self.labels}
             sources, targets = ([self.labels[k] for k in side] for side in self.ends.T)
-        operator = LaplaceOperator.from_edges(
-            sources, targets, self.lengths, positions=self.positions, max_edge=max_edge, **naming
-        )
-        positions = np.array(operator.positions)
-        positions[self.n_nodes :] = self._between(operator.parents)
-        positions.flags.writeable = False
-        return replace(operator, positions=positions)
-
-    def _between(self, parents: IntArray) -> FloatArray:
-        """Places within roads, at which they are cut into equal pieces; `parents` names each's."""
-        counts = np.bincount(parents, minlength=self.n_edges)
-        number = np.arange(parents.size) - (np.cumsum(counts) - counts)[parents]
-        inner = number < counts[parents] - 1
-        share = ((number + 1) / counts[parents])[inner]
-        # Shares along all lines, one after the other; a road of number k goes from 2 k to 2 k + 1.
-        along = [2 * k + shares_along(line) for k, line in enumerate(self.lines)]
-        known, places = np.concatenate(along), np.concatenate(self.lines)
-        wanted = 2 * parents[inner] + share
-        return np.column_stack([np.interp(wanted, known, places[:, k]) for k in range(2)])
+        return LaplaceOperator.from_edges(
+            sources, targets, self.lengths, positions=self.positions, courses=self.lines,
+            max_edge=max_edge, **naming,
+        )  # fmt: skip
 
     def metres(self, points: FloatArray, crs: str | None = None) -> FloatArray:
         """Places (p, 2) in metres of coordinates (p, 2) in `crs`; None: the system of the file."""
@@ -168,37 +178,17 @@ class RoadNetwork:
         """
         if not max_edge > 0:
             raise InvalidInputError(f"max_edge: expected a length > 0 in metres, got {max_edge}")
-        counts = np.maximum(np.ceil(self.lengths / max_edge - 1e-9), 1).astype(np.int64)
-        parents = np.repeat(np.arange(self.n_edges), counts)
-        step = np.arange(parents.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        share = 1 / counts[parents]
-        lines: list[FloatArray] = []
-        added: list[FloatArray] = []
-        ends = np.empty((parents.size, 2), dtype=np.int64)
-        for k, (parent, part) in enumerate(zip(parents, step, strict=True)):
-            line = piece(self.lines[parent], part * share[k], (part + 1) * share[k])
-            last = part + 1 == counts[parent]
-            ends[k, 0] = self.ends[parent, 0] if part == 0 else self.n_nodes + len(added) - 1
-            ends[k, 1] = self.ends[parent, 1] if last else self.n_nodes + len(added)
-            if not last:
-                added.append(line[-1])
-            lines.append(line)
-        positions = np.concatenate([self.positions, np.reshape(added, (-1, 2))])
-        lengths = self.lengths[parents] * share
+        # A length that fits a whole number of times is not cut once more by rounding.
+        found = cut(self.ends, self.lengths, self.n_nodes, max_edge * (1 + 1e-9))
+        shares = zip(found.parents, found.starts, found.ends, strict=True)
+        lines = tuple(piece(self.lines[parent], start, end) for parent, start, end in shares)
+        positions = piece_positions(found, self.ends, self.positions, self.lines)
+        rows = self.rows[found.parents]
         network = RoadNetwork(
-            ends, lengths, positions, tuple(lines), self.rows[parents], None, self.plane
+            found.elements, found.lengths, positions, lines, rows, None, self.plane
         )
-        return network, RoadPlaces(parents, (step + 0.5) * lengths, np.zeros(parents.size))
-
-
-def shares_along(line: FloatArray) -> FloatArray:
-    """Shares (k,) of a line's length from its start to each of its points (k, 2)."""
-    steps = np.linalg.norm(np.diff(line, axis=0), axis=1)
-    travelled = np.concatenate([[0.0], np.cumsum(steps)])
-    if not travelled[-1]:
-        return np.linspace(0.0, 1.0, len(line))
-    shares: FloatArray = travelled / travelled[-1]
-    return shares
+        offsets = (found.starts + found.ends) / 2 * self.lengths[found.parents]
+        return network, RoadPlaces(found.parents, offsets, np.zeros(offsets.size))
 
 
 def warn_of_unit(given: FloatArray, drawn: FloatArray, name: str) -> None:
@@ -220,35 +210,41 @@ def of_pieces(
     """The network of pieces (m,) from rows (m,) of a file, every road once."""
     if not len(pieces.ends):
         raise InvalidInputError("expected roads with a length, got none")
-    kept = distinct(pieces, tolerance)
+    middles = np.concatenate([at_shares(line, np.array([0.5])) for line in pieces.lines])
+    same = same_roads(pieces.ends, pieces.lengths, middles, tolerance)
+    kept = np.flatnonzero(same == np.arange(same.size))
     lines = tuple(pieces.lines[k] for k in kept)
     names = None if labels is None else tuple(labels)
     ends, lengths = pieces.ends[kept], pieces.lengths[kept]
     return RoadNetwork(ends, lengths, pieces.positions, lines, rows[kept], names, plane)
 
 
-def one_of_each(ends: IntArray, lengths: FloatArray) -> tuple[IntArray, IntArray]:
-    """Each road once, where its course is not known: same nodes, and lengths within a thousandth.
+def same_roads(
+    ends: IntArray, lengths: FloatArray, middles: FloatArray, tolerance: float
+) -> IntArray:
+    """Number (m,) of the first of the parts that are the same road, in either direction.
 
-    Returns the number (m,) of the road that each of m edges is, and the edge (r,) of each road.
+    Two parts are one road if they have the same nodes, lengths within a thousandth or the
+    tolerance, and their middles (m, 2) lie as close.
     """
-    nothing = np.zeros((2, 2))
-    pieces = RoadPieces(nothing, ends, [nothing] * len(ends), lengths, np.arange(len(ends)))
-    kept = distinct(pieces, 0.0)
-    road = np.full(len(ends), -1, dtype=np.int64)
-    road[kept] = np.arange(kept.size)
-    by_nodes: dict[tuple[int, ...], list[int]] = {}
-    for k in kept.tolist():
-        by_nodes.setdefault(tuple(sorted(ends[k].tolist())), []).append(k)
-    for k in np.flatnonzero(road < 0).tolist():
-        others = np.array(by_nodes[tuple(sorted(ends[k].tolist()))])
-        road[k] = road[others[np.argmin(np.abs(lengths[others] - lengths[k]))]]
-    return road, kept
+    same = np.arange(len(ends))
+    seen: dict[tuple[int, int], list[int]] = {}
+    for k, (a, b) in enumerate(np.sort(ends, axis=1).tolist()):
+        others = seen.setdefault((a, b), [])
+        room = max(tolerance, 1e-3 * float(lengths[k]))
+        for other in others:
+            gap = np.linalg.norm(middles[k] - middles[other])
+            if abs(lengths[k] - lengths[other]) <= room and gap <= room:
+                same[k] = other
+                break
+        else:
+            others.append(k)
+    return same
 
 
 def piece(line: FloatArray, start: float, end: float) -> FloatArray:
     """The part (k, 2) of a line (j, 2) between two shares of its length."""
-    along = shares_along(line)
-    inner = (along > start) & (along < end)
-    places = np.concatenate([[start], along[inner], [end]])
-    return np.column_stack([np.interp(places, along, line[:, k]) for k in range(2)])
+    along = np.cumsum(np.append(0.0, np.linalg.norm(np.diff(line, axis=0), axis=1)))
+    along /= along[-1] or 1.0
+    inner = along[(along > start) & (along < end)]
+    return at_shares(line, np.concatenate([[start], inner, [end]]))

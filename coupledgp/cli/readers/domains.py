@@ -28,7 +28,7 @@ from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.road_files import LINES, TOLERANCE, from_graph, parse_markup, read_roads
-from coupledgp.formats.roads import RoadNetwork, one_of_each
+from coupledgp.formats.roads import RoadNetwork, same_roads
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.locations import Locations
 from coupledgp.geometry.operator import LaplaceOperator
@@ -235,7 +235,7 @@ def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
             f"{path}: column {length!r}, data row {bad[0] + 1}: expected a length > 0, got "
             f"{lengths[bad[0]]}"
         )
-    edge, kept = one_of_each(ends, lengths)
+    kept, edge = np.unique(_same(ends, lengths), return_inverse=True)
     turned = (ends != ends[kept][edge]).any(axis=1)
     kind = f"edge table, {table.num_rows} rows, lengths {length}"
     unit = UNITS.get(length, f"units of {length}")
@@ -246,6 +246,11 @@ def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
         operator = _unplaced(ends[kept], lengths[kept], labels, options.longest)
         domain = SpatialDomain(operator, kind, unit)
     return SpatialDomain(**{**vars(domain), "edge_rows": (edge, turned)})
+
+
+def _same(ends: IntArray, lengths: FloatArray) -> IntArray:
+    """Number (m,) of the first edge that is the same road, where courses are not known."""
+    return same_roads(ends, lengths, np.zeros((len(ends), 2)), 0.0)
 
 
 def _listed(name: str | None) -> list[str]:
@@ -308,7 +313,7 @@ def _markup_without_places(
     number = {label: k for k, label in enumerate(labels)}
     ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
     lengths = np.array([_number(edge, length) for edge in edges])
-    _, kept = one_of_each(ends, lengths)
+    kept = np.unique(_same(ends, lengths))
     return SpatialDomain(_unplaced(ends[kept], lengths[kept], labels, options.longest), kind, unit)
 
 

@@ -59,16 +59,14 @@ class Plane:
         if isinstance(crs, str) and crs == METRES:
             return cls()
         found = parsed_crs(crs)
-        if found.is_projected:
-            unit = float(found.axis_info[0].unit_conversion_factor)
-            kept = cls(_text(found), _text(found), unit)
-            if kept._is_true(coordinates):
-                return kept
-        elif not found.is_geographic:
+        if not (found.is_projected or found.is_geographic):
             raise InvalidInputError(
                 f"crs: expected a geographic or a projected system, got {found.name!r}"
             )
         lonlat = transformed(coordinates, found, LONLAT)
+        if found.is_projected and _is_true(found, lonlat):
+            unit = float(found.axis_info[0].unit_conversion_factor)
+            return cls(_text(found), _text(found), unit)
         _check_lonlat(lonlat)
         return cls(_text(found), _metric(lonlat), 1.0, geodesic=True)
 
@@ -94,17 +92,6 @@ class Plane:
         if not self.geodesic:
             return np.linalg.norm(np.diff(places, axis=0), axis=1)
         return geodesic_lengths(coordinates, self.source)
-
-    def _is_true(self, coordinates: FloatArray) -> bool:
-        """Whether steps of 100 m in the plane are those on the earth, within `DISTORTION`."""
-        chosen = np.linspace(0, len(coordinates) - 1, min(len(coordinates), 200)).astype(np.int64)
-        step = 100 / self.unit
-        for direction in ([step, 0.0], [0.0, step]):
-            pairs = np.stack([coordinates[chosen], coordinates[chosen] + direction], axis=1)
-            true = geodesic_lengths(pairs.reshape(-1, 2), self.source)[::2]
-            if abs(np.median(true) - 100) > 100 * DISTORTION:
-                return False
-        return True
 
 
 def parsed_crs(crs: Any) -> Any:
@@ -147,6 +134,14 @@ def geodesic_lengths(coordinates: FloatArray, crs: Any) -> FloatArray:
     geodesic = pyproj.Geod(ellps="WGS84")
     _, _, lengths = geodesic.inv(longitudes[:-1], latitudes[:-1], longitudes[1:], latitudes[1:])
     return np.asarray(lengths, dtype=np.float64)
+
+
+def _is_true(crs: Any, lonlat: FloatArray) -> bool:
+    """Whether lengths in a projected system are those on the ellipsoid, within `DISTORTION`."""
+    pyproj = library("pyproj", "roads", "lengths on the earth")
+    factors = pyproj.Proj(crs).get_factors(*lonlat.T)
+    scales = np.median([factors.meridional_scale, factors.parallel_scale], axis=1)
+    return bool((np.abs(scales - 1) <= DISTORTION).all())
 
 
 def _metric(lonlat: FloatArray) -> str:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import re
+import tempfile
 import textwrap
 import warnings
 import zipfile
 import zlib
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
-from coupledgp.graphs import vtk_files
+from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.memory import available_bytes, check_memory, unfolded_bytes
 
+# Grids of VTK, read by meshio.
+VTK = (".vtu", ".vtk")
 # Endings of files that are read. trimesh opens others too, among them archives of any size.
-ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae", *vtk_files.ENDINGS)
+ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae", *VTK)
 # Bytes that an element and an attribute of an archive's XML take in memory, by measurement; those
 # that a file may take however small it is, and the most times its size.
 ELEMENT_BYTES, ATTRIBUTE_BYTES, FREE_BYTES, MOST_TIMES = 300, 500, 2**30, 1000
@@ -25,8 +31,13 @@ CHUNK = 2**20
 # Libraries that trimesh needs for a format: their modules and packages.
 LIBRARIES = {
     ".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml"),
-    **dict.fromkeys(vtk_files.ENDINGS, ("meshio", "meshio")),
+    **dict.fromkeys(VTK, ("meshio", "meshio")),
 }  # fmt: skip
+# An array whose values stand at an offset behind all cells, and those values in base64.
+APPENDED = re.compile(
+    rb'format="appended"([^>]*?)\s+offset="(\d+)"([^>]*?)(?:/>|>.*?</DataArray>)', re.DOTALL
+)
+VALUES = re.compile(rb'<AppendedData encoding="base64">\s*_(.*?)\s*</AppendedData>', re.DOTALL)
 # Size of a mesh above which trimesh's own merging is that of rounding.
 LEAST_SCALE = 1e-2
 # Most characters of a library's message about a file.
@@ -70,8 +81,8 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             mesh: Any
-            if path.suffix.lower() in vtk_files.ENDINGS:
-                mesh = trimesh.Trimesh(*vtk_files.read_vtk(path), process=False)
+            if path.suffix.lower() in VTK:
+                mesh = trimesh.Trimesh(*_read_vtk(path), process=False)
             else:
                 mesh = _loaded(path, process=False, maintain_order=True)
             n_faces = len(getattr(mesh, "faces", ()))
@@ -83,6 +94,42 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     if not n_faces:
         raise InvalidInputError(f"mesh: {path} holds no triangle faces")
     return mesh
+
+
+def _read_vtk(path: Path) -> tuple[Any, Any]:
+    """Vertices and faces by meshio, which else would print its error and end the process."""
+    meshio: Any = importlib.import_module("meshio")
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said), redirect_stderr(said):
+        if path.suffix.lower() == ".vtu":
+            copy = Path(folder) / "cells.vtu"
+            copy.write_bytes(in_place(path.read_bytes()))
+            path = copy
+        try:
+            return mesh_arrays(meshio.read(path))
+        except SystemExit:
+            raise InvalidInputError(
+                "expected a grid of cells that meshio reads; save PolyData as .ply or .stl"
+            ) from None
+
+
+def in_place(content: bytes) -> bytes:
+    """VTK's XML with the values of appended arrays, where they are in base64, in the arrays.
+
+    Python 3.14 does not decode base64 that goes on behind its padding, as meshio would have it do.
+    """
+    values = VALUES.search(content)
+    if not values:
+        return content
+    starts = sorted({int(found[2]) for found in APPENDED.finditer(content)})
+    stops = dict(zip(starts, [*starts[1:], len(values[1])], strict=False))
+
+    def array(found: re.Match[bytes]) -> bytes:
+        start = int(found[2])
+        text = values[1][start : stops[start]]
+        return b'format="binary"%s%s>%s</DataArray>' % (found[1], found[3], text)
+
+    return APPENDED.sub(array, content[: values.start()]) + content[values.end() :]
 
 
 def _loaded(path: Path, **settings: Any) -> Any:
@@ -99,7 +146,7 @@ def _merged(path: Path, mesh: Any) -> Any:
     trimesh takes distances below 1e-8 for none, whatever the unit.
     """
     scale = float(np.ptp(mesh.vertices, axis=0).max())
-    if path.suffix.lower() in vtk_files.ENDINGS:
+    if path.suffix.lower() in VTK:
         mesh.merge_vertices()
         return mesh
     if not 0 < scale < LEAST_SCALE:

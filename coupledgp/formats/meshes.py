@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,19 +11,29 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.gltf import gltf_bytes, value_colours
 from coupledgp.formats.libraries import library
-from coupledgp.formats.ply import ply_bytes
 from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.output import writing, written_whole
 from coupledgp.ground.validation import check_choice
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
 Location = Literal["vertices", "faces"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Red, green, blue and opacity of a place without a value.
+GREY = (0xC9, 0xCE, 0xD3, 0xFF)
+# A dull surface that is seen from both sides and shows the vertices' colours as they are.
+MATERIAL = {
+    "name": "values",
+    "doubleSided": True,
+    "pbrMetallicRoughness": {"metallicFactor": 0.0, "roughnessFactor": 1.0},
+}
+LINEAR = "_LINEAR_COLOUR"
+# Rounding of coordinates to single precision that goes without a warning, relative to the extent.
+ROUNDING = 1e-6
 # Names that the formats use themselves.
 TAKEN = ("x", "y", "z", "red", "green", "blue", "alpha", "vertex_indices", "color_0", "position")
 
@@ -231,16 +242,22 @@ def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:
 
 
 def _write_ply(path: Path, mesh: MeshFields) -> None:
-    colours = {}
+    trimesh = importlib.import_module("trimesh")
+    moved = np.abs(mesh.vertices - mesh.vertices.astype(np.float32)).max()
+    if moved > ROUNDING * np.ptp(mesh.vertices, axis=0).max():
+        warn(
+            f"path: PLY has coordinates in single precision, which moves vertices by up to "
+            f"{moved:.2g}; .vtu keeps them"
+        )
+    solid = trimesh.Trimesh(
+        mesh.vertices, mesh.faces, process=False,
+        vertex_attributes=mesh.at_vertices, face_attributes=mesh.at_faces,
+    )  # fmt: skip
     if (found := mesh.coloured()) is not None:
         place, values = found
-        colours[place] = value_colours(values)
-    path.write_bytes(
-        ply_bytes(
-            mesh.vertices, mesh.faces, mesh.at_vertices, mesh.at_faces,
-            colours.get("vertices"), colours.get("faces"),
-        )
-    )  # fmt: skip
+        setattr(solid.visual, {"vertices": "vertex", "faces": "face"}[place] + "_colors",
+                value_colours(values))  # fmt: skip
+    path.write_bytes(trimesh.exchange.ply.export_ply(solid, vertex_normal=False))
 
 
 def _write_gltf(path: Path, mesh: MeshFields, binary: bool) -> None:
@@ -274,6 +291,73 @@ def _corners(mesh: MeshFields) -> tuple[FloatArray, IntArray, dict[str, FloatArr
     values = {name: value[corners] for name, value in mesh.at_vertices.items()}
     values |= {name: np.repeat(value, 3) for name, value in mesh.at_faces.items()}
     return mesh.vertices[corners], np.arange(corners.size).reshape(-1, 3), values
+
+
+def gltf_bytes(
+    vertices: FloatArray,
+    faces: IntArray,
+    values: Mapping[str, FloatArray],
+    colours: NDArray[np.uint8] | None,
+    binary: bool,
+) -> bytes:
+    """Return the bytes of a .glb file, or of a .gltf file that holds its buffers itself.
+
+    Attributes are named by an underscore and capitals, as the standard asks of an application's own
+    ones, and are in single precision, as are coordinates: they are stored relative to the mesh's
+    centre, which the node's translation holds. Colours (v, 4) are stored in linear light, in which
+    the standard reads them.
+    """
+    trimesh = importlib.import_module("trimesh")
+    exchange = trimesh.exchange.gltf
+    centre = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    mesh = trimesh.Trimesh(vertices - centre, faces, process=False)
+    for name, value in values.items():
+        mesh.vertex_attributes[f"_{name.upper()}"] = value
+    if colours is not None:
+        mesh.vertex_attributes[LINEAR] = linear_light(colours)
+    scene = trimesh.Scene()
+    placed = np.eye(4)
+    placed[:3, 3] = centre
+    scene.add_geometry(mesh, node_name="mesh", geom_name="mesh", transform=placed)
+    if binary:
+        return bytes(
+            exchange.export_glb(scene, include_normals=False, tree_postprocessor=_finished)
+        )
+    files = exchange.export_gltf(
+        scene, include_normals=False, merge_buffers=True, embed_buffers=True,
+        tree_postprocessor=_finished,
+    )  # fmt: skip
+    return bytes(files["model.gltf"])
+
+
+def _finished(tree: dict[str, Any]) -> None:
+    """Name the colours as the standard does, and give the mesh its material."""
+    tree["materials"] = [MATERIAL]
+    (part,) = tree["meshes"][0]["primitives"]
+    part["material"] = 0
+    if LINEAR in part["attributes"]:
+        part["attributes"]["COLOR_0"] = part["attributes"].pop(LINEAR)
+
+
+def value_colours(values: FloatArray) -> NDArray[np.uint8]:
+    """Colours (n, 4) of values (n,), viridis from the least to the greatest; grey without value."""
+    from matplotlib import colormaps
+
+    known = np.isfinite(values)
+    low, high = (values[known].min(), values[known].max()) if known.any() else (0.0, 1.0)
+    spread = high - low
+    levels = np.where(known, values - low, 0.0) / (spread if spread > 0 else 1.0)
+    rgba: NDArray[np.uint8] = colormaps["viridis"](levels, bytes=True)
+    rgba[~known] = GREY
+    return rgba
+
+
+def linear_light(colours: NDArray[np.uint8]) -> FloatArray:
+    """Colours (n, 4) from 0 to 1 in linear light, from those of a screen (sRGB, IEC 61966-2-1)."""
+    shares = colours / 255.0
+    rgb = shares[:, :3]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return np.concatenate([linear, shares[:, 3:]], axis=1)
 
 
 GLTF = (".glb", ".gltf")

@@ -371,3 +371,28 @@ def test_what_is_not_written(tmp_path, monkeypatch):
     (tmp_path / "a.gpkg").touch()
     with pytest.raises(MissingLibraryError, match=r"coupledgp\[roads\]"):
         cgp.read_roads(tmp_path / "a.gpkg")
+
+
+GRAPHML = (
+    '<?xml version="1.0"?><!DOCTYPE g [{}]><graphml><graph edgedefault="undirected">'
+    '<node id="{}"/></graph></graphml>'
+)
+
+
+def test_hostile_graphs_are_refused_and_run_nothing(tmp_path):
+    """Entities that grow a thousandfold each, files that entities name, depth, and code as text."""
+    grows = "".join(f'<!ENTITY e{k} "{f"&e{k - 1};" * 1000}">' for k in range(1, 5))
+    for name, text, message in (
+        ("a.graphml", GRAPHML.format(f'<!ENTITY e0 "x">{grows}', "&e4;"), "amplification"),
+        ("b.graphml", GRAPHML.format('<!ENTITY e SYSTEM "file:///etc/hostname">', "&e;"), "entity"),
+        ("c.gml", "graph " + "[ a " * 5000, "recursion"),
+        ("d.gml", "graph [ node [ id " + 5000 * "9" + " ] ]", "digits"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InvalidInputError, match=f"{name}: expected .*ml: .*{message}"):
+            cgp.read_roads(tmp_path / name)
+    code = f"open('{tmp_path}/made', 'w')"
+    (tmp_path / "e.gml").write_text(f'graph [ node [ id 0 label "{code}" x 1 y 2 ] ]')
+    with pytest.raises(InvalidInputError, match="expected a graph with edges"):
+        cgp.read_roads(tmp_path / "e.gml")
+    assert not (tmp_path / "made").exists()

@@ -43,9 +43,25 @@ if TYPE_CHECKING:
     from coupledgp.models import posterior_report as posterior_report
     from coupledgp.models import save_model as save_model
     from coupledgp.models import select as select
-    from coupledgp.pagerank import pagerank as pagerank
+    from coupledgp.page_rank import pagerank as pagerank
 else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+    __all__, __getattr__, __dir__ = attach(__name__, {
+        "": "couplings dask diagnostics features kernels theory",
+        "attention": "CoupledAttention attention_loss",
+        "features": "gram_loss",
+        "formats": "RoadNetwork read_roads write_mesh write_roads",
+        "geometry": "LaplaceOperator",
+        "graphs": "Graph",
+        "inference.spectra.evidence": "evidence_loss",
+        "inference.spectra.posterior_kl": "posterior_kl_loss",
+        "models": (
+            "ExactGPRegressor ExactGraphGPRegressor FieldGPRegressor GPClassifier GPRegressor "
+            "GraphGPClassifier GraphGPRegressor GraphTimeGPRegressor LatticeGPRegressor "
+            "LocalGPRegressor SparseSpectrumGPRegressor TableEncoder audit choose_graph "
+            "coupling_study load_model next_sensors posterior_report save_model select"
+        ),
+        "page_rank": "pagerank",
+    })  # fmt: skip
 
 __version__ = "0.3.0.dev0"
 

@@ -1,18 +1,15 @@
 """Pages of the reference: one for each public name, written from the packages' own lists.
 
-A name is public where a package lists it in `__all__`. It has one page, under the shortest path by
-which it can be imported; tables of other packages refer to that page.
+A name is public where a package of `PACKAGES` imports it. It has one page, under the shortest path
+by which it can be imported; tables of other packages refer to that page.
 """
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-
-import coupledgp
 
 FOLDER = Path(__file__).parent / "reference"
 # What each package is for, in the order of the reference.
@@ -36,10 +33,14 @@ PACKAGES = {
 }
 
 
-def listing_packages() -> set[str]:
-    """Packages that list public names."""
-    found = {m.name for m in pkgutil.walk_packages(coupledgp.__path__, "coupledgp.") if m.ispkg}
-    return {name for name in {"coupledgp", *found} if hasattr(import_module(name), "__all__")}
+def names_of(module: ModuleType) -> list[str]:
+    """Public names of a package, without modules and what it takes to import names later."""
+    names = getattr(module, "__all__", set(dir(module)) - {"TYPE_CHECKING", "attach"})
+    found = [name for name in names if not name.startswith("_")]
+    return sorted(
+        (name for name in found if not isinstance(getattr(module, name), ModuleType)),
+        key=str.lower,
+    )
 
 
 def public_names() -> dict[str, list[tuple[str, str]]]:
@@ -48,12 +49,10 @@ def public_names() -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for package in PACKAGES:
         module = import_module(package)
-        found[package] = []
-        for name in sorted(module.__all__, key=str.lower):
-            value = getattr(module, name)
-            if not isinstance(value, ModuleType):
-                page = pages.setdefault(id(value), f"{package}.{name}")
-                found[package].append((name, page))
+        found[package] = [
+            (name, pages.setdefault(id(getattr(module, name)), f"{package}.{name}"))
+            for name in names_of(module)
+        ]
     return found
 
 

@@ -16,7 +16,7 @@ from coupledgp.features.walks.compiled_steps import moves_of
 from coupledgp.features.walks.engine import walk_ends
 from coupledgp.features.walks.reference import plain_ends
 from coupledgp.graphs import Graph
-from coupledgp.pagerank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
+from coupledgp.page_rank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
 
 N_DRAWS = 400

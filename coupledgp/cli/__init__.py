@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from coupledgp.cli.app import run as run
     from coupledgp.cli.start import main as main
 else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+    __all__, __getattr__, __dir__ = attach(__name__, {"app": "app run", "start": "main"})

@@ -4,48 +4,41 @@ Features of Euclidean inputs are made of frequencies, features of the nodes of a
 are sampled once.
 """
 
-from typing import TYPE_CHECKING
-
-from coupledgp.ground.lazy import attach
-
-if TYPE_CHECKING:
-    from coupledgp.features.base import FeatureMap as FeatureMap
-    from coupledgp.features.fourier import FourierFeatures as FourierFeatures
-    from coupledgp.features.hybrid.base import SoftmaxFeatures as SoftmaxFeatures
-    from coupledgp.features.hybrid.clustered import (
-        ClusteredHybridFeatures as ClusteredHybridFeatures,
-    )
-    from coupledgp.features.hybrid.coefficients import AngularCoefficient as AngularCoefficient
-    from coupledgp.features.hybrid.coefficients import Coefficient as Coefficient
-    from coupledgp.features.hybrid.coefficients import GaussianCoefficient as GaussianCoefficient
-    from coupledgp.features.hybrid.complex_exponential import (
-        ComplexExponentialFeatures as ComplexExponentialFeatures,
-    )
-    from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
-    from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
-    from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
-    from coupledgp.features.hybrid.mixture import (
-        GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
-    )
-    from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
-    from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
-    from coupledgp.features.laplace import least_mean_variance as least_mean_variance
-    from coupledgp.features.laplace import two_law_mean_variance as two_law_mean_variance
-    from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
-    from coupledgp.features.learned_copula import gram_loss as gram_loss
-    from coupledgp.features.learned_copula import learn_copula as learn_copula
-    from coupledgp.features.registry import available_features as available_features
-    from coupledgp.features.registry import parse_features as parse_features
-    from coupledgp.features.registry import register_features as register_features
-    from coupledgp.features.sklearn import FourierSampler as FourierSampler
-    from coupledgp.features.sklearn import LaplaceSampler as LaplaceSampler
-    from coupledgp.features.walks.hops import HopPlan as HopPlan
-    from coupledgp.features.walks.hops import plan_hops as plan_hops
-    from coupledgp.features.walks.hops import walked_series as walked_series
-    from coupledgp.features.walks.operator import WalkFeatures as WalkFeatures
-    from coupledgp.features.walks.sample import Truncation as Truncation
-    from coupledgp.features.walks.sample import Walks as Walks
-    from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
-    from coupledgp.features.walks.sample import sample_walks as sample_walks
-else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+from coupledgp.features.base import FeatureMap as FeatureMap
+from coupledgp.features.fourier import FourierFeatures as FourierFeatures
+from coupledgp.features.hybrid.base import SoftmaxFeatures as SoftmaxFeatures
+from coupledgp.features.hybrid.clustered import (
+    ClusteredHybridFeatures as ClusteredHybridFeatures,
+)
+from coupledgp.features.hybrid.coefficients import AngularCoefficient as AngularCoefficient
+from coupledgp.features.hybrid.coefficients import Coefficient as Coefficient
+from coupledgp.features.hybrid.coefficients import GaussianCoefficient as GaussianCoefficient
+from coupledgp.features.hybrid.complex_exponential import (
+    ComplexExponentialFeatures as ComplexExponentialFeatures,
+)
+from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
+from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
+from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+from coupledgp.features.hybrid.mixture import (
+    GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
+)
+from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
+from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
+from coupledgp.features.laplace import least_mean_variance as least_mean_variance
+from coupledgp.features.laplace import two_law_mean_variance as two_law_mean_variance
+from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
+from coupledgp.features.learned_copula import gram_loss as gram_loss
+from coupledgp.features.learned_copula import learn_copula as learn_copula
+from coupledgp.features.registry import available_features as available_features
+from coupledgp.features.registry import parse_features as parse_features
+from coupledgp.features.registry import register_features as register_features
+from coupledgp.features.sklearn import FourierSampler as FourierSampler
+from coupledgp.features.sklearn import LaplaceSampler as LaplaceSampler
+from coupledgp.features.walks.hops import HopPlan as HopPlan
+from coupledgp.features.walks.hops import plan_hops as plan_hops
+from coupledgp.features.walks.hops import walked_series as walked_series
+from coupledgp.features.walks.operator import WalkFeatures as WalkFeatures
+from coupledgp.features.walks.sample import Truncation as Truncation
+from coupledgp.features.walks.sample import Walks as Walks
+from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
+from coupledgp.features.walks.sample import sample_walks as sample_walks

@@ -11,16 +11,9 @@ VTK files need the extra `formats` (meshio), roads the extra `roads` (geopandas 
 `pip install "coupledgp[formats,roads]"`.
 """
 
-from typing import TYPE_CHECKING
-
-from coupledgp.ground.lazy import attach
-
-if TYPE_CHECKING:
-    from coupledgp.formats.meshes import write_mesh as write_mesh
-    from coupledgp.formats.road_files import read_roads as read_roads
-    from coupledgp.formats.road_output import write_roads as write_roads
-    from coupledgp.formats.roads import RoadNetwork as RoadNetwork
-    from coupledgp.formats.time_maps import TimeLayer as TimeLayer
-    from coupledgp.formats.time_maps import write_time_map as write_time_map
-else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+from coupledgp.formats.meshes import write_mesh as write_mesh
+from coupledgp.formats.road_files import read_roads as read_roads
+from coupledgp.formats.road_output import write_roads as write_roads
+from coupledgp.formats.roads import RoadNetwork as RoadNetwork
+from coupledgp.formats.time_maps import TimeLayer as TimeLayer
+from coupledgp.formats.time_maps import write_time_map as write_time_map

@@ -9,20 +9,13 @@ be tested, and its tests run with your own:
 Statistical tests hold for any `seed`: a correct law fails in less than one of a million runs.
 """
 
-from typing import TYPE_CHECKING
-
-from coupledgp.ground.lazy import attach
-
-if TYPE_CHECKING:
-    from coupledgp.gp.protocol import Data as Data
-    from coupledgp.testing.couplings import CouplingContract as CouplingContract
-    from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
-    from coupledgp.testing.couplings import NormsContract as NormsContract
-    from coupledgp.testing.features import FeatureMapContract as FeatureMapContract
-    from coupledgp.testing.graph_kernels import GraphKernelContract as GraphKernelContract
-    from coupledgp.testing.likelihoods import LikelihoodContract as LikelihoodContract
-    from coupledgp.testing.processes import ProcessContract as ProcessContract
-    from coupledgp.testing.walkers import LengthsContract as LengthsContract
-    from coupledgp.testing.walkers import StepsContract as StepsContract
-else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+from coupledgp.gp.protocol import Data as Data
+from coupledgp.testing.couplings import CouplingContract as CouplingContract
+from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
+from coupledgp.testing.couplings import NormsContract as NormsContract
+from coupledgp.testing.features import FeatureMapContract as FeatureMapContract
+from coupledgp.testing.graph_kernels import GraphKernelContract as GraphKernelContract
+from coupledgp.testing.likelihoods import LikelihoodContract as LikelihoodContract
+from coupledgp.testing.processes import ProcessContract as ProcessContract
+from coupledgp.testing.walkers import LengthsContract as LengthsContract
+from coupledgp.testing.walkers import StepsContract as StepsContract

@@ -14,4 +14,10 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.pictures import band as band
     from coupledgp.diagnostics.pages.pictures import predictions as predictions
 else:
-    __all__, __getattr__, __dir__ = attach(__name__)
+    __all__, __getattr__, __dir__ = attach(__name__, {
+        "classes": "confusion_map",
+        "field": "RoadMap SurfaceMap",
+        "mesh": "NodeLayout NodeMap",
+        "picture": "plotted",
+        "pictures": "band predictions",
+    })  # fmt: skip

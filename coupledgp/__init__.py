@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.ground.forks import follow_forks
 from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
@@ -64,5 +63,3 @@ else:
     })  # fmt: skip
 
 __version__ = "0.3.0.dev0"
-
-follow_forks()

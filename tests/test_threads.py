@@ -7,9 +7,7 @@ them by threads, so that predictions agree to rounding, and results of an optimi
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Thread
 
 import networkx as nx
 import numpy as np
@@ -20,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import coupledgp as cgp
 from coupledgp.ground import threads as module
-from coupledgp.ground.threads import FEW, _one_thread, numbers_of, suited_threads
+from coupledgp.ground.threads import FEW, numbers_of, suited_threads
 
 SCRIPT = """
 import sys
@@ -122,7 +120,7 @@ def test_walks_leave_the_number_of_threads_of_torch() -> None:
 @pytest.fixture
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits as they are for users: workers of tests have one thread for good."""
-    monkeypatch.setattr(module, "_one_thread", _one_thread)
+    monkeypatch.setattr(module, "FEW", FEW)
 
 
 def threads_of(kind: str) -> set[int]:
@@ -144,33 +142,6 @@ def test_small_work_has_one_thread_and_gives_the_others_back(kind: str) -> None:
             assert threads_of(kind) == {2}
 
 
-@pytest.mark.usefixtures("_limits")
-def test_bodies_in_several_threads_have_one_thread_of_blas_until_the_last_ends() -> None:
-    entered, leave, seen = Event(), Event(), []
-
-    def work() -> None:
-        with suited_threads(1):
-            entered.set()
-            leave.wait()
-            seen.append((threads_of("blas"), threads_of("openmp")))
-
-    other = Thread(target=work)
-    with threadpool_limits(2):
-        with suited_threads(1):
-            other.start()
-            entered.wait()
-        assert (threads_of("blas"), threads_of("openmp")) == ({1}, {2})
-        leave.set()
-        other.join()
-        assert seen == [({1}, {1})]
-        assert (threads_of("blas"), threads_of("openmp")) == ({2}, {2})
-        other = Thread(target=work)
-        other.start()
-        other.join()
-        assert seen[1:] == [({1}, {1})]
-        assert threads_of("blas") == {2}
-
-
 def test_sizes_are_those_of_the_work() -> None:
     graph = nx.path_graph(30)
     mesh = trimesh.creation.icosphere(2)
@@ -178,58 +149,3 @@ def test_sizes_are_those_of_the_work() -> None:
     given = (7, 10**400, [1, 2], np.zeros((3, 4)), torch.zeros(5, 2), graph, own, mesh, object())
     found = [numbers_of(one) for one in given]
     assert found == [7, np.inf, 2, 12, 5, 30, 30, len(mesh.vertices), np.inf]
-
-
-TORCH_LATER = """
-import sys
-import numpy as np
-import coupledgp as cgp
-from threadpoolctl import threadpool_info, threadpool_limits
-
-X = np.linspace(0, 1, 30)[:, None]
-assert "torch" not in sys.modules
-seen = []
-X_seen = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None, random_state=0)
-kept = type(X_seen)._fit
-
-def fit(self, *given, **further):
-    found = kept(self, *given, **further)
-    seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
-    return found
-
-type(X_seen)._fit = fit
-X_seen.fit(X, X[:, 0])
-import torch
-print(set(seen), torch.get_num_threads())
-"""
-
-
-@pytest.mark.usefixtures("_limits")
-def test_limits_that_an_interrupt_left_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt in the first entry leaves BLAS limited, until the next body ends."""
-    with threadpool_limits(2):
-        monkeypatch.setattr(module._BLAS, "_limits", Interrupted())
-        with pytest.raises(KeyboardInterrupt), suited_threads(1):
-            pass
-        assert threads_of("blas") == {1}
-        with suited_threads(1):
-            assert threads_of("blas") == {1}
-        assert threads_of("blas") == {2}
-
-
-class Interrupted(ExitStack):
-    """Limits whose first entry is interrupted when it is done."""
-
-    left = 1
-
-    def enter_context(self, cm: object) -> object:
-        found = super().enter_context(cm)
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-        return found
-
-
-@pytest.mark.long
-def test_a_library_that_a_fit_loads_has_one_thread_in_it() -> None:
-    assert words_of(TORCH_LATER, {"OMP_NUM_THREADS": "2"}) == ["{1}", "2"]

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from coupledgp.ground.temporary import ENDING, discard_all
+from coupledgp.ground.output import discard_all
 
 STDOUT = "standard output"
+# Signals that end a process.
+ENDING = tuple(getattr(signal, n) for n in ("SIGTERM", "SIGHUP") if hasattr(signal, n))
 # Seconds that compiled code has to return to Python before the process ends without waiting for it.
 GRACE = 1.0
 _ending = threading.RLock()

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.graphs.forms import mesh_arrays
-from coupledgp.ground.output import writing, written_whole
+from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice
 from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
@@ -141,8 +141,7 @@ def _meshio() -> Any:
 
 def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:
     """Write the file at a path of any name, in the format of an extension."""
-    with writing(path):
-        WRITERS[kind](path, fields)
+    WRITERS[kind](path, fields)
 
 
 def checked_fields(mesh: Any, location: str | None, fields: Mapping[str, ArrayLike]) -> MeshFields:

@@ -21,7 +21,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.roads import RoadNetwork
-from coupledgp.ground.output import writing, written_whole
+from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
 
@@ -122,15 +122,14 @@ def road_layers(
 def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
     """Write tables at a path of any name, as GeoPackage or GeoJSON."""
     library("pyogrio", "roads", "writing roads")
-    with writing(path):
-        if kind == ".geojson":
-            path.write_bytes(_geojson(layers))
-            return
-        # Beside the file, and by its name: what a killed process leaves is removed with the file.
-        with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
-            made = Path(folder) / f"roads{kind}"
-            _write_geopackage(made, layers)
-            shutil.copyfile(made, path)
+    if kind == ".geojson":
+        path.write_bytes(_geojson(layers))
+        return
+    # Beside the file, and by its name: what a killed process leaves is removed with the file.
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
+        made = Path(folder) / f"roads{kind}"
+        _write_geopackage(made, layers)
+        shutil.copyfile(made, path)
 
 
 def _sorted_fields(

@@ -1,44 +1,28 @@
-"""Files that are written whole or not at all.
-
-Whatever goes wrong, a full disk, a limit, a signal, an error while a text is made, the old file
-stays as it was. The new one is on the disk before it takes the old one's place, and has its
-permissions.
-"""
+"""Files that are written whole or not at all: under a temporary name beside their own."""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from coupledgp.ground.temporary import (
-    PREFIX,
-    Temporary,
-    given_name,
-    removed_by_signals,
-    sweep,
-)
-from coupledgp.ground.warned import warn
-
-ACCESS_LIST = "system.posix_acl_access"
-GROUP, SET_IDS = 0o070, 0o6000
-# Errors of file systems that cannot flush a file or a folder on request.
-UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS)
-Identity = tuple[object, ...]
+PREFIX, PRIVATE = ".coupledgp-", 0o600
+# Temporary files and folders of this process.
+TEMPORARY: set[Path] = set()
 
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path whose file takes the place of `path` unless an error comes between.
 
-    A symbolic link stays, and its target is replaced. Permissions, owner, group and access list of
-    a file that is replaced are kept, those of a new one follow the umask. Another name (hard link)
-    of the old file keeps the old content. A `path` that is no regular file, such as a pipe, is
-    itself yielded, and so is one that is temporary already.
+    A symbolic link stays, and its target is replaced. Permissions of a file that is replaced are
+    kept, those of a new one follow the umask. A `path` that is no regular file, such as a pipe, is
+    itself yielded.
 
     Raises
     ------
@@ -47,25 +31,28 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         runs, and naming `path`.
     """
     name = os.fspath(path)
-    if given_name(Path(name)) is not None:
-        yield Path(name)
-        return
-    target = _target(name)
-    if target is None:
-        yield Path(name)
-        return
-    sweep(target)
-    with removed_by_signals():
-        try:
-            temporary = Temporary(target, name)
-        except OSError as error:
-            raise _system_error(error, name) from None
-        try:
-            yield temporary.path
-            with _naming(name, str(temporary.path)):
-                _put(temporary, target)
-        finally:
-            temporary.discard()
+    try:
+        old = os.stat(name)
+    except FileNotFoundError:
+        old = None
+    if old is not None:
+        number = errno.EISDIR if stat.S_ISDIR(old.st_mode) else errno.EACCES
+        if number == errno.EISDIR or not os.access(name, os.W_OK):
+            raise OSError(number, os.strerror(number), name)
+        if not stat.S_ISREG(old.st_mode):
+            with _naming(name, Path(name)):
+                yield Path(name)
+            return
+    target = Path(os.path.realpath(name))
+    with _temporary(name, target) as temporary:
+        temporary.touch(exist_ok=False)
+        mode = stat.S_IMODE((old or temporary.stat()).st_mode)
+        temporary.chmod(PRIVATE)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        os.replace(temporary, target)
 
 
 @contextmanager
@@ -74,9 +61,7 @@ def folder_written_whole(
 ) -> Iterator[Path]:
     """Yield a temporary folder that takes the place of `path` unless an error comes between.
 
-    An old folder is replaced only if it is of the same kind. It is moved away before the new one,
-    which is complete, takes its name; a process that is killed between the two leaves no folder at
-    `path`.
+    An old folder is replaced only if it is of the same kind.
 
     Parameters
     ----------
@@ -96,36 +81,53 @@ def folder_written_whole(
     name, target = os.fspath(path), Path(os.path.realpath(path))
     if target.exists() and not (target.is_dir() and any((target / m).exists() for m in marks)):
         raise FileExistsError(errno.EEXIST, f"expected no file, or {kind} to replace", name)
-    sweep(target)
-    with removed_by_signals():
-        try:
-            temporary = Temporary(target, name)
-        except OSError as error:
-            raise _system_error(error, name) from None
-        try:
-            # Beside a temporary file, with which it is removed.
-            new, old = Path(f"{temporary.path}.new"), Path(f"{temporary.path}.old")
-            with _naming(name, str(new)):
-                new.mkdir()
-                yield new
-                if target.exists():
-                    target.rename(old)
-                new.rename(target)
-        finally:
-            temporary.discard()
+    with _temporary(name, target) as temporary:
+        temporary.mkdir()
+        yield temporary
+        if target.exists():
+            target.rename(f"{temporary}.old")
+        temporary.rename(target)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Name the user's file in errors of the system while `path` is written.
+def _temporary(name: str, target: Path) -> Iterator[Path]:
+    path = target.with_name(f"{PREFIX}{secrets.token_hex(8)}.tmp")
+    TEMPORARY.add(path)
+    try:
+        with _naming(name, path):
+            yield path
+    finally:
+        _remove(path)
+        TEMPORARY.discard(path)
 
-    Parameters
-    ----------
-    path
-        The path that `written_whole` yielded, or any other path.
-    """
-    with _naming(given_name(path) or str(path), str(path)):
+
+def discard_all() -> None:
+    """Remove the temporary files and folders of this process, which is about to end."""
+    for path in list(TEMPORARY):
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a temporary file or folder, and those whose names begin with its name."""
+    with suppress(OSError):
+        for found in path.parent.glob(f"{path.name}*"):
+            if found.is_dir():
+                shutil.rmtree(found, ignore_errors=True)
+            else:
+                found.unlink()
+
+
+@contextmanager
+def _naming(name: str, path: Path) -> Iterator[None]:
+    """Put `name` into errors of the system that concern `path` or name no file."""
+    try:
         yield
+    except OSError as error:
+        unnamed = error.filename is None and type(error) is OSError
+        if not unnamed and error.filename not in (str(path), os.fsencode(path)):
+            raise
+        text = error.strerror or f"not written whole ({' '.join(str(error).split())})"
+        raise OSError(error.errno or errno.EIO, text, name) from error
 
 
 def write_text(path: str | os.PathLike[str], text: str, newline: str | None = None) -> None:
@@ -133,7 +135,7 @@ def write_text(path: str | os.PathLike[str], text: str, newline: str | None = No
 
     Bytes of a file's name that are no UTF-8 are written as escapes, `\udcff` for the byte 255.
     """
-    with written_whole(path) as temporary, writing(temporary):
+    with written_whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="backslashreplace", newline=newline)
 
 
@@ -146,175 +148,27 @@ def text_written(text: str, path: str | os.PathLike[str] | None, **options: str)
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write bytes, whole or not at all."""
-    with written_whole(path) as temporary, writing(temporary):
+    with written_whole(path) as temporary:
         temporary.write_bytes(content)
 
 
 def find_clash(outputs: Mapping[str, Path], inputs: Sequence[Path]) -> str | None:
     """Return the name of the first output that is an input or an earlier output, if there is one.
 
-    Paths are the same if they lead to one file: through symbolic links, as hard links, or with
-    other letters on a file system for which `A` and `a` are one.
+    Paths are the same if they lead to one file, through symbolic links or as hard links.
     """
-    taken = [(path, _identity(path)) for path in inputs]
+    taken = list(inputs)
     for name, path in outputs.items():
-        found = _identity(path)
-        for other, identity in taken:
-            if identity == found or _is_same_new(path, other):
-                return name
-        taken.append((path, found))
+        if any(_is_same(path, other) for other in taken):
+            return name
+        taken.append(path)
     return None
 
 
-def _target(name: str) -> Path | None:
-    """The file to replace, behind symbolic links; None for a pipe or a device."""
+def _is_same(one: Path, other: Path) -> bool:
     try:
-        found = os.stat(name)
-    except FileNotFoundError:
-        return Path(os.path.realpath(name))
-    except OSError as error:
-        raise _system_error(error, name) from None
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    effective = os.access in os.supports_effective_ids
-    if not os.access(name, os.W_OK, effective_ids=effective):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-    return Path(os.path.realpath(name)) if stat.S_ISREG(found.st_mode) else None
-
-
-def _put(temporary: Temporary, target: Path) -> None:
-    """Let a temporary file that is complete take the place of its target."""
-    descriptor = os.open(temporary.path, os.O_RDWR)
-    try:
-        _dress(descriptor, temporary.usual_mode, target)
-        _sync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.path.replace(target)
-    with suppress(OSError):  # folders that cannot be opened, and Windows
-        descriptor = os.open(target.parent, os.O_RDONLY)
-        try:
-            _sync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _sync(descriptor: int) -> None:
-    """Wait until a file is on the disk."""
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in UNSYNCED:
-            raise
-
-
-def _dress(descriptor: int, usual_mode: int, target: Path) -> None:
-    """Give an open file the owner, group, access list and permissions of the one it replaces."""
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        _change_mode(descriptor, usual_mode)
-        return
-    mode = stat.S_IMODE(old.st_mode) & ~_lost_owner(descriptor, old, target)
-    if not _copied_attributes(descriptor, target):
-        mode &= ~GROUP  # with an access list they stand for its mask, not for the group's rights
-    _change_mode(descriptor, mode)
-
-
-def _change_mode(descriptor: int, mode: int) -> None:
-    with suppress(PermissionError, AttributeError):  # file systems without permissions; Windows
-        os.fchmod(descriptor, mode)
-
-
-def _lost_owner(descriptor: int, old: os.stat_result, target: Path) -> int:
-    """Restore owner and group; return the permission bits that have to go without them."""
-    new = os.fstat(descriptor)
-    if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid):
-        return 0
-    with suppress(OSError):
-        os.fchown(descriptor, old.st_uid, old.st_gid)
-        return 0
-    lost, kept = SET_IDS, "owner"
-    try:
-        os.fchown(descriptor, -1, old.st_gid)
-    except OSError:  # the new group may do what everybody may
-        lost, kept = lost | GROUP & ~(stat.S_IMODE(old.st_mode) << 3), "owner or group"
-    warn(f"{target}: this user cannot keep the {kept} of the file")
-    return lost
-
-
-def _copied_attributes(descriptor: int, target: Path) -> bool:
-    """Copy the access list and the user's attributes; whether the access list is the same."""
-    if not hasattr(os, "listxattr"):
-        return True
-    try:
-        wanted, present = os.listxattr(target), os.listxattr(descriptor)
+        return os.path.samefile(one, other)
     except OSError:
-        return True  # a file system without them
-    for name in wanted:
-        if name.startswith("user.") or name == ACCESS_LIST:
-            try:
-                os.setxattr(descriptor, name, os.getxattr(target, name))
-            except OSError:
-                if name == ACCESS_LIST:
-                    return False
-    if ACCESS_LIST in present and ACCESS_LIST not in wanted:  # inherited from the folder
-        with suppress(OSError):
-            os.removexattr(descriptor, ACCESS_LIST)
-    return True
-
-
-@contextmanager
-def _naming(name: str, path: str) -> Iterator[None]:
-    """Put `name` into errors of the system that concern `path` or name no file."""
-    try:
-        yield
-    except OSError as error:
-        found = error.filename
-        if found is not None and (isinstance(found, int) or os.fsdecode(found) != path):
-            raise
-        raise _system_error(error, name) from error
-
-
-def _system_error(error: OSError, name: str) -> OSError:
-    text = error.strerror or f"not written whole ({' '.join(str(error).split())})"
-    return OSError(error.errno or errno.EIO, text, name)
-
-
-def _identity(path: Path) -> Identity:
-    """Key that is equal for two paths to one file; of a new file its folder and name."""
-    if "\0" in str(path):
-        return (str(path),)  # no file has such a name
-    try:
-        found = os.stat(path)
-        return found.st_dev, found.st_ino
-    except OSError:
-        target = Path(os.path.realpath(path))
-    try:
-        folder = os.stat(target.parent)
-        return folder.st_dev, folder.st_ino, target.name
-    except OSError:
-        return (str(target),)
-
-
-def _is_same_new(one: Path, other: Path) -> bool:
-    """Whether two paths of new files would be one file, by the rules of the file system."""
-    first, second = _identity(one), _identity(other)
-    if len(first) != 3 or len(second) != 3 or first[:2] != second[:2]:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # no file has such a name
         return False
-    names = [unicodedata.normalize("NFC", str(found[2])).casefold() for found in (first, second)]
-    return names[0] == names[1] and _folds_names(Path(os.path.realpath(one)).parent)
-
-
-def _folds_names(folder: Path) -> bool:
-    """Whether a folder takes names that differ in case, or in forms of é, for one."""
-    name = f"{PREFIX}probe-{os.getpid()}-\u00e9.tmp"
-    try:
-        os.close(os.open(folder / name, os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError:
-        return False
-    try:
-        variants = name.upper(), unicodedata.normalize("NFD", name)
-        return any((folder / variant).exists() for variant in variants)
-    finally:
-        (folder / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Progress of long work: one line on stderr or a bar in a notebook, where a person watches."""
+"""Progress of long work: one line on stderr or in a notebook, where a person watches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from html import escape
+from importlib.util import find_spec
 from typing import TypeAlias
 
 # Called at every step of long work, with the step in a few words.
@@ -18,8 +18,8 @@ TOTAL = re.compile(r"(?:about|forecast) (\d+(?:\.\d+)?) s\b")
 COUNT = re.compile(r"(\d+) of (\d+)")
 # Share that a bar ends at before the work does.
 MOST_DONE = 0.97
-# Seconds before a notebook shows a bar, between two states of it, and between two plain lines.
-QUIET_SECONDS, REDRAWN_SECONDS, EVERY_SECONDS = 0.5, 0.2, 5.0
+# Seconds between two plain lines.
+EVERY_SECONDS = 5.0
 
 # Called at every step in place of a terminal, see `watched`.
 _WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
@@ -78,8 +78,8 @@ class TimeLeft:
 def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     """Yield a function that shows its argument as the state of the work named `title`.
 
-    A terminal has one line. A notebook has a bar below the cell, once the work takes half a second.
-    Both say how much longer it takes where messages tell, see `TimeLeft`.
+    A terminal, and a notebook that has ipywidgets, show one line, which says how much longer the
+    work takes where messages tell, see `TimeLeft`.
 
     Parameters
     ----------
@@ -100,23 +100,13 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     from rich.console import Console  # slow to import
 
     forecast, console = TimeLeft(), Console(stderr=True)
-    if in_notebook():
-        with _notebook_bar(title, forecast) as show:
-            yield show
-    elif console.is_terminal:
+    if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
         with console.status(title) as status:
             yield lambda message: status.update(_line(title, message, forecast.of(message)[1]))
     elif enabled:
         yield _lines(title, forecast)
     else:
         yield silent
-
-
-def in_notebook() -> bool:
-    """Whether the code runs in a kernel of Jupyter."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return hasattr(shell, "kernel")
 
 
 def _line(title: str, message: str, left: str) -> str:
@@ -135,33 +125,6 @@ def _lines(title: str, forecast: TimeLeft) -> Progress:
             print(_line(title, message, left), file=sys.stderr, flush=True)
 
     return show
-
-
-@contextmanager
-def _notebook_bar(title: str, forecast: TimeLeft) -> Iterator[Progress]:
-    """A bar below the cell, which goes when the work is done."""
-    from IPython.display import HTML, display
-
-    start, last, handle = time.monotonic(), 0.0, None
-
-    def show(message: str) -> None:
-        nonlocal last, handle
-        (share, left), now = forecast.of(message), time.monotonic()
-        if now - start < QUIET_SECONDS or now - last < REDRAWN_SECONDS:
-            return
-        last = now
-        value = "" if share is None else f' value="{share:.3f}"'
-        html = HTML(f"<progress{value}></progress> {escape(_line(title, message, left))}")
-        if handle is None:
-            handle = display(html, display_id=True)
-        else:
-            handle.update(html)
-
-    try:
-        yield show
-    finally:
-        if handle is not None:
-            handle.update(HTML(""))
 
 
 def duration(seconds: float) -> str:

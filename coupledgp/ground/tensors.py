@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from coupledgp.ground.extras import named_extras
-from coupledgp.ground.threads import limit_loaded
 
 
 def imported() -> Any:
@@ -25,11 +24,8 @@ def imported() -> Any:
     MissingLibraryError
         It is not installed; the message says how it can be.
     """
-    loaded = "torch" in sys.modules
     with named_extras():
         library = import_module("torch")
-    if not loaded:
-        limit_loaded()
     if not issubclass(Module, library.nn.Module):
         Module.__bases__ = (library.nn.Module,)
     return library

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from coupledgp.ground.output import find_clash
 from tests.outputs.written import OLD
@@ -26,14 +25,3 @@ def test_outputs_that_are_inputs_or_each_other(tmp_path):
     assert find_clash({"--output": new, "--report": tmp_path / "other"}, [path]) is None
     assert find_clash({"--output": new, "--report": tmp_path / "NEW"}, [path]) is None
     assert os.listdir(tmp_path).count("new") == 0
-
-
-def test_names_that_a_file_system_takes_for_one(tmp_path, monkeypatch):
-    exists = Path.exists
-    monkeypatch.setattr(
-        Path, "exists", lambda self: exists(self) or "PROBE" in self.name
-    )  # fmt: skip
-    one, other = tmp_path / "new", tmp_path / "NEW"
-    assert find_clash({"--output": one, "--report": other}, []) == "--report"
-    assert find_clash({"--output": one, "--report": tmp_path / "news"}, []) is None
-    assert not os.listdir(tmp_path)

@@ -1,6 +1,8 @@
 """Folders that are written whole or not at all."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -64,3 +66,20 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
         write(folder, "text")
     assert link.is_symlink()
     assert (target / "inner" / "text").read_text() == "text"
+
+
+def test_folders_of_a_process_end_with_it(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "copy").write_text("rows")
+    code = f"""
+import os, signal
+from pathlib import Path
+from coupledgp.ground.output import TEMPORARY
+from coupledgp.cli.process import watch_signals
+TEMPORARY.add(Path({str(folder)!r}))
+watch_signals(lambda *_: None)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 143
+    assert not folder.exists()

@@ -1,4 +1,4 @@
-"""Forked, spawned and pooled processes, and threads that share a model."""
+"""Pooled processes, and threads that share a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -18,9 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import coupledgp as cgp
 from coupledgp.features import sample_walks
-from tests.outputs import processes
 
-ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 3))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
@@ -36,78 +33,7 @@ def predicted(seed: int) -> np.ndarray:
     return model(random_state=seed).fit(X, Y).predict(X[:5])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_fits_in_a_forked_child_after_threaded_ones():
-    environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
-    found = subprocess.run(
-        [sys.executable, "-m", "tests.outputs.processes"], cwd=ROOT, check=False,
-        # Threads that wait sleep, so that parallel tests keep the cores.
-        env=environment | {
-            "NUMBA_NUM_THREADS": str(min(2, os.cpu_count() or 1)), "OMP_WAIT_POLICY": "PASSIVE",
-            "KMP_BLOCKTIME": "0",
-        },
-        capture_output=True, text=True, timeout=400,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert found.stdout.count("the same") == len(processes.WORK)
-    assert "Terminating" not in found.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_child_forked_while_another_thread_compiles():
-    """The locks of the compiler are free in the child."""
-    code = """
-import os, signal, threading, time
-import numba
-import coupledgp.ground.compiled
-
-def compile_many():
-    for k in range(20):
-        numba.njit(lambda v: v + k)(1.0)
-
-numba.njit(lambda v: v - 1.0)(1.0)
-thread = threading.Thread(target=compile_many)
-thread.start()
-time.sleep(0.05)
-children = []
-for _ in range(3):
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        numba.njit(lambda v: v * 2.0)(3.0)
-        os._exit(0)
-    children.append(child)
-    time.sleep(0.05)
-print([os.waitpid(child, 0)[1] for child in children])
-thread.join()
-"""
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
-    )
-    assert found.stdout == "[0, 0, 0]\n", found.stderr
-
-
-def test_a_package_loaded_after_the_fork_knows_of_it():
-    child = """
-import os, sys, torch
-torch.set_num_threads(2)
-torch.randn(400, 400) @ torch.randn(400, 400)
-child = os.fork()
-if child == 0:
-    import coupledgp
-    print(torch.get_num_threads(), flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-import coupledgp
-print(torch.get_num_threads())
-"""
-    found = subprocess.run(
-        [sys.executable, "-c", child], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split() == ["1", "2"]
-
-
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_pools_of_processes(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip("not on this system")

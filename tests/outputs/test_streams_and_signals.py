@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.ground.temporary import PREFIX
+from coupledgp.ground.output import PREFIX
 from tests import new_process
 from tests.new_process import Started
-from tests.outputs.fuzz_kills import run_rounds
 
 COMMAND = [sys.executable, "-c", "from coupledgp.cli import main; main()"]
 FIT = ["fit", "d.csv", "-t", "y", "--n-frequencies", "8", "--max-iter", "2", "--n-restarts", "0"]
@@ -150,7 +149,3 @@ library.pause()
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 143
-
-
-def test_writers_that_are_killed_at_random_moments(tmp_path):
-    assert run_rounds(8, seed=3, folder=tmp_path) == []

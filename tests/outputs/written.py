@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coupledgp.ground.temporary import PREFIX
+from coupledgp.ground.output import PREFIX
 
 OLD = "old content\n"
 

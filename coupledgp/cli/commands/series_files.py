@@ -20,7 +20,7 @@ from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.series import INSTALL, NETCDF, ZARR
 from coupledgp.cli.readers.tables import DELIMITERS, JSON, PARQUET, is_parquet, table_writer
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.ground.output import folder_written_whole, writing, written_whole
+from coupledgp.ground.output import folder_written_whole, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
 
@@ -139,17 +139,16 @@ def law_written(path: Path) -> Iterator[Path]:
 def law_writer(path: Path, like: Path, layout: LawLayout) -> Iterator[LawWriter]:
     """A writer to `path` in the format that the ending of `like` names."""
     kind = like.suffix.lower()
-    with writing(path):
-        if kind in ZARR:
-            writer: LawWriter = _ZarrWriter(path, layout)
-        elif kind in NETCDF:
-            writer = _NetcdfWriter(path, layout)
-        else:
-            writer = _TableWriter(path, layout, like)
-        try:
-            yield writer
-        finally:
-            writer.close()
+    if kind in ZARR:
+        writer: LawWriter = _ZarrWriter(path, layout)
+    elif kind in NETCDF:
+        writer = _NetcdfWriter(path, layout)
+    else:
+        writer = _TableWriter(path, layout, like)
+    try:
+        yield writer
+    finally:
+        writer.close()
 
 
 class _TableWriter(LawWriter):

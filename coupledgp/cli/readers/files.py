@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coupledgp.errors import CoupledGPError, DataNotFoundError, InvalidInputError
 from coupledgp.ground.memory import available_bytes, check_memory
-from coupledgp.ground.temporary import ends_with_the_process
+from coupledgp.ground.output import TEMPORARY
 from coupledgp.ground.visible import visible
 
 # Seconds that a named pipe may take until a program opens it for writing.
@@ -134,7 +134,7 @@ def own_folder() -> Path:
     """A new folder, which is removed with all others at the end of `pipes_kept`."""
     if not _folder:
         _folder.append(tempfile.mkdtemp(prefix="coupledgp-"))
-        ends_with_the_process(_folder[0])
+        TEMPORARY.add(Path(_folder[0]))
     return Path(tempfile.mkdtemp(dir=_folder[0]))
 
 

@@ -21,7 +21,6 @@ from coupledgp.cli.readers.files import SMALL, on_disk
 from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.output import writing
 from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray
 
@@ -124,7 +123,7 @@ def table_writer(path: Path, like: Path) -> Iterator[Callable[[pa.Table], None]]
     """A function that adds tables of the same columns to a file, see `write_table`."""
     kind = like.suffix.lower()
     if is_parquet(like):
-        with writing(path), path.open("wb") as file, ExitStack() as stack:
+        with path.open("wb") as file, ExitStack() as stack:
             writers: list[Any] = []
 
             def add(table: pa.Table) -> None:
@@ -135,7 +134,7 @@ def table_writer(path: Path, like: Path) -> Iterator[Callable[[pa.Table], None]]
 
             yield add
         return
-    with writing(path), path.open("w", newline="", encoding="utf-8") as text:
+    with path.open("w", newline="", encoding="utf-8") as text:
         started: list[bool] = []
         # pyarrow's own writer puts quotes around every text and every name.
         writer = csv.writer(text, delimiter=DELIMITERS.get(kind, ","), lineterminator="\n")

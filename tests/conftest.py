@@ -91,6 +91,7 @@ LONG = (
     "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
     "tests/models/test_choose_graph.py",
+    "tests/models/test_classifier.py::test_scikit_learns_checks",
     "tests/features/test_estimates.py", "tests/test_theory_simulation.py",
 )  # fmt: skip
 

@@ -13,12 +13,12 @@ from coupledgp.couplings import FrequencyCoupling, available_couplings, parse_co
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum, parse_spectrum
 
-REPETITIONS = 1200
-FEWER = 600  # of scrambled sequences, whose draws are slow
+REPETITIONS = 800
+FEWER = 300  # of scrambled sequences, whose draws are slow
 # More than a thousand tests in all.
 P_VALUE = 1e-8
 # Part of a block, whole blocks, and whole ones with a part; one dimension; an odd number of pairs.
-SIZES = [(3, 1), (2, 3), (6, 3), (7, 2)]
+SIZES = [(3, 1), (7, 2)]
 HEADS = ("simplex", "simplex-plus", "orthogonal-fast", "simplex-fast")
 # Every law of directions and every law of norms; not every pair of them.
 TESTED = [
@@ -27,9 +27,9 @@ TESTED = [
     if text.split("+")[0] not in (*HEADS, "quadrature")
     or (text.split("+")[0] in HEADS and text.split("+")[1:] in ([], ["pnc"]))
 ]
-# At every size; the others at the one that has both whole blocks and a part.
+# At every size, and with a spectrum that is no half-integer; the others at the size that has both
+# whole blocks and a part.
 THOROUGH = ("iid", "orthogonal+pnc", "simplex", "orthogonal-fast", "halton")
-MATERN = ["matern-1/2", "matern-0.7", "matern-5/2"]
 
 
 def projection_law(spectrum: Spectrum) -> stats.rv_continuous:
@@ -65,17 +65,9 @@ def test_gaussian_marginals(text: str, m: int, dim: int, rng: np.random.Generato
     assert_marginals(parse_coupling(text), m, dim, GaussianSpectrum(), rng)
 
 
-# Every spectrum by its draws and by its quantiles; every coupling with one that is no half-integer.
-@pytest.mark.parametrize(
-    ("text", "spectrum"),
-    [
-        (text, spectrum)
-        for text in TESTED
-        for spectrum in (MATERN if text in ("iid", "orthogonal+pnc") else MATERN[1:2])
-    ],
-)
-def test_matern_marginals(text: str, spectrum: str, rng: np.random.Generator) -> None:
-    assert_marginals(parse_coupling(text), 4, 3, parse_spectrum(spectrum), rng)
+@pytest.mark.parametrize("text", THOROUGH)
+def test_matern_marginals(text: str, rng: np.random.Generator) -> None:
+    assert_marginals(parse_coupling(text), 4, 3, parse_spectrum("matern-0.7"), rng)
 
 
 def test_the_test_sees_a_wrong_law(rng: np.random.Generator) -> None:

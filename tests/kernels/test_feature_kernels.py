@@ -33,8 +33,8 @@ def serves(kind: type[FeatureKernel], coupling: str, dim: int) -> bool:
     return True
 
 
-# Every law of directions; `TestValues` has every coupling.
-DIRECTIONS = [text for text in available_couplings() if "+" not in text]
+# `TestValues` has every coupling.
+DIRECTIONS = ["iid", "simplex-fast"]
 
 
 class GpytorchContract(BaseKernelTestCase):

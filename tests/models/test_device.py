@@ -18,6 +18,7 @@ from coupledgp.ground.devices import cuda_devices, free_bytes, parse_device
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 from coupledgp.search.tables.local import Round
 from coupledgp.search.tables.spectrum_descent import KLSettings
+from tests.often import often
 from tests.pretend_device import DEVICE, gradients_on, pretend_device
 
 RNG = np.random.default_rng(0)
@@ -92,7 +93,7 @@ def assert_same(found: Any, expected: Any, rtol: float = 1e-6) -> None:
         np.testing.assert_allclose(values[name], value, rtol, 1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", often(MODELS, "more rows", "float32", "transformed"))
 def test_a_model_is_the_same_on_a_device(name: str, device: torch.device) -> None:
     here, there = (MODELS[name](device=where) for where in (None, device))
     assert there.features_.device == device
@@ -202,7 +203,10 @@ def test_rows_are_whitened_and_kriged_on_the_device() -> None:
         assert (60, 5) in device.left  # weights of neighbours
 
 
-@pytest.mark.parametrize("name", ["more rows", "more features", "averaged", "transformed"])
+@pytest.mark.parametrize(
+    "name",
+    often(["more rows", "more features", "averaged", "transformed"], "more features"),
+)
 def test_files_are_of_no_device(name: str, device: torch.device, tmp_path: Any) -> None:
     model = MODELS[name](device=device)
     cgp.save_model(model, tmp_path / "m", include_data=True)
@@ -318,7 +322,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", often(EXACT, "gaussian", "more data"))
 def test_an_exact_model_is_the_same_on_a_device(
     name: str, device: torch.device, tmp_path: Any
 ) -> None:

@@ -18,6 +18,7 @@ from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import DenseModel, ExactMembers
 from coupledgp.spectra import parse_spectrum
 from tests.models.few_steps import search_little
+from tests.often import often
 
 N = 50
 
@@ -46,7 +47,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", often(MODELS, "local", "sparse spectrum"))
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.long) for s in (1, 2))])
 def test_no_mean_is_far_without_a_warning_that_names_row_and_column(name, seed):
     X, y, rng = table(seed)

@@ -153,8 +153,10 @@ class Graph:
         return cls(assemble(start, end, values, size), labels)
 
     @classmethod
-    def from_networkx(cls, graph: Any, weight: str | None = "weight") -> Graph:
-        """Build a graph from a networkx graph; multigraph edges add up.
+    def from_networkx(
+        cls, graph: Any, weight: str | None = "weight", *, lengths: str | None = None
+    ) -> Graph:
+        """Build a graph from a networkx graph; parallel edges of a multigraph add up.
 
         Parameters
         ----------
@@ -164,20 +166,35 @@ class Graph:
         weight
             Edge attribute with the weight, one where it is missing; None for an unweighted graph.
             Only the default may be missing from every edge.
+        lengths
+            Edge attribute with a length, distance or travel time, which every edge has. Weights
+            are then `mean(length) / length`, as in `from_edges`, and `weight` is not used.
 
         Raises
         ------
         InvalidInputError
-            No edge has the attribute that was asked for, or a weight is not a positive finite
-            number.
+            No edge has the attribute that was asked for, an edge has no length, a weight or a
+            length is not a positive finite number, or weights grow with an attribute `length`,
+            `distance` or `travel_time`: the longest edges would couple their ends most.
 
         Warns
         -----
         UserWarning
-            The graph is directed.
+            The graph is directed, or its edges have an attribute of lengths and no weights.
+
+        Examples
+        --------
+        >>> import coupledgp as cgp
+        >>> import networkx as nx
+        >>> roads = nx.Graph([("a", "b", {"length": 100.0}), ("b", "c", {"length": 300.0})])
+        >>> cgp.Graph.from_networkx(roads, lengths="length").adjacency.toarray().round(2)
+        array([[0.  , 2.  , 0.  ],
+               [2.  , 0.  , 0.67],
+               [0.  , 0.67, 0.  ]])
         """
-        sources, targets, values, nodes = readers.networkx_edges(graph, weight)
-        return cls.from_edges(sources, targets, values, labels=nodes)
+        sources, targets, values, nodes = readers.networkx_edges(graph, weight, lengths)
+        name = "weights" if lengths is None else "lengths"
+        return cls.from_edges(sources, targets, labels=nodes, **{name: values})
 
     @classmethod
     def from_trimesh(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ from coupledgp.random import FloatArray, IntArray
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12
+# Attributes of edges that are lengths, and the rank correlation with them from which weights are
+# lengths, too.
+LENGTHS = ("length", "distance", "travel_time")
+LENGTH_LIKE = 0.5
 # Least distance of linked nodes of a mesh, relative to the mean one, in weights by distance.
 LEAST_DISTANCE = 1e-3
 
@@ -81,9 +86,9 @@ def refuse_matrix(coo: sparse.coo_array, bad: Any, expected: str) -> None:
 
 
 def networkx_edges(
-    graph: Any, weight: str | None
+    graph: Any, weight: str | None, lengths: str | None = None
 ) -> tuple[list[Any], list[Any], list[float], list[Hashable]]:
-    """Sources, targets and weights of the edges of a networkx graph, and its nodes.
+    """Sources, targets, and weights or lengths of the edges of a networkx graph, and its nodes.
 
     Directions are dropped with a warning; an edge and the one back are one, as networkx has it.
     """
@@ -96,11 +101,52 @@ def networkx_edges(
         )
         graph = graph.to_undirected()
     edges = list(graph.edges(data=True))
-    if weight not in (None, "weight") and edges and not any(weight in e[-1] for e in edges):
-        names = sorted({str(name) for *_, attributes in edges for name in attributes})
-        raise InvalidInputError(f"weight: expected an attribute of edges, {names}, got {weight!r}")
-    values = [1.0 if weight is None else attributes.get(weight, 1.0) for *_, attributes in edges]
-    return [e[0] for e in edges], [e[1] for e in edges], values, list(graph.nodes)
+    for argument, name in (("weight", weight), ("lengths", lengths)):
+        default = argument == "weight" and name == "weight"
+        if name is not None and not default and edges and not any(name in e[-1] for e in edges):
+            names = sorted({str(name) for *_, attributes in edges for name in attributes})
+            raise InvalidInputError(
+                f"{argument}: expected an attribute of edges, {names}, got {name!r}"
+            )
+    ends = [e[0] for e in edges], [e[1] for e in edges]
+    if lengths is not None:
+        for source, target, attributes in edges:
+            if lengths not in attributes:
+                raise InvalidInputError(
+                    f"lengths: expected an attribute {lengths!r} of every edge, got none of edge "
+                    f"{source!r}-{target!r}"
+                )
+        return *ends, [attributes[lengths] for *_, attributes in edges], list(graph.nodes)
+    if weight is None:
+        return *ends, [1.0] * len(edges), list(graph.nodes)
+    values = [attributes.get(weight, 1.0) for *_, attributes in edges]
+    _check_unused_lengths([attributes for *_, attributes in edges], weight, values)
+    return *ends, values, list(graph.nodes)
+
+
+def _check_unused_lengths(edges: list[dict[Any, Any]], weight: str, values: list[Any]) -> None:
+    """Warn of lengths that no weight comes from, and refuse weights that grow with them."""
+    for name in LENGTHS:
+        if len(edges) < 2 or not all(isinstance(each.get(name), Real) for each in edges):
+            continue
+        found = np.array([float(each[name]) for each in edges])
+        if not np.isfinite(found).all() or np.ptp(found) == 0:
+            continue
+        if not any(weight in each for each in edges):
+            warn(
+                f"graph: all {len(edges)} edges weigh 1, though they have an attribute {name!r}; "
+                f"lengths={name!r} lets long edges couple less, weight=None says that all are alike"
+            )
+            return
+        weights = real_array(values, "weight")
+        ranks = [np.unique(each, return_inverse=True)[1] for each in (weights, found)]
+        rank = 0.0 if np.ptp(weights) == 0 else float(np.corrcoef(ranks)[0, 1])
+        if rank > LENGTH_LIKE:
+            raise InvalidInputError(
+                f"weight: expected weights that couple near nodes most, got {weight!r}, which "
+                f"grows with {name!r} (rank correlation {rank:.2f}); lengths={name!r} makes weights of "
+                "lengths, from_edges takes weights as they are"
+            )
 
 
 def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray, FloatArray, int]:

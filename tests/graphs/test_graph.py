@@ -11,6 +11,7 @@ import torch
 import trimesh
 from scipy import sparse
 
+import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph, lengths_to_weights
 
@@ -151,6 +152,47 @@ def test_networkx_graph_keeps_nodes_and_weights() -> None:
     assert graph.labels == ("lonely", "a", "b")
     np.testing.assert_array_equal(graph.degrees, [0, 3, 3])
     np.testing.assert_array_equal(Graph.from_networkx(source, weight=None).degrees, [0, 2, 2])
+
+
+def road(weight: str | None = None) -> nx.Graph:
+    """A road whose third piece is fifty times as long as the others."""
+    graph = nx.path_graph(6)
+    for (*_, edge), length in zip(graph.edges(data=True), [100, 100, 5000, 100, 100], strict=True):
+        edge["length"] = length
+        if weight:
+            edge["weight"] = {"length": length, "near": 100 / length}[weight]
+    return graph
+
+
+def test_lengths_of_a_networkx_graph_couple_near_nodes_most() -> None:
+    graph = Graph.from_networkx(road(), lengths="length")
+    expected = Graph.from_edges(range(5), range(1, 6), lengths=[100, 100, 5000, 100, 100])
+    np.testing.assert_allclose(graph.adjacency.toarray(), expected.adjacency.toarray())
+    model = cgp.GraphGPRegressor(graph, random_state=0).fit([0, 1, 4, 5], [0.0, 0.1, 9.9, 10.0])
+    assert model.predict([2])[0] < 3
+    assert model.predict([3])[0] > 7
+
+
+def test_lengths_that_are_not_used_are_named() -> None:
+    with pytest.warns(UserWarning, match="all 5 edges weigh 1, .*'length'; lengths='length'"):
+        Graph.from_networkx(road())
+    assert not Graph.from_networkx(road(), weight=None).is_weighted
+    assert Graph.from_networkx(road("near")).is_weighted
+
+
+@pytest.mark.parametrize("weight", ["length", "weight"])
+def test_weights_that_are_lengths_are_refused(weight: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"weight: .*got '{weight}', which grows with 'len"):
+        Graph.from_networkx(road("length"), weight=weight)
+
+
+def test_every_edge_has_a_length() -> None:
+    graph = road()
+    del graph.edges[2, 3]["length"]
+    with pytest.raises(InvalidInputError, match=r"lengths: .*every edge, got none of edge 2-3"):
+        Graph.from_networkx(graph, lengths="length")
+    with pytest.raises(InvalidInputError, match=r"lengths: .*\['length'\], got 'metres'"):
+        Graph.from_networkx(road(), lengths="metres")
 
 
 def test_a_directed_networkx_graph_loses_its_directions_with_a_warning() -> None:

@@ -144,8 +144,8 @@ def _check_unused_lengths(edges: list[dict[Any, Any]], weight: str, values: list
         if rank > LENGTH_LIKE:
             raise InvalidInputError(
                 f"weight: expected weights that couple near nodes most, got {weight!r}, which "
-                f"grows with {name!r} (rank correlation {rank:.2f}); lengths={name!r} makes weights of "
-                "lengths, from_edges takes weights as they are"
+                f"grows with {name!r} (rank correlation {rank:.2f}); lengths={name!r} makes "
+                "weights of lengths, from_edges takes weights as they are"
             )
 
 

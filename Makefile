@@ -28,14 +28,14 @@ LOWEST := .venv-lowest
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt torch
-	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,geometry,roads,torch]" hypothesis pandas pytest pytest-xdist pyyaml
+	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,geo,torch]" hypothesis pytest pytest-xdist pyyaml
 	$(LOWEST)/bin/pytest -n 2 -W ignore::DeprecationWarning tests/columns tests/couplings tests/features tests/kernels tests/likelihoods tests/test_docstring_examples.py
 
 # An installation without torch, in an environment of its own: PYTHON=python3.14 for another Python.
 LIGHT := .venv-light
 light:
 	$(PYTHON) -m venv --clear $(LIGHT)
-	$(LIGHT)/bin/pip install --quiet --editable ".[cli,formats,geometry,roads,series]" hypothesis mpmath pandas pytest
+	$(LIGHT)/bin/pip install --quiet --editable ".[cli,geo,netcdf]" hypothesis mpmath pytest
 	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/geometry tests/graphs tests/cli/test_places.py tests/cli/test_series.py tests/inference/space_time
 
 lint: $(VENV)/.installed

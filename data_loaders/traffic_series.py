@@ -26,7 +26,7 @@ from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 from data_loaders.files import ENVIRONMENT_VARIABLE, download, local_file
 
-INSTALL = 'pip install "coupledgp[series]"'
+INSTALL = 'pip install "coupledgp[netcdf]"'
 MINUTES = 5
 LEAST_WEIGHT = 0.1
 CHECKSUM = re.compile(r"#sha256=([0-9a-f]{64})", re.IGNORECASE)
@@ -243,7 +243,7 @@ def _of_hdf5(path: Path) -> tuple[list[Any], NDArray[Any], FloatArray]:
         import h5py
     except ImportError as error:
         raise DataNotFoundError(
-            f"{path.name}: files of HDF5 need h5py, from the extra `series` ({INSTALL})"
+            f"{path.name}: files of HDF5 need h5py, from the extra `netcdf` ({INSTALL})"
         ) from error
     try:
         with h5py.File(path, "r") as file:

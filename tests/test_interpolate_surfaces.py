@@ -279,7 +279,7 @@ def test_a_glb_has_the_values_of_all_its_vertices(tmp_path, call, fails, monkeyp
     monkeypatch.setitem(sys.modules, "meshio", None)
     for more in (QUICK, ["--model", "graph"]):
         told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.vtu", *more)
-        assert "coupledgp[formats]" in told
+        assert "coupledgp[geo]" in told
 
 
 def test_wrong_tables(mesh, sensors, tmp_path, fails):

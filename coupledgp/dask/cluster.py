@@ -12,7 +12,8 @@ from typing import Any
 
 from coupledgp.batches.passes import in_tree
 from coupledgp.dask.sizes import tell_dask
-from coupledgp.errors import CoupledGPError, InvalidInputError, MissingLibraryError
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.ground.extras import library
 
 # Arguments of a task may be as large as they have to be: they are sent to the scheduler once.
 QUIET = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
@@ -127,15 +128,10 @@ class Cluster:
 
 def checked_client(client: Any) -> Any:
     """Return a connected client, or the last one of this process in place of None."""
-    try:
-        import distributed
-    except ImportError:
-        raise MissingLibraryError(
-            "dask: not installed; install the extra, pip install 'coupledgp[dask]'"
-        ) from None
+    distributed = library("distributed", "dask")
     if client is None:
         try:
-            client = distributed.default_client()  # type: ignore[no-untyped-call]
+            client = distributed.default_client()
         except ValueError:
             raise InvalidInputError(
                 "client: expected a distributed.Client, got None and there is none in this "

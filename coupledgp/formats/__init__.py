@@ -7,8 +7,8 @@
 | `write_roads(path, roads, mean=mean, std=std)` | .gpkg, .geojson |
 | `write_time_map(path, layers, times)` | .gpkg, .geojson: a law over places and times |
 
-VTK files need the extra `formats` (meshio), roads the extra `roads` (geopandas and pyogrio):
-`pip install "coupledgp[formats,roads]"`.
+VTK files and roads need the extra `geo` (meshio, geopandas, pyogrio):
+`pip install "coupledgp[geo]"`.
 """
 
 from coupledgp.formats.meshes import write_mesh as write_mesh

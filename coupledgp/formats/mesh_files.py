@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import tempfile
 import textwrap
 import warnings
-import zipfile
-import zlib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
+from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs.forms import mesh_arrays
-from coupledgp.ground.memory import available_bytes, check_memory, unfolded_bytes
+from coupledgp.ground.extras import library
 
 # Grids of VTK, read by meshio.
 VTK = (".vtu", ".vtk")
 # Endings of files that are read. trimesh opens others too, among them archives of any size.
-ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae", *VTK)
-# Bytes that an element and an attribute of an archive's XML take in memory, by measurement; those
-# that a file may take however small it is, and the most times its size.
-ELEMENT_BYTES, ATTRIBUTE_BYTES, FREE_BYTES, MOST_TIMES = 300, 500, 2**30, 1000
-CHUNK = 2**20
-# Libraries that trimesh needs for a format: their modules and packages.
-LIBRARIES = {
-    ".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml"),
-    **dict.fromkeys(VTK, ("meshio", "meshio")),
-}  # fmt: skip
+ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", *VTK)
 # An array whose values stand at an offset behind all cells, and those values in base64.
 APPENDED = re.compile(
     rb'format="appended"([^>]*?)\s+offset="(\d+)"([^>]*?)(?:/>|>.*?</DataArray>)', re.DOTALL
@@ -50,8 +38,7 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     Parameters
     ----------
     path
-        File of one of `ENDINGS`. An archive, as .3mf is, may unfold into 64 MB, or 200 times its
-        size and a third of the memory.
+        File of one of `ENDINGS`.
     as_numbered
         Keep vertices as the file numbers them; else those at one position are merged.
 
@@ -60,11 +47,9 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     DataNotFoundError
         There is no such file.
     MissingLibraryError
-        The format needs a library that is not installed.
+        meshio is not installed, for grids of VTK.
     InvalidInputError
-        The file holds no triangle mesh, ends otherwise, or is an archive that unfolds into more.
-    MemoryLimitError
-        What an archive holds does not fit into memory.
+        The file holds no triangle mesh, or ends otherwise.
     """
     import trimesh
 
@@ -74,9 +59,8 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
         )
     if not path.is_file():
         raise DataNotFoundError(f"mesh: no file {path}")
-    _check_archive(path)
-    if path.suffix.lower() in LIBRARIES:
-        _check_library(path, *LIBRARIES[path.suffix.lower()])
+    if path.suffix.lower() in VTK:
+        library("meshio", f"mesh: {path}: reading {path.suffix} files")
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -98,7 +82,7 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
 
 def _read_vtk(path: Path) -> tuple[Any, Any]:
     """Vertices and faces by meshio, which else would print its error and end the process."""
-    meshio: Any = importlib.import_module("meshio")
+    meshio = library("meshio")
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(said), redirect_stderr(said):
         if path.suffix.lower() == ".vtu":
@@ -156,42 +140,3 @@ def _merged(path: Path, mesh: Any) -> Any:
     mesh.merge_vertices()
     mesh.vertices = np.ldexp(mesh.vertices, exponent)
     return mesh
-
-
-def _check_archive(path: Path) -> None:
-    """Refuse an archive, whatever its ending, that would unfold into too much memory."""
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            return
-    size = path.stat().st_size
-    most, n_bytes = unfolded_bytes(size), 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found = archive.infolist()
-            total = sum(entry.file_size for entry in found)
-            if total > most:
-                raise InvalidInputError(
-                    f"mesh: {path}: expected an archive that unfolds into at most {most} bytes, "
-                    f"got {total}"
-                )
-            for entry in found:  # of which no more is read than was stated
-                with archive.open(entry) as part:
-                    while chunk := part.read(CHUNK):
-                        n_bytes += ELEMENT_BYTES * chunk.count(b"<")
-                        n_bytes += ATTRIBUTE_BYTES * chunk.count(b"=")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
-        raise InvalidInputError(f"mesh: cannot read {path}: {error}") from error
-    check_memory(
-        float(total + n_bytes),
-        f"mesh: the elements of the archive {path}",
-        "take a format without XML, such as .ply",
-        min(available_bytes(), max(FREE_BYTES, MOST_TIMES * size)),
-    )
-
-
-def _check_library(path: Path, name: str, package: str) -> None:
-    if importlib.util.find_spec(name) is None:
-        raise MissingLibraryError(
-            f"mesh: {path}: reading {path.suffix} files needs {package}; "
-            "pip install 'coupledgp[formats]' installs it"
-        )

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.graphs.forms import mesh_arrays
+from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice
 from coupledgp.ground.warned import warn
@@ -85,7 +85,7 @@ def write_mesh(
     its greatest value, grey where it is NaN. Of a PLY, PyVista reads colours alone, and meshio no
     properties of faces; .vtu is the format for them. glTF has no values of faces: where there are
     any, every face gets three vertices of its own that carry them. VTK files need the extra
-    `formats`.
+    `geo`.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def mesh_format(path: str | os.PathLike[str], name: str = "path") -> str:
 
 
 def _meshio() -> Any:
-    return library("meshio", "formats", "writing .vtu and .vtk")
+    return library("meshio", "writing .vtu and .vtk")
 
 
 def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:

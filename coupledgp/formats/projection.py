@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.graphs.forms import LONLAT as LONLAT
+from coupledgp.ground.extras import library
 from coupledgp.random import FloatArray
 
 METRES = "metres"
@@ -96,7 +96,7 @@ class Plane:
 
 def parsed_crs(crs: Any) -> Any:
     """Return the `pyproj.CRS` of a text, a number of EPSG, or an object of pyproj."""
-    pyproj = library("pyproj", "roads", "reading of coordinate reference systems")
+    pyproj = library("pyproj", "reading of coordinate reference systems")
     try:
         found = pyproj.CRS.from_user_input(crs)
     except pyproj.exceptions.CRSError as error:
@@ -109,7 +109,7 @@ def parsed_crs(crs: Any) -> Any:
 
 def transformed(points: FloatArray, source: Any, target: Any) -> FloatArray:
     """Coordinates (p, 2) in another system, east or longitude first in both."""
-    pyproj = library("pyproj", "roads", "projecting of coordinates")
+    pyproj = library("pyproj", "projecting of coordinates")
     systems = parsed_crs(source), parsed_crs(target)
     try:
         change = pyproj.Transformer.from_crs(*systems, always_xy=True)
@@ -129,7 +129,7 @@ def transformed(points: FloatArray, source: Any, target: Any) -> FloatArray:
 
 def geodesic_lengths(coordinates: FloatArray, crs: Any) -> FloatArray:
     """Lengths (c - 1,) on the ellipsoid WGS 84 between coordinates (c, 2) of `crs` that follow."""
-    pyproj = library("pyproj", "roads", "lengths on the earth")
+    pyproj = library("pyproj", "lengths on the earth")
     longitudes, latitudes = transformed(coordinates, crs, LONLAT).T
     geodesic = pyproj.Geod(ellps="WGS84")
     _, _, lengths = geodesic.inv(longitudes[:-1], latitudes[:-1], longitudes[1:], latitudes[1:])
@@ -138,7 +138,7 @@ def geodesic_lengths(coordinates: FloatArray, crs: Any) -> FloatArray:
 
 def _is_true(crs: Any, lonlat: FloatArray) -> bool:
     """Whether lengths in a projected system are those on the ellipsoid, within `DISTORTION`."""
-    pyproj = library("pyproj", "roads", "lengths on the earth")
+    pyproj = library("pyproj", "lengths on the earth")
     factors = pyproj.Proj(crs).get_factors(*lonlat.T)
     scales = np.median([factors.meridional_scale, factors.parallel_scale], axis=1)
     return bool((np.abs(scales - 1) <= DISTORTION).all())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.road_lines import from_table, read_layer
 from coupledgp.formats.roads import RoadNetwork, RoadPieces, of_pieces, warn_of_unit
 from coupledgp.geometry.degrees import are_degrees
+from coupledgp.ground.extras import library
 from coupledgp.ground.validation import check_positive
 from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
@@ -74,7 +74,7 @@ def read_roads(
         The source is none of these or empty, its coordinate system is missing or unknown, a
         geometry is no line, or a length no number > 0; the message names the row or edge.
     MissingLibraryError
-        A library of the extra `roads` is not installed.
+        A library of the extra `geo` is not installed.
     OSError
         The file cannot be read.
 
@@ -232,7 +232,7 @@ def _course(edge: tuple[Any, Any, dict[str, Any]], ends: FloatArray) -> FloatArr
     given = edge[2].get("geometry")
     if given is None:
         return ends
-    shapely = library("shapely", "roads", "reading of edges' geometries")
+    shapely = library("shapely", "reading of edges' geometries")
     try:
         line = shapely.from_wkt(given) if isinstance(given, str) else given
         course = shapely.get_coordinates(shapely.force_2d(line))

@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import Plane
 from coupledgp.formats.roads import RoadNetwork, RoadPieces, of_pieces, warn_of_unit
+from coupledgp.ground.extras import library
 from coupledgp.random import FloatArray, IntArray
 
 KINDS = ("LineString", "MultiLineString", "LinearRing")
@@ -56,11 +56,11 @@ def read_layer(path: Path, layer: str | None, kind: str = "LineString") -> Any:
     InvalidInputError
         The file has no layer of this name or kind, or several; or it is none of geometries.
     MissingLibraryError
-        A library of the extra `roads` is not installed.
+        A library of the extra `geo` is not installed.
     """
-    geopandas = library("geopandas", "roads", f"reading {path.suffix} files")
-    pyogrio = library("pyogrio", "roads", f"reading {path.suffix} files")
-    shapely = library("shapely", "roads", f"reading {path.suffix} files")
+    geopandas = library("geopandas", f"reading {path.suffix} files")
+    pyogrio = library("pyogrio", f"reading {path.suffix} files")
+    shapely = library("shapely", f"reading {path.suffix} files")
     word = WORDS[kind]
     try:
         name = _layer_of(path, pyogrio.list_layers(path), layer, kind)
@@ -93,7 +93,7 @@ def _layer_of(path: Path, layers: Any, wanted: str | None, kind: str) -> str:
 
 def from_table(table: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:
     """The network of the lines of a `geopandas.GeoDataFrame`; as `read_roads` describes."""
-    shapely = library("shapely", "roads", "reading of lines")
+    shapely = library("shapely", "reading of lines")
     own = table.crs if crs is None else crs
     if own is None:
         raise InvalidInputError(
@@ -240,7 +240,7 @@ def _beside_own_end(
 
 def with_end_points(lines: Polylines, tolerance: float) -> Polylines:
     """The lines with points where another line ends on them, so that `noded` cuts them there."""
-    shapely = library("shapely", "roads", "reading of lines")
+    shapely = library("shapely", "reading of lines")
     inner = np.flatnonzero(lines.line[:-1] == lines.line[1:])
     segments = shapely.linestrings(np.stack([lines.places[inner], lines.places[inner + 1]], axis=1))
     ends = shapely.points(np.unique(lines.places[lines.ends()], axis=0))

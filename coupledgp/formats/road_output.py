@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.roads import RoadNetwork
+from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
@@ -72,7 +72,7 @@ def write_roads(
         The extension is unknown, a field has a wrong name, shape or value, or a .geojson is asked
         of roads without a coordinate system.
     MissingLibraryError
-        A library of the extra `roads` is not installed.
+        A library of the extra `geo` is not installed.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def road_layers(
 
 def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
     """Write tables at a path of any name, as GeoPackage or GeoJSON."""
-    library("pyogrio", "roads", "writing roads")
+    library("pyogrio", "writing roads")
     if kind == ".geojson":
         path.write_bytes(_geojson(layers))
         return
@@ -174,7 +174,7 @@ def _refuse(name: str, values: FloatArray, counts: dict[str, int], fitting: list
 
 
 def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
-    shapely = library("shapely", "roads", "writing roads")
+    shapely = library("shapely", "writing roads")
     sizes = [len(line) for line in roads.lines]
     places = _coordinates(roads, np.concatenate(roads.lines))
     lines = shapely.linestrings(places, indices=np.repeat(np.arange(len(sizes)), sizes))
@@ -191,7 +191,7 @@ def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
 
 
 def _node_table(roads: RoadNetwork, fields: Columns) -> Any:
-    shapely = library("shapely", "roads", "writing roads")
+    shapely = library("shapely", "writing roads")
     points = shapely.points(_coordinates(roads, roads.positions))
     return _table(roads, {"node": _names(roads), **fields}, points)
 
@@ -210,13 +210,14 @@ def _names(roads: RoadNetwork) -> Any:
 
 
 def _table(roads: RoadNetwork, columns: dict[str, Any], geometry: Any) -> Any:
-    geopandas = library("geopandas", "roads", "writing roads")
+    geopandas = library("geopandas", "writing roads")
     return geopandas.GeoDataFrame(columns, geometry=geometry, crs=roads.crs)
 
 
 def _geojson(layers: Mapping[str, Any]) -> bytes:
     """Tables one below the other. In memory, as GDAL says nothing of an end that did not fit."""
-    pandas = library("pandas", "roads", "writing roads")
+    import pandas
+
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "'crs' was not provided")  # metres of no known place

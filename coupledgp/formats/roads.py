@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT, Plane
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.networks import at_shares, cut, piece_positions
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.ground.extras import library
 from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
@@ -161,7 +161,7 @@ class RoadNetwork:
             raise InvalidInputError(
                 f"points: expected finite numbers (p, 2), got shape {given.shape}"
             )
-        shapely = library("shapely", "roads", "finding of places on roads")
+        shapely = library("shapely", "finding of places on roads")
         lines = np.array([shapely.linestrings(line) for line in self.lines])
         places = shapely.points(self.metres(given, crs))
         edges = shapely.STRtree(lines).nearest(places) if len(places) else np.zeros(0, np.int64)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.libraries import library
 from coupledgp.formats.road_output import DRIVERS, save_roads
+from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
 from coupledgp.random import FloatArray
 
@@ -80,7 +80,7 @@ def write_time_map(
         The extension is unknown, a .geojson is asked of places without a system, there are more
         than five million features, or values are not one for each place and time.
     MissingLibraryError
-        A library of the extra `roads` is not installed.
+        A library of the extra `geo` is not installed.
 
     Examples
     --------
@@ -119,7 +119,8 @@ def write_time_map(
 
 def _stamps(times: Sequence[Any], kind: str) -> Any:
     """Times as a column: dates of pandas, texts by ISO 8601, or numbers."""
-    pandas = library("pandas", "roads", PURPOSE)
+    import pandas
+
     values = np.asarray(times)
     if values.dtype.kind in "iuf":
         return values
@@ -131,8 +132,8 @@ def _stamps(times: Sequence[Any], kind: str) -> Any:
 
 def _table(layer: TimeLayer, stamps: Any, crs: str | None) -> Any:
     """A table of all places at the first time, then at the second, and so on."""
-    geopandas = library("geopandas", "roads", PURPOSE)
-    shapely = library("shapely", "roads", PURPOSE)
+    geopandas = library("geopandas", PURPOSE)
+    shapely = library("shapely", PURPOSE)
     n, n_times = len(layer.places), len(stamps)
     shapes = dict.fromkeys(layer.columns, (n,)) | dict.fromkeys(layer.fields, (n, n_times))
     for name, values in (*layer.columns.items(), *layer.fields.items()):

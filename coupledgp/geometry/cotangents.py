@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import library
 from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray, IntArray
 
@@ -50,11 +51,11 @@ def mesh_matrices(positions: FloatArray, faces: IntArray) -> Matrices:
     low, high = positions.min(axis=0), positions.max(axis=0)
     size = float(np.linalg.norm(high - low))
     scaled = np.ascontiguousarray((positions - (low + high) / 2) / size)
-    library = robust_laplacian()
-    if library is None:
+    robust = robust_laplacian()
+    if robust is None:
         stiffness, mass = plain_cotangents(scaled, faces)
     else:
-        stiffness, diagonal = library.mesh_laplacian(scaled, faces, mollify_factor=MOLLIFY)
+        stiffness, diagonal = robust.mesh_laplacian(scaled, faces, mollify_factor=MOLLIFY)
         mass = diagonal.diagonal()
     return clean(stiffness, mass * size**2)
 
@@ -65,17 +66,12 @@ def point_matrices(positions: FloatArray, n_neighbors: int) -> Matrices:
     The union of the points' local Delaunay triangulations, each in the tangent plane of
     `n_neighbors` neighbours.
     """
-    library = robust_laplacian()
-    if library is None:
-        raise InvalidInputError(
-            "points: an operator of points needs the package robust_laplacian, from the extra "
-            "`geometry` (pip install 'coupledgp[geometry]')"
-        )
+    robust = library("robust_laplacian", "points: an operator of points")
     low, high = positions.min(axis=0), positions.max(axis=0)
     size = float(np.linalg.norm(high - low))
     scaled = np.ascontiguousarray((positions - (low + high) / 2) / size)
     try:
-        stiffness, mass = library.point_cloud_laplacian(
+        stiffness, mass = robust.point_cloud_laplacian(
             scaled, mollify_factor=MOLLIFY, n_neighbors=n_neighbors
         )
     except RuntimeError as error:  # points on a line, or otherwise without triangles
@@ -142,7 +138,7 @@ def plain_cotangents(positions: FloatArray, faces: IntArray) -> tuple[sparse.csr
     if share > NEGATIVE_SHARE:
         warn(
             f"robust_laplacian is not installed, and {share:.0%} of the edges of this mesh have "
-            "negative cotangent weights, which are left out; pip install 'coupledgp[geometry]' "
+            "negative cotangent weights, which are left out; pip install 'coupledgp[geo]' "
             "makes a better operator"
         )
     mass = np.zeros(n)

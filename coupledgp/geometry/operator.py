@@ -240,7 +240,7 @@ class LaplaceOperator:
         """The operator of points on a surface that has no triangles, such as a laser scan's.
 
         Sharp and Crane (2020), section 5.7: local Delaunay triangulations in tangent planes. It
-        needs the package robust_laplacian (extra `geometry`). Places are the points and the links
+        needs the package robust_laplacian (extra `geo`). Places are the points and the links
         between neighbours. Points at the same position are one vertex.
 
         Parameters

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from coupledgp.errors import MissingLibraryError
 
 EXTRAS = {
-    "torch": "torch", "gpytorch": "torch", "linear_operator": "torch",
-    "matplotlib": "pages", "jinja2": "pages", "pyarrow": "tables", "typer": "cli",
-    "pyvista": "pyvista",
-}  # fmt: skip
+    **dict.fromkeys(("torch", "gpytorch", "linear_operator"), "torch"),
+    **dict.fromkeys(("pyarrow", "typer"), "cli"),
+    **dict.fromkeys(("geopandas", "meshio", "pyogrio", "pyproj", "shapely"), "geo"),
+    "robust_laplacian": "geo",
+    **dict.fromkeys(("h5netcdf", "h5py", "xarray", "zarr"), "netcdf"),
+    **dict.fromkeys(("dask", "distributed"), "dask"),
+}
+# In no extra: who has data frames has pandas, and VTK, which PyVista brings, takes 570 megabytes.
+ALONE = ("pandas", "pyvista")
 # torch's build for CUDA takes gigabytes, and is what a package index gives.
 WITHOUT_GPU = (
     ". Without a GPU, first: pip install torch --index-url https://download.pytorch.org/whl/cpu"
 )
 
 
-def missing(name: str) -> MissingLibraryError:
+def missing(name: str, purpose: str = "this") -> MissingLibraryError:
     """The error of a library that is not installed, which names its extra."""
-    text = f'this needs {name}, which is not installed: pip install "coupledgp[{EXTRAS[name]}]"'
-    return MissingLibraryError(text + WITHOUT_GPU * (EXTRAS[name] == "torch"))
+    what = f'"coupledgp[{EXTRAS[name]}]"' if name in EXTRAS else name
+    text = f"{purpose} needs {name}, which is not installed: pip install {what}"
+    return MissingLibraryError(text + WITHOUT_GPU * (EXTRAS.get(name) == "torch"))
+
+
+def library(name: str, purpose: str = "this") -> Any:
+    """Import a library of an extra; the error of one that is not installed says its purpose.
+
+    Raises
+    ------
+    MissingLibraryError
+        The library is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise missing(name, purpose) from error
 
 
 @contextmanager
@@ -31,12 +53,12 @@ def named_extras() -> Iterator[None]:
     Raises
     ------
     MissingLibraryError
-        A library of `EXTRAS` is not installed.
+        A library of an extra is not installed.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in EXTRAS:
+        if name not in EXTRAS and name not in ALONE:
             raise
         raise missing(name) from error

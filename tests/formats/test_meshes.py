@@ -172,6 +172,6 @@ def test_what_is_refused(tmp_path):
 
 def test_a_missing_library_names_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "meshio", None)
-    with pytest.raises(MissingLibraryError, match=r"coupledgp\[formats\]"):
+    with pytest.raises(MissingLibraryError, match=r"coupledgp\[geo\]"):
         cgp.write_mesh(tmp_path / "law.vtu", BALL, mean=VERTEX)
     assert not list(tmp_path.iterdir())

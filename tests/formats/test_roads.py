@@ -366,10 +366,10 @@ def test_what_is_not_written(tmp_path, monkeypatch):
     told("GeoJSON is in longitude and latitude", "law.geojson",
          cgp.read_roads(plain, crs="metres"), location="nodes", mean=np.ones(3))  # fmt: skip
     monkeypatch.setitem(sys.modules, "geopandas", None)
-    with pytest.raises(MissingLibraryError, match=r"coupledgp\[roads\]"):
+    with pytest.raises(MissingLibraryError, match=r"coupledgp\[geo\]"):
         cgp.write_roads(tmp_path / "law.gpkg", cgp.read_roads(osmnx_graph()), mean=np.ones(4))
     (tmp_path / "a.gpkg").touch()
-    with pytest.raises(MissingLibraryError, match=r"coupledgp\[roads\]"):
+    with pytest.raises(MissingLibraryError, match=r"coupledgp\[geo\]"):
         cgp.read_roads(tmp_path / "a.gpkg")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from typing import Any
 
 from coupledgp.cli.commands.table_options import N_PLACES, KrigeOptions
 from coupledgp.cli.shared.options import is_whole
-from coupledgp.errors import InvalidInputError, MissingLibraryError
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import library
 
 # Most places of a grid: a map of them takes some gigabytes.
 MOST_PLACES = 50_000_000
@@ -29,11 +29,9 @@ def krige(options: KrigeOptions) -> None:
     from coupledgp.diagnostics.pages.terminal import PlainConsole
 
     netcdf = options.output.suffix in NETCDF
-    if netcdf and find_spec("xarray") is None:
-        raise MissingLibraryError(
-            "--output: NetCDF needs xarray: pip install 'coupledgp[series]', or write .csv"
-        )
-    if not netcdf:
+    if netcdf:
+        library("xarray", "--output: NetCDF")
+    else:
         check_table_path(options.output, "--output", NETCDF)
     names = None if options.places is None else [one.strip() for one in options.places.split(",")]
     if names is not None:

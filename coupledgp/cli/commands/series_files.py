@@ -17,9 +17,10 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from coupledgp.cli.readers.networks import label_column
-from coupledgp.cli.readers.series import INSTALL, NETCDF, ZARR
+from coupledgp.cli.readers.series import NETCDF, ZARR
 from coupledgp.cli.readers.tables import DELIMITERS, JSON, PARQUET, is_parquet, table_writer
-from coupledgp.errors import InvalidInputError, MissingLibraryError
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import library
 from coupledgp.ground.output import folder_written_whole, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
@@ -113,15 +114,8 @@ def check_law_path(path: Path, name: str) -> None:
         raise InvalidInputError(
             f"{name}: expected a path ending in {', '.join(ENDINGS)}, got {str(path)!r}"
         )
-    try:
-        if kind in NETCDF:
-            import h5netcdf  # noqa: F401
-        elif kind in ZARR:
-            import zarr  # noqa: F401
-    except ImportError as error:
-        raise MissingLibraryError(
-            f"{name}: {kind} needs {error.name}, from the extra `series` ({INSTALL})"
-        ) from error
+    if kind in (*NETCDF, *ZARR):
+        library("h5netcdf" if kind in NETCDF else "zarr", f"{name}: {kind}")
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from coupledgp.cli.readers.guesses import (
 from coupledgp.cli.readers.node_values import numbers_or_nan
 from coupledgp.cli.readers.notices import notice
 from coupledgp.cli.readers.tables import check_columns, listed, numbers, read_table
-from coupledgp.errors import InvalidInputError, MissingLibraryError
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.extras import library
 from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import Panel, as_panel
@@ -31,7 +32,6 @@ from coupledgp.series.panel import Coded
 from coupledgp.series.stamps import Stamps, read_stamps
 
 NETCDF, ZARR = (".nc", ".nc4", ".cdf", ".h5netcdf"), (".zarr",)
-INSTALL = 'pip install "coupledgp[series]"'
 NODE = "node"
 
 
@@ -276,12 +276,7 @@ def _of_variable(data: Any, path: Path, nodes: Nodes, options: SeriesOptions) ->
 
 def _opened(path: Path) -> Any:
     """The content of a NetCDF file or a Zarr store."""
-    try:
-        import xarray as xr
-    except ImportError as error:
-        raise MissingLibraryError(
-            f"{path}: NetCDF and Zarr need xarray, from the extra `series` ({INSTALL})"
-        ) from error
+    xr = library("xarray", f"{path}: reading NetCDF and Zarr")
     is_store = path.suffix.lower() in ZARR
     if is_store and not path.is_dir():
         path.open("rb").close()  # an error of the system names the file

@@ -92,7 +92,7 @@ class SpaceTimeReport(SpaceTimePage, Rendered):
             The extension is unknown, nodes have no positions or no coordinate system that the file
             needs, roads have other nodes, or a time is not of the report.
         MissingLibraryError
-            A library of the extra `roads` is not installed.
+            A library of the extra `geo` is not installed.
         """
         layers, stamps, crs = map_layers(self, times, roads)
         write_time_map(path, layers, stamps, crs=crs)

@@ -11,30 +11,30 @@ simulation-based calibration" (2018); Cook, Gelman and Rubin (2006).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from textwrap import wrap
+from typing import Any, TypeAlias
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.stats import binom
 
+from coupledgp.diagnostics.pages.palette import MODEL
+from coupledgp.diagnostics.pages.print_figure import PANEL, PRINT
 from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.studies.pairs import holm
-from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_choice, check_positive_int, real_array
+from coupledgp.ground.validation import check_positive_int, real_array
 from coupledgp.random import FloatArray, Seed, as_rng, symmetric_root
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 # Ranks are told from uniform ones where a p-value, corrected for all tests, is below this.
 LEVEL = 0.05
@@ -44,6 +44,10 @@ Values: TypeAlias = Mapping[str, ArrayLike]
 Simulate: TypeAlias = Callable[[np.random.Generator], tuple[Values, Any]]
 Posterior: TypeAlias = Callable[[Any, int, np.random.Generator], Values]
 MIN_SIMULATIONS = 20
+COLUMNS = 3
+LINE = 26  # letters of a title across a panel
+# Chance that one bar of a uniform histogram leaves the band.
+OUTSIDE = 0.01
 
 
 def simulation_based_calibration(
@@ -356,53 +360,37 @@ class SimulatedCalibration:
         parts = [f"{name} (p = {p:.1g}; {self[name].worst()})" for name, p in off.items()]
         return f"Ranks are not uniform: {'; '.join(parts)}."
 
-    def rows(self) -> tuple[list[str], list[list[Any]]]:
-        """Names of columns and one row for each quantity, of plain values."""
-        columns = ["quantity", "n_values", "chi_square_p", "ks_p", "mean_rank", "mean_rank_error"]
-        endings = [f"{round(100 * level)}{end}" for level in LEVELS for end in ("", "_error")]
-        columns += [f"coverage_{ending}" for ending in endings]
-        found = []
-        for check in self.checks:
-            shares = [
-                part[level] for level in LEVELS for part in (check.coverage, check.coverage_error)
-            ]
-            found.append([check.name, check.n_values, check.chi_square_p, check.ks_p,
-                          check.mean_rank, check.mean_rank_error, *shares])  # fmt: skip
-        return columns, found
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the figures of each quantity as a pandas data frame, which needs pandas."""
-        return frame_of(self.rows())
-
     def to_dict(self) -> Mapping[str, Any]:
         """Return all figures and the verdict as plain Python values."""
         return asdict(self) | {"verdict": self.verdict(), "p_values": self.p_values}
 
-    def figure(self, kind: str = "histogram") -> Figure:
-        """Draw the ranks of each quantity, with what chance allows.
 
-        Parameters
-        ----------
-        kind
-            `"histogram"`, whose bars each have a band, or `"ecdf"`: the distribution of the ranks
-            less the uniform one, with an envelope for all places at once (ArviZ's
-            `plot_ecdf_pit`).
+def rank_figure(histograms: Mapping[str, Sequence[float]], n_simulations: int) -> Figure:
+    """Draw a panel for each quantity: shares of ranks, and a band that holds 99 % of each bar.
 
-        Raises
-        ------
-        InvalidInputError
-            The kind is unknown.
-        """
-        from benchmarks.rank_figure import ecdf_figure, rank_figure  # slow import
-
-        check_choice(kind, ["histogram", "ecdf"], "kind")
-        if kind == "ecdf":
-            return ecdf_figure({check.name: check.ecdf for check in self.checks})
-        histograms = {check.name: check.histogram for check in self.checks}
-        return rank_figure(histograms, self.n_simulations)
-
-    def save_figure(self, path: str | Path, kind: str = "histogram") -> None:
-        """Write `figure(kind)` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
-        from coupledgp.diagnostics.pages.print_figure import save_figure
-
-        save_figure(self.figure(kind), path)
+    Parameters
+    ----------
+    histograms
+        Shares of ranks in bins of equal width, by the name of the quantity.
+    n_simulations
+        Number of ranks in each.
+    """
+    n_rows = -(-len(histograms) // COLUMNS)
+    with mpl.rc_context(PRINT):
+        size = (PANEL[0] * min(len(histograms), COLUMNS), 0.75 * PANEL[1] * n_rows)
+        drawn = Figure(figsize=size, layout="constrained")
+        panels = drawn.subplots(n_rows, min(len(histograms), COLUMNS), squeeze=False).ravel()
+        for axes, (name, shares) in zip(panels, histograms.items(), strict=False):
+            n_bins = len(shares)
+            low, high = binom.interval(1 - OUTSIDE, n_simulations, 1 / n_bins)
+            axes.axhspan(low / n_simulations, high / n_simulations, color="0.85", zorder=0)
+            axes.stairs(shares, np.linspace(0, 1, n_bins + 1), fill=True, color=MODEL, alpha=0.7)
+            axes.axhline(1 / n_bins, color="0.3", linewidth=0.6)
+            axes.set_ylim(bottom=0)
+            axes.set_ylabel("share")
+            axes.set_title("\n".join(wrap(name, LINE)), loc="left")
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.set_xlabel("rank among draws of the posterior")
+        for axes in panels[len(histograms) :]:
+            axes.set_visible(False)
+    return drawn

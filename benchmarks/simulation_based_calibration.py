@@ -31,10 +31,10 @@ import trimesh
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from benchmarks.rank_figure import rank_figure
 from benchmarks.ranks import (
     ProcessSimulation,
     SimulatedCalibration,
+    rank_figure,
     simulation_based_calibration,
 )
 from coupledgp.diagnostics.pages.print_figure import save_figure

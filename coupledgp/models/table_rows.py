@@ -20,6 +20,7 @@ from coupledgp.columns.arrow import (
     label,
     refuse_special,
     special_columns,
+    text_of_place,
 )
 from coupledgp.columns.codes import finite_numbers
 from coupledgp.columns.encoding import summaries_of
@@ -36,8 +37,13 @@ from coupledgp.ground.validation import (
     plain_array,
     real_array,
 )
+from coupledgp.ground.warned import warn
 from coupledgp.random import FloatArray
 
+# Fewest rows of a column in which a repeated number can be a code of missing values, and how far it
+# is outside of the others then, in their range.
+LEAST_SENTINEL_ROWS = 10
+SENTINEL_GAP = 5.0
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
 
 
@@ -79,16 +85,17 @@ def learn_rows(
         targets = _checked_targets(estimator, len(special[0]), y)
         encoding = TableEncoding.learn(special, columns.names, missing)
         encoding = encoding.with_places(geographic, lambda j: _ends(special[j]))
-        return _learnt(encoding.encode(special)), targets, replace(columns, encoding=encoding)
+        columns = replace(columns, encoding=encoding)
+        return _learnt(encoding.encode(special), targets, columns), targets, columns
     rows, targets = _numbers(carrier, estimator, X, y, missing)
     columns = replace(carrier.columns(), crs=crs)
     if missing != "raise" or geographic is not None:
         encoding = TableEncoding.of_matrix(rows, columns.names, missing)
         encoding = encoding.with_places(geographic, lambda j: _ends(rows[:, j]))
         if missing == "raise" and encoding.places is None:
-            return _learnt(rows), targets, columns
+            return _learnt(rows, targets, columns), targets, columns
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
-    return _learnt(rows), targets, columns
+    return _learnt(rows, targets, columns), targets, columns
 
 
 def plain_table(X: Any, crs: str | None = None) -> tuple[Any, str | None]:
@@ -370,11 +377,39 @@ def _refuse_labels(y: Any) -> None:
             ) from None
 
 
-def _learnt(rows: FloatArray) -> FloatArray:
+def _learnt(rows: FloatArray, targets: FloatArray, columns: Columns) -> FloatArray:
     """Rows (n, D) of a fit, whose columns have magnitudes and spreads that squares can hold."""
     check_magnitude(rows, "X")
     check_spread(rows, "X", "column")
+    encoding, names = columns.encoding, columns.names
+    coded: set[int] = set()
+    if encoding is not None:
+        names, coded = encoding.column_names, {int(j) for part in encoding.categories for j in part}
+    for j in range(rows.shape[1]):
+        if j not in coded:
+            _warn_of_sentinel(rows[:, j], f"X, column {text_of_place(names, j)}")
+    for output in targets.reshape(len(targets), -1).T:
+        _warn_of_sentinel(output, "y")
     return rows
+
+
+def _warn_of_sentinel(values: FloatArray, where: str) -> None:
+    """Warn of a number (n,) that rows repeat far outside of all others, as codes of missing do."""
+    if len(values) < LEAST_SENTINEL_ROWS:
+        return
+    for value in (values.min(), values.max()):
+        others = values[values != value]
+        repeats = len(values) - len(others)
+        if not 1 < repeats <= len(others):
+            continue
+        low, high = others.min(), others.max()
+        far = max(low - value, value - high) > SENTINEL_GAP * (high - low)
+        if far and len(np.unique(others[:LEAST_SENTINEL_ROWS])) > 2:
+            warn(
+                f"{where}: {repeats} of {len(values)} rows have {value:g}, far outside of the "
+                f"others, which are from {low:g} to {high:g}; if it stands for a missing value, "
+                "replace it by NaN, or leave out its rows"
+            )
 
 
 def _float64(targets: Any) -> FloatArray:

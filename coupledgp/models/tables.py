@@ -232,10 +232,19 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
     def _warn_if_constant(self, data: Data) -> None:
         """Warn of targets that say nothing of their spread."""
-        if len(data) >= LEAST_CONSTANT and are_constant(data.targets):
+        if not are_constant(data.targets) or getattr(self, "optimizer", "") is None:
+            return
+        got = f"y: expected targets that differ, got {len(data)} equal to {data.targets[0, 0]:.3g}"
+        if len(data) >= LEAST_CONSTANT:
             warn(
-                f"y: expected targets that differ, got {len(data)} equal ones: predictions are "
-                "these, and standard deviations say nothing of how others would differ"
+                f"{got}: predictions are these, and standard deviations say nothing of how others "
+                "would differ"
+            )
+        else:
+            warn(
+                f"{got}: nothing says by how much others differ, and standard deviations are those "
+                "of a prior of unit variance, in whatever unit y has; optimizer=None keeps an "
+                "outputscale and a noise that are given"
             )
 
     def checked(

@@ -121,11 +121,32 @@ def test_constant_targets_have_no_spread_and_are_told():
     X, _, _ = table(2)
     for value in (5.0, -1e9, 0.37):
         gp = cgp.GPRegressor(random_state=0)
-        with pytest.warns(UserWarning, match="y: expected targets that differ, got 50 equal ones"):
+        with pytest.warns(UserWarning, match="y: expected targets that differ, got 50 equal to"):
             gp.fit(X, np.full(N, value))
         mean, std = gp.predict(X, return_std=True)
         np.testing.assert_allclose(mean, value, rtol=1e-12)
         assert (std < 1e-6 * abs(value)).all()
+
+
+@pytest.mark.parametrize("value", [7e-9, 7e9])
+def test_few_equal_targets_do_not_say_how_much_others_differ(value):
+    X, _, _ = table(2)
+    with pytest.warns(UserWarning, match="y: .*got 3 equal to .*: nothing says by how much"):
+        cgp.ExactGPRegressor(random_state=0).fit(X[:3, :2], np.full(3, value))
+    cgp.ExactGPRegressor(optimizer=None).fit(X[:3, :2], np.full(3, value))
+
+
+def test_a_number_that_stands_for_a_missing_value_is_named():
+    X, y, rng = table(3)
+    X = pd.DataFrame(X[:, :2], columns=["depth", "heat"])
+    marked = X.assign(heat=X.heat.where(rng.uniform(size=N) > 0.1, -999.0))
+    gp = cgp.ExactGPRegressor(optimizer=None)
+    with pytest.warns(UserWarning, match="X, column heat: . of 50 rows have -999, far outside"):
+        gp.fit(marked, y)
+    with pytest.warns(UserWarning, match="y: 3 of 50 rows have 9999, far outside"):
+        gp.fit(X, np.where(np.arange(N) < 3, 9999.0, y))
+    gp.fit(X, np.where(np.arange(N) < 1, 9999.0, y))  # one far row may be what it says
+    gp.fit(X.assign(heat=rng.standard_cauchy(N)), y)
 
 
 @pytest.mark.parametrize("seed", range(3))

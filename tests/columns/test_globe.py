@@ -176,6 +176,7 @@ def test_ends_of_turned_longitudes_are_those_of_the_circle(middle, way):
     assert turned_ends(np.array([-900.0, 4.0]), -900.0, 4.0) == (-900.0, 4.0)
 
 
+@pytest.mark.long
 def test_tables_across_the_180th_meridian_have_a_plane(tmp_path):
     """Fiji: the fit is that of the same table 150 degrees further west, in memory and in parts."""
     own = np.random.default_rng(2)
@@ -218,6 +219,7 @@ def test_places_are_both_or_none():
         model.predict_blocks(WORLD[:2], 10.0)
 
 
+@pytest.mark.long
 def test_other_models_take_them_too():
     """Places in space share one lengthscale; effects of the part are labelled by degrees."""
     y = np.sin(np.radians(3 * WORLD.latitude)) + 0.05 * rng.normal(size=N)

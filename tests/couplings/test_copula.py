@@ -135,6 +135,7 @@ class TestLearning:
         assert float(loss(frequencies)) == pytest.approx(np.mean(squares), rel=1e-10)
         assert torch.autograd.gradcheck(loss, (frequencies.requires_grad_(),))
 
+    @pytest.mark.long
     def test_two_frequencies_learn_pairwise_norms(self, seed: int) -> None:
         """The optimum for two orthogonal frequencies at small distances is C = -1."""
         X = np.random.default_rng(0).normal(size=(12, 2)) / 3

@@ -95,6 +95,7 @@ def test_roads_are_cut_at_sensors_in_order() -> None:
 
 
 @needs_data
+@pytest.mark.long
 def test_traffic_tables_and_package_file_agree() -> None:
     tables = traffic.load()
     assert tables.graph.n_nodes == 1016

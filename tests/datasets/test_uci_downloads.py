@@ -35,6 +35,7 @@ def test_download_without_pandas_and_again_from_the_cache(name, data_id, openml,
     assert len(openml.requests) == seen
 
 
+@pytest.mark.long
 def test_download_of_protein_has_the_target_of_the_files(openml):
     values = numbers("protein")
     openml.serve_numbers(44963, values)

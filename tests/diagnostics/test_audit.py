@@ -391,6 +391,7 @@ class TestFormsOfPredictions:
             self.same(form, (EXACT[0], self.STD))
         self.same((frame["mean"], frame["std"]), (EXACT[0], self.STD))
 
+    @pytest.mark.long
     def test_chains_of_draws(self, rng: np.random.Generator) -> None:
         draws = rng.multivariate_normal(*EXACT, size=(4, 50))
         flat = draws.reshape(200, 30)

@@ -25,6 +25,7 @@ def report():
     return cgp.posterior_report(gp, X[80:], Y[80:])
 
 
+@pytest.mark.long
 def test_the_headline_has_the_errors_of_the_model_and_of_naive_ways(report):
     error = {one.name: one.rmse for one in report.baselines}
     naive = min(error["mean"], error["nearest"])
@@ -39,6 +40,7 @@ def test_the_headline_has_the_errors_of_the_model_and_of_naive_ways(report):
     assert str(report).startswith(report.headline)
 
 
+@pytest.mark.long
 def test_the_name_of_the_targets_stands_everywhere(report):
     page = report.to_html()
     assert "units of y" not in page

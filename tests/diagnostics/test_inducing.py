@@ -81,6 +81,7 @@ def test_points_are_doubled_for_as_long_as_that_gains() -> None:
     assert refits(rows[:4], function, train, test, poor) == ()
 
 
+@pytest.mark.long
 def test_an_audit_says_how_many_to_take() -> None:
     gpytorch = pytest.importorskip("gpytorch")
     import torch

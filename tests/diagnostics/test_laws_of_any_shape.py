@@ -287,6 +287,7 @@ class TestReports:
             assert report.verdicts[1].colour == "red"
             assert report.calibration.rescaling == pytest.approx(2.0, rel=0.15)
 
+    @pytest.mark.long
     def test_pages_say_what_was_judged(self) -> None:
         rng = np.random.default_rng(13)
         given, mu = tables(rng)

@@ -100,6 +100,7 @@ def p_of(predictions):
     return predictions.reference_mean[:, 0], predictions.reference_std[:, 0]
 
 
+@pytest.mark.long
 def test_two_outputs():
     y = np.stack([Y, 3 * np.cos(X[:, 1]) + 0.2 * RNG.normal(size=160)], axis=1)
     model = fitted(y)
@@ -115,6 +116,7 @@ def test_as_a_reference(model):
     assert report.nlpd == pytest.approx(-norm.logpdf(Y[TEST], mean, std).mean())
 
 
+@pytest.mark.long
 def test_the_report_says_so(model):
     report = compare(model, X[TEST], Y[TEST])
     prior, remark = report.to_dict()["remarks"]

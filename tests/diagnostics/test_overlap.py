@@ -242,6 +242,7 @@ class TestNearRows:
         targets = np.arange(float(len(known)))[:, None]
         assert not near_rows(known, targets, known[:3] + 1e-9, targets[:3]).any()
 
+    @pytest.mark.long
     def test_reports_say_so_and_leave_them_out(self):
         rng = np.random.default_rng(1)
         X = rng.uniform(-2, 2, (200, 2))

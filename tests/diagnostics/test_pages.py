@@ -286,6 +286,7 @@ class TestScene:
         assert scene["sensors"]["names"][:1] == [NAMES[0]]
         assert len(LONG) > len(scene["sensors"]["names"][1]) == 60
 
+    @pytest.mark.long
     def test_roads_and_faces(self):
         (roads,) = scenes(field_page(road_map()))
         assert array(roads["cells"], "<u2").reshape(-1, 2).tolist() == [

@@ -89,6 +89,7 @@ def test_a_mean_of_losses_is_everywhere(model):
     )
 
 
+@pytest.mark.long
 def test_bounds_of_solves_stand_beside_it(model):
     def bounds(y, mean, std, mean_error, least_std):
         assert y.shape == mean.shape == std.shape == mean_error.shape == least_std.shape == (20, 1)
@@ -103,6 +104,7 @@ def test_bounds_of_solves_stand_beside_it(model):
     assert other.endswith("(bounds -0.2 +0.5)")
 
 
+@pytest.mark.long
 def test_a_score_without_bounds_says_so_where_solves_stop_at_a_tolerance(model):
     register_score(pinball())
     register_score(
@@ -135,6 +137,7 @@ def test_columns_in_the_names_of_scoringrules(model):
         compare(model, X[TEST]).scoring_table()
 
 
+@pytest.mark.long
 def test_a_number_of_all_marginals(model):
     register_score(
         MarginalScore(
@@ -150,6 +153,7 @@ def test_a_number_of_all_marginals(model):
     assert "largest_gap" not in report.differences
 
 
+@pytest.mark.long
 def test_numbers_by_level(model):
     register_score(
         MarginalScore(
@@ -162,6 +166,7 @@ def test_numbers_by_level(model):
     assert row_of(page, "outside 90 % intervals, points") == ["1", "1"]
 
 
+@pytest.mark.long
 def test_a_score_of_the_joint_law(model):
     def mahalanobis(y, mean, cov):
         return float((y - mean) @ np.linalg.solve(cov, y - mean)) / y.size
@@ -173,6 +178,7 @@ def test_a_score_of_the_joint_law(model):
     assert row_of(report.to_html(), "Mahalanobis")[0] == f"{report.mahalanobis:.4g}"
 
 
+@pytest.mark.long
 def test_where_more_is_better_the_table_says_so(model):
     register_score(
         PointScore(

@@ -154,6 +154,7 @@ def test_figures_alone_are_shown_as_a_table():
 
 
 class TestExactModel:
+    @pytest.mark.long
     def test_it_has_no_distance_from_itself(self):
         report = compare(fitted(cgp.ExactGPRegressor), X[50:], Y[50:])
         assert report.kl_per_point < 1e-12

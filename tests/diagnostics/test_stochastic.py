@@ -364,6 +364,7 @@ class TestProbes:
             assert np.mean(np.array(values) < 2.0) >= 0.75, (name, values)
             assert max(values) < 7, (name, values)
 
+    @pytest.mark.long
     def test_standard_errors_are_those_of_the_estimates(self, seed: int) -> None:
         """The spread of the estimates over probes is what their standard errors say."""
         rng = np.random.default_rng([seed, 3])

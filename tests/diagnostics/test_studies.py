@@ -220,6 +220,7 @@ def test_latex_prints_every_name():
 
 
 @pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
+@pytest.mark.long
 def test_figures_are_files(study, ending, tmp_path):
     first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
     study.save_figure(first)

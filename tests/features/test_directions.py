@@ -25,6 +25,7 @@ def quietly(made: Any) -> None:
 
 
 @pytest.mark.parametrize(("dim", "ratio"), [(2, 1.401), (5, 1.259), (13, 1.189)])
+@pytest.mark.long
 def test_errors_of_fourier_features_are_larger_than_with_orthogonal(
     dim: int, ratio: float, rng: np.random.Generator
 ) -> None:

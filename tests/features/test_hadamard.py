@@ -126,6 +126,7 @@ def test_setting_frequencies_replaces_the_transform(kind: type[FeatureMap]) -> N
     torch.testing.assert_close(fast(np.zeros((1, 3))), fast(np.full((1, 3), 1e-9)))
 
 
+@pytest.mark.long
 def test_models_fit_predict_and_survive_a_file(tmp_path, rng: np.random.Generator) -> None:  # type: ignore[no-untyped-def]
     X = rng.normal(size=(120, 5))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=120)

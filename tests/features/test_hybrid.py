@@ -29,7 +29,7 @@ from tests.features.hybrid_cases import (
 )
 from tests.theory import assert_mean
 
-DRAWS = 1500
+DRAWS = 700
 
 
 def signed_mse(x: np.ndarray, y: np.ndarray) -> float:

@@ -122,8 +122,11 @@ class TestComplexExponential:
         with pytest.raises(InvalidInputError, match="logarithms where A is real"):
             ComplexExponentialFeatures(DIM, 4, 1j).log_queries(X)
 
-    @pytest.mark.parametrize("text", ["orthogonal+pnc", "orthogonal+monotone+antithetic", "sobol"])
-    @pytest.mark.parametrize("name", ["positive", "trigonometric", "diagonal"])
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [("orthogonal+pnc", "positive"), ("orthogonal+monotone+antithetic", "trigonometric"),
+         ("sobol", "diagonal")],
+    )  # fmt: skip
     def test_unbiased_under_couplings(self, name: str, text: str, rng: np.random.Generator) -> None:
         X, Y = pairs(rng)
         draws = [

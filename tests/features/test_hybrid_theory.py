@@ -68,6 +68,7 @@ def test_largest_relative_error_of_the_angular_hybrid() -> None:
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.9, 2.0, np.pi])
+@pytest.mark.long
 def test_error_of_the_gaussian_hybrid(angle: float, rng: np.random.Generator) -> None:
     """Theorems F.1 and F.2, weights normalised for one length."""
     r, m, n, width = 0.6, 3, 2, 0.8

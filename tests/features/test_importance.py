@@ -60,8 +60,6 @@ def test_features_weigh_those_of_laplace() -> None:
     "arguments",
     [
         {"coupling": "iid"},
-        {"coupling": "orthogonal+pnc"},
-        {"coupling": "simplex"},
         {"coupling": "orthogonal+antithetic", "symmetric": True},
         {"coupling": "iid", "keys": points(5, 0.4)},
         {"coupling": "iid", "keys": points(5, 0.4), "symmetric": True},
@@ -108,6 +106,7 @@ def test_two_laws_have_their_own_least(rng: np.random.Generator) -> None:
     assert same == pytest.approx(least_mean_variance(X))
 
 
+@pytest.mark.long
 def test_resampled_frequencies_reach_the_least_of_two_laws(rng: np.random.Generator) -> None:
     X, Y = points(6), points(5, 0.5)
     squares = np.square(gram_errors(1500, rng, 1, data=X, keys=Y, coupling="iid"))

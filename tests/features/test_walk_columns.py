@@ -71,6 +71,7 @@ def test_memory_of_columns_is_used_again() -> None:
 
 @pytest.mark.parametrize("steps", [IndependentSteps(), RepellingSteps(), SystematicSteps()])
 @pytest.mark.parametrize("graph", [plain_graph(), weighted_graph()], ids=repr)
+@pytest.mark.long
 def test_long_rows_and_wide_codes_give_the_same_visits(
     graph: Graph, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ def test_the_evidence_is_computed_where_the_features_are(
         device.left.clear()
 
 
+@pytest.mark.long
 def test_a_search_runs_on_the_device(device: PretendDevice) -> None:
     space = SearchSpace(np.ones(2), ard=True)
     found = [

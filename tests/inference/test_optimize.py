@@ -245,6 +245,7 @@ def test_long_tables_start_on_a_subset(
     assert 0 < result.n_evaluations <= len(sizes)
 
 
+@pytest.mark.long
 def test_same_seed_same_result(rng: np.random.Generator) -> None:
     problem = smooth_problem(60, rng)
     space = SearchSpace(base=np.ones(DIM), ard=True)

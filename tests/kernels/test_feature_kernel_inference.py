@@ -171,6 +171,7 @@ def test_evidence_and_predictions_are_ours(
 
 
 @both
+@pytest.mark.long
 def test_training(kind: type[FeatureKernel], rng: np.random.Generator) -> None:
     """Ascent on the marginal likelihood finds the relevant input."""
     X = data(rng, 200, 2)

@@ -94,6 +94,7 @@ def test_in_a_pipeline_and_a_search(recwarn):
     assert not [w for w in recwarn if "FitFailed" in w.category.__name__]
 
 
+@pytest.mark.long
 def test_names_of_an_earlier_fit_are_forgotten():
     pandas = pytest.importorskip("pandas")
     gp = cgp.SparseSpectrumGPRegressor(
@@ -104,6 +105,7 @@ def test_names_of_an_earlier_fit_are_forgotten():
     assert not hasattr(gp, "feature_names_in_")
 
 
+@pytest.mark.long
 def test_parameters_stay_what_they_were(fitted):
     parameters = fitted.get_params()
     assert (parameters["n_frequencies"], parameters["coupling"]) == ("auto", "auto")
@@ -201,6 +203,7 @@ def test_the_gain_is_the_mean_difference_of_log_densities(fitted):
     assert found.error == pytest.approx(gains.std(ddof=1) / np.sqrt(50), rel=1e-6)
 
 
+@pytest.mark.long
 def test_column_names(fitted):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["a", "b"])
@@ -212,6 +215,7 @@ def test_column_names(fitted):
     np.testing.assert_allclose(gp.predict(table), fitted.predict(X), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_mean_below_the_target_is_not_enough(monkeypatch):
     """Parts that differ leave open whether the target is met."""
     found = auto_size.Measured(0.04, 0.01)

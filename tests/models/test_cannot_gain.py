@@ -54,6 +54,7 @@ def test_directions_alike_gain_nothing_and_rows_in_a_line_do(spread, in_line) ->
     assert said(spread, 1e-4) == ""
 
 
+@pytest.mark.long
 def test_the_study_measures_what_is_said(spread, in_line) -> None:
     """Orthogonal directions move the measured KL of rows in a line, and not of others."""
     ratios, texts = [], []
@@ -79,6 +80,7 @@ def test_a_search_says_it_too(spread) -> None:
     assert found.cannot_gain in found.explain()
 
 
+@pytest.mark.long
 def test_a_floor_of_norms_is_told_where_it_is_high(spread) -> None:
     """Beyond two lengthscales coupled norms of many columns gain little."""
     wide = np.random.default_rng(5).normal(size=(200, 12))

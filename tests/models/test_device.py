@@ -125,6 +125,7 @@ def test_noise_that_sums_lose_is_found_on_the_device(
     np.testing.assert_allclose(there.predict(POINTS), here.predict(POINTS), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_ladder_of_rows_is_climbed_on_the_device(device: torch.device) -> None:
     inputs = np.random.default_rng(1).normal(size=(2200, 1))
     targets = np.sin(3 * inputs[:, 0])
@@ -187,6 +188,7 @@ def test_a_local_model_is_the_same_on_a_device(
         assert_same(cgp.load_model(tmp_path / "m", device=where), here)
 
 
+@pytest.mark.long
 def test_rows_are_whitened_and_kriged_on_the_device() -> None:
     with pretend_device() as device, gradients_on(DEVICE):
         model = local().fit(X, Y)
@@ -220,6 +222,7 @@ def test_files_are_of_no_device(name: str, device: torch.device, tmp_path: Any) 
     assert_same(there.partial_fit(X[:9], Y[:9]), here.partial_fit(X[:9], Y[:9]))
 
 
+@pytest.mark.long
 def test_a_device_is_a_parameter_like_others(device: torch.device) -> None:
     model = fit(sparse(device=str(device)))
     other = clone(model).set_params(device="cpu")

@@ -98,6 +98,7 @@ def test_kernels_without_a_sparse_precision_are_exact_too(kernel):
     np.testing.assert_allclose(model.predict(), twin.predict(), atol=1e-6)
 
 
+@pytest.mark.long
 def test_small_graphs_are_walked():
     graph = cgp.Graph.from_networkx(nx.path_graph(50))
     model = cgp.GraphGPRegressor(graph, WIDE, **GIVEN).fit([0, 9, 40], [1.0, 2.0, 0.5])

@@ -132,6 +132,7 @@ def test_additive_members_win_where_the_truth_is_additive(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_front_door_with_an_expression():
     X = RNG.uniform(-2, 2, size=(60, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]

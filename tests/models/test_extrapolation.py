@@ -90,6 +90,7 @@ def test_a_warning_names_the_first_rows_once():
     assert (distance[3:] > 100).all()
 
 
+@pytest.mark.long
 def test_files_and_further_rows_know_where_rows_are(tmp_path):
     X, y, _ = table(1)
     up = np.array([0.0, 40.0, 0.0, 0.0])

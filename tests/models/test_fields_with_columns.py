@@ -61,6 +61,7 @@ def test_a_field_that_differs_between_two_sides_is_found(fitted):
     assert blind.column_shares_["normal"] == 0.0
 
 
+@pytest.mark.long
 def test_a_field_of_position_alone_is_as_good_as_without_columns():
     X, _ = trimesh.sample.sample_surface(PLATE, 50, seed=2)
     y = X[:, 0] + np.sin(X[:, 1]) + NOISE * np.random.default_rng(2).normal(size=50)
@@ -84,6 +85,7 @@ def test_a_file_holds_columns_and_kernels(fitted, tmp_path):
         assert again.operator_.place_columns.names == model.operator_.place_columns.names
 
 
+@pytest.mark.long
 def test_many_sensors_take_columns_on_the_precision_route():
     kernel = WhittleMatern(alpha=2) + PositionKernel("gaussian", columns=None)
     gp = cgp.FieldGPRegressor(OPERATOR, kernel, random_state=0, route="precision")

@@ -83,6 +83,7 @@ def test_the_teacher_is_an_exact_gp_on_some_of_the_rows(few_steps):
     assert gp.member_weights_.tolist() == [1.0]
 
 
+@pytest.mark.long
 def test_query_points_say_where_the_posterior_matters(monkeypatch):
     short_kl(monkeypatch)
     # A corner of the data, beyond it: points that rows alone do not lead to.
@@ -133,6 +134,7 @@ def test_hyperparameters_are_kept_without_an_optimizer(few_steps):
     assert gp.noise_ == pytest.approx(0.2 * Y.std() ** 2)
 
 
+@pytest.mark.long
 def test_the_first_member_is_the_sampled_model(stack):
     sampled = cgp.SparseSpectrumGPRegressor(n_frequencies=M, random_state=0).fit(X, Y)
     first = stack.members_[0]
@@ -146,6 +148,7 @@ def test_the_first_member_is_the_sampled_model(stack):
     assert stack.member_weights_.sum() == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_one_factor_on_all_lengthscales_is_a_member_unless_the_evidence_refutes_it(few_steps):
     # The third column of the table above says nothing: one factor would be refuted there.
     alike = X / X.std(axis=0)
@@ -234,6 +237,7 @@ def test_more_rows_and_other_rows(stack):
 
 
 @pytest.mark.filterwarnings("ignore:optimizer")  # single precision may end it, by the processor
+@pytest.mark.long
 def test_outputs_share_members():
     gp = make("evidence", dtype="float32").fit(X, np.stack([Y, X[:, 1]], axis=1))
     mean, std = gp.predict(X_TEST, return_std=True)

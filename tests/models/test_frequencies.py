@@ -84,6 +84,7 @@ def test_it_is_said_what_was_done(drawn, sampled):
     assert "sampled by orthogonal+pnc: as asked for" in sampled.explain()
 
 
+@pytest.mark.long
 def test_auto_draws_where_it_gains_and_says_why_not():
     gp = model(frequencies="auto").fit(X, Y)
     assert gp.drawn_.law == "posterior"
@@ -143,6 +144,7 @@ def test_weighted_rows_queries_and_missing_values():
     assert np.isfinite(gp.predict(X_TEST)).all()
 
 
+@pytest.mark.long
 def test_single_precision_and_averaged_hyperparameters():
     single = model(frequencies="posterior", dtype="float32").fit(X, Y)
     double = model(frequencies="posterior").fit(X, Y)
@@ -187,6 +189,7 @@ def test_few_rows_and_a_single_frequency():
         model(frequencies="posterior", **kept).fit(X[:2], Y[:2])
 
 
+@pytest.mark.long
 def test_studies_draw_for_the_posterior_of_their_own_rows(sampled):
     study = cgp.coupling_study(
         sampled, X_TEST, couplings=["orthogonal", "posterior"], sizes=[M], n_draws=5

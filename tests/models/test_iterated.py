@@ -139,6 +139,7 @@ def test_a_mixture_carries_all_its_members_over() -> None:
     np.testing.assert_allclose(ours.predict(NEW), dense.predict(NEW), atol=1e-4)
 
 
+@pytest.mark.long
 def test_files_keep_the_solver(tmp_path: Any) -> None:
     for name, model in (
         ("exact", exact().fit(X, Y)),

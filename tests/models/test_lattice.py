@@ -157,6 +157,7 @@ def test_rough_functions_are_told():
     assert any("waves beyond the lattice" in str(each.message) for each in told)
 
 
+@pytest.mark.long
 def test_it_is_a_member_of_the_default():
     model = cgp.GPRegressor("lattice", random_state=0).fit(X[:300], Y[:300])
     assert model.choice_.members[0].name.startswith("lattice, gaussian")

@@ -95,6 +95,7 @@ class TestEveryClassifier:
         with pytest.raises(InvalidInputError, match="expected labels"):
             part.partial_fit(points[:1], ["other"] if y.dtype.kind == "U" else [17])
 
+    @pytest.mark.long
     def test_weights_count_labels_as_if_repeated(self, case):
         make, points, y, wanted = MODELS[case]
         counts = np.arange(len(y)) % 3
@@ -116,6 +117,7 @@ class TestEveryClassifier:
             more.predict_proba(wanted), again.predict_proba(wanted), rtol=1e-5
         )
 
+    @pytest.mark.long
     def test_classes_have_weights(self, case, tmp_path):
         make, points, y, wanted = MODELS[case]
         classes, shares = np.unique(y, return_counts=True)

@@ -194,6 +194,7 @@ def test_a_law_of_ones_own_starts_with_its_parameters(tmp_path):
     assert cgp.load_model(tmp_path / "model").process_.likelihood == model.process_.likelihood
 
 
+@pytest.mark.long
 def test_files_of_gaussian_models_name_no_likelihood(tmp_path):
     model = cgp.GPRegressor("exact", random_state=0).fit(X[:30], F[:30])
     model.save(tmp_path / "model")
@@ -227,6 +228,7 @@ def test_what_is_refused(options, y, rows, message):
         model.fit(X, y, **rows)
 
 
+@pytest.mark.long
 def test_exposures_of_predictions_are_refused_without_a_law_that_takes_them():
     gaussian = cgp.GPRegressor("exact", random_state=0).fit(X[:30], F[:30])
     with pytest.raises(InvalidInputError, match="exposure: expected none for a Gaussian law"):

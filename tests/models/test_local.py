@@ -14,6 +14,7 @@ from coupledgp.selection.member_kinds import Size
 from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import PRIOR_COUNT, TAIL_COUNT
 from tests.models.few_steps import search_little
+from tests.often import often
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +58,13 @@ def test_the_exact_twin_of_a_local_model_is_near(local):
     assert local.exact_twin().exact_twin().process_ is not None
 
 
-@pytest.mark.parametrize("parameters", [
+PARTS = [
     {"kernel": None}, {"n_frequencies": 0}, {"frequencies": "fitted"}, {"trend": "none"},
     {"kernel": "auto", "n_frequencies": 0},
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("parameters", often(PARTS, *PARTS[1:3]))
 def test_every_combination_of_parts_predicts(parameters):
     settings = {"n_frequencies": 4, "kernel": "matern-3/2", "random_state": 0, **parameters}
     gp = cgp.LocalGPRegressor(**settings).fit(X[:100], Y[:100])
@@ -108,6 +112,7 @@ def test_the_mixture_is_no_worse_than_its_best_member():
     assert chosen.log_density(X_TEST, Y_TEST).mean() > max(each) - 0.02
 
 
+@pytest.mark.long
 def test_the_weights_are_those_of_the_members_and_are_told():
     chosen = cgp.GPRegressor(("local", "sparse-spectrum"), n_frequencies=4, random_state=0)
     chosen.fit(X[:120], Y[:120])
@@ -118,6 +123,7 @@ def test_the_weights_are_those_of_the_members_and_are_told():
         assert name in chosen.explain()
 
 
+@pytest.mark.long
 def test_one_seed_gives_one_model_and_another_gives_another():
     small = X[:60], Y[:60]
     first, again, other = (
@@ -261,6 +267,7 @@ def test_bad_parameters_of_a_local_model_are_named(parameters, message):
         cgp.LocalGPRegressor(**parameters).fit(X[:20], Y[:20])
 
 
+@pytest.mark.long
 def test_categories_share_one_lengthscale_and_missing_values_are_filled_in():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -296,6 +303,7 @@ def test_members_given_all_rows_are_those_that_were_scored():
         np.testing.assert_allclose(process.law(at, "mean").mean, anew.law(at, "mean").mean)
 
 
+@pytest.mark.long
 def test_a_report_needs_no_coupling(local, tmp_path):
     report = cgp.posterior_report(local, X_TEST[:40], Y_TEST[:40])
     assert report.kl_per_point < 0.1
@@ -305,6 +313,7 @@ def test_a_report_needs_no_coupling(local, tmp_path):
         cgp.posterior_report(local, X_TEST[:40], Y_TEST[:40], couplings=["iid"])
 
 
+@pytest.mark.long
 def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
     noise = np.full(40, 0.3)
     gp = cgp.GPRegressor("exact", random_state=0).fit(X[:40], Y[:40], sample_noise=noise)

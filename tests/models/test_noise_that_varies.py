@@ -116,6 +116,7 @@ def test_members_are_those_of_the_inner_process_and_further_rows_are_taken(model
     assert np.isfinite(other.predict_gradient(AT[:3])).all()
 
 
+@pytest.mark.long
 def test_noise_of_transformed_targets_varies_about_their_transform():
     found = fitted("varying", np.exp(Y), target_transform="log")
     assert isinstance(found.process_, VaryingNoiseGP)
@@ -191,10 +192,12 @@ def test_gains_are_of_rows_that_no_factor_has_seen(monkeypatch):
     assert all((row ^ 1) in left for row in left)
 
 
+@pytest.mark.long
 def test_constant_noise_stays_constant():
     assert sum(accepted(seed, LEAST_ROWS) for seed in range(3)) == 0
 
 
+@pytest.mark.long
 def test_noise_that_varies_is_taken_on_few_rows():
     """From .05 to 1.2 along a column: constant noise is some .5 nats behind at 100 rows."""
     rng, n = np.random.default_rng(3), 100

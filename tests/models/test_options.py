@@ -133,6 +133,7 @@ def fitted_models():
 
 
 @pytest.mark.filterwarnings("ignore:y. no kernel")
+@pytest.mark.long
 def test_every_estimator_answers_alike():
     for model in fitted_models():
         name = type(model).__name__

@@ -162,6 +162,7 @@ def test_transformed_targets_are_scored_in_their_units():
     assert (law.mean > 0).all()
 
 
+@pytest.mark.long
 def test_a_mixture_is_scored_by_its_own_density():
     model = cgp.SparseSpectrumGPRegressor(
         n_frequencies=9, hyperparameters="averaged", n_hyperparameter_draws=4, random_state=0
@@ -190,6 +191,7 @@ def test_graphs_are_left_out_by_node():
     assert set(table["group"]) == set(nodes.astype(str))
 
 
+@pytest.mark.long
 def test_forms(model, tmp_path):
     report = cross_validate(model, DAY, title="By day", data="six days")
     found = json.loads(report.to_json(tmp_path / "r.json"))

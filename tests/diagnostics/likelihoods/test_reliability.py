@@ -74,6 +74,7 @@ def test_recalibration_is_logistic_regression_of_the_logits():
     assert gain == pytest.approx(log_loss(CODES, laws) - better - 1 / 400, abs=1e-3)
 
 
+@pytest.mark.long
 def test_honest_chances_are_called_off_in_at_most_one_of_fifty():
     rng, off = np.random.default_rng(5), 0
     for trial in range(100):

@@ -75,6 +75,7 @@ def test_four_features_are_too_few(classes):
     assert [one.key for one in exact.layout().sections].count("latent-distance") == 0
 
 
+@pytest.mark.long
 def test_an_estimator_has_its_own_labels_and_power():
     X, y = cases.X[cases.TRAIN], np.array(["a", "b", "c"])[cases.THREE[cases.TRAIN]]
     model = cgp.GPClassifier("matern-5/2", random_state=0).fit(X, y)
@@ -113,6 +114,7 @@ def test_chances_of_three_classes_have_a_power():
     np.testing.assert_allclose(chances_of(Bernoulli(), law, 1.7), raised, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_a_report_of_counts_has_exposures_and_randomised_transforms(counts, tmp_path):
     assert isinstance(counts, LikelihoodReport)
     at = cases.counts(16).marginals(POINTS, exposure=EXPOSURE)

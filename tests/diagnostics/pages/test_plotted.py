@@ -81,6 +81,7 @@ def test_axes_of_no_grid_are_refused_where_panels_need_one():
         plotted(line, "axes")
 
 
+@pytest.mark.long
 def test_reports_plot_the_first_picture_or_one_by_name():
     report = table_report()
     p = report.predictions

@@ -45,6 +45,7 @@ def test_other_targets_are_no_counts():
         assert not CountLaw.of(y, mean, std).is_better
 
 
+@pytest.mark.long
 def test_a_report_says_so_and_what_to_do():
     X = RNG.uniform(size=(300, 2))
     y = RNG.poisson(np.exp(0.5 + 1.5 * np.sin(5 * X[:, 0]))).astype(float)

@@ -134,6 +134,7 @@ def model():
 
 
 class TestReports:
+    @pytest.mark.long
     def test_a_comparison_and_a_posterior_report_say_that_sites_differ(self, model):
         X, y, metadata = drawn()
         for report in (

@@ -66,6 +66,7 @@ def smooth(noise, n=400):
     return X, np.sin(2 * X[:, 0]) * X[:, 1] + noise(rng, n)
 
 
+@pytest.mark.long
 def test_an_audit_of_a_law_of_the_function_says_which_noise_to_add():
     X, y = smooth(lambda rng, n: 0.3 * rng.normal(size=n))
     model = cgp.ExactGPRegressor(random_state=0).fit(X[:200], y[:200])
@@ -83,6 +84,7 @@ def test_an_audit_of_a_law_of_the_function_says_which_noise_to_add():
     )
 
 
+@pytest.mark.long
 def test_rows_that_are_left_out_tell_tails_that_few_test_rows_do_not():
     X, y = smooth(lambda rng, n: 0.25 * rng.standard_t(3, n))
     model = cgp.ExactGPRegressor(random_state=0).fit(X[:300], y[:300])

@@ -13,6 +13,7 @@ from coupledgp.diagnostics.scoring.scores import nlpd, point_nlpd
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.transformed import forward
+from tests.often import often
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (40, 2))
@@ -46,9 +47,10 @@ def fitted(kind):
     return model.fit(PLACES, height), PLACES[:5], SURFACE
 
 
-@pytest.mark.parametrize(
-    "kind", ["weights", "exact", "mixture", "transformed", "nodes", "field", "precise"]
-)
+KINDS = ["weights", "exact", "mixture", "transformed", "nodes", "field", "precise"]
+
+
+@pytest.mark.parametrize("kind", often(KINDS, "weights", "transformed", "nodes", "precise"))
 def test_every_kind_of_process(kind):
     model, wanted, names = fitted(kind)
     process, points = model.process_, model.points(wanted)

@@ -72,6 +72,7 @@ class TestCarried:
         assert equal_columns(np.column_stack([y + 1, x]), y) == ("input 2",)
         assert equal_columns(x[:, None], y + 0.3) == ()
 
+    @pytest.mark.long
     def test_it_is_said_of_a_model_that_is_green(self) -> None:
         X, y = table(1)
         X[:, 2] = np.round(y, 4)
@@ -122,6 +123,7 @@ def test_members_that_are_exact_have_no_fitted_frequencies() -> None:
 
 
 class TestSimplestCauseFirst:
+    @pytest.mark.long
     def test_short_deviations_want_a_factor(self) -> None:
         """Deviations that are 40 % short: no noise is missing, and no kernel is at fault."""
         n_right = 0
@@ -231,6 +233,7 @@ class TestRivalsGetWhatTheModelHas:
         mean = np.exp(expected.mean + 0.5 * expected.std**2)
         np.testing.assert_allclose(linear.mean[:, 0], mean, rtol=1e-6)
 
+    @pytest.mark.long
     def test_categories_are_one_column_to_boosted_trees(self) -> None:
         """Their error is that of scikit-learn's trees given the column as a category."""
         rng = np.random.default_rng(0)

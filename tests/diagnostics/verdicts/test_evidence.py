@@ -166,6 +166,7 @@ class TestGather:
         assert found.calibration is not None
         assert found.calibration.n_points == 120
 
+    @pytest.mark.long
     def test_groups_of_a_user(self) -> None:
         model = cgp.ExactGPRegressor("matern-5/2", random_state=0).fit(X[TRAIN], Y[TRAIN])
         place = np.where(np.arange(60) % 3, "town", "shore")

@@ -164,7 +164,12 @@ def from_graph(
     edges = list(graph.edges(data=True))
     if not edges:
         raise InvalidInputError("expected a graph with edges, got none")
-    coordinates, names = _coordinates(graph)
+    places = graph_positions(graph)
+    if places is None:
+        raise InvalidInputError(
+            "nodes: expected every node to have finite numbers x and y (or longitude and latitude)"
+        )
+    coordinates, names = places
     number = {label: k for k, label in enumerate(labels)}
     ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
     given = _lengths(edges, length)
@@ -187,21 +192,17 @@ def from_graph(
     return of_pieces(pieces, kept, plane, tolerance, used_labels)
 
 
-def _coordinates(graph: Any) -> tuple[FloatArray, tuple[str, str]]:
-    """Coordinates (n, 2) of the nodes, from attributes that may be text, and their names."""
-    error: Exception | None = None
+def graph_positions(graph: Any) -> tuple[FloatArray, tuple[str, str]] | None:
+    """Finite positions (n, 2) of the nodes, from attributes that may be text, and their names."""
     for names in PLACES:
         try:
             places = [[float(data[name]) for name in names] for _, data in graph.nodes(data=True)]
-        except (KeyError, TypeError, ValueError) as caught:
-            error = error or caught
+        except (KeyError, TypeError, ValueError):
             continue
         found = np.array(places)
         if np.isfinite(found).all():
             return found, names
-    raise InvalidInputError(
-        "nodes: expected every node to have finite numbers x and y (or longitude and latitude)"
-    ) from error
+    return None
 
 
 def _plane(
@@ -272,7 +273,7 @@ def _lengths(edges: list[Any], name: str | None) -> FloatArray | None:
                 "lengths are those of the lines"
             )
         return None
-    return np.array([_length(edge, LENGTH if name is None else name) for edge in edges])
+    return edge_values(edges, LENGTH if name is None else name, "a number of metres > 0")
 
 
 def _check_drawn(edges: list[Any], drawn: FloatArray) -> None:
@@ -283,7 +284,12 @@ def _check_drawn(edges: list[Any], drawn: FloatArray) -> None:
             )
 
 
-def _length(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:
+def edge_values(edges: list[Any], name: str, what: str = "a number > 0") -> FloatArray:
+    """An attribute (m,) of edges, which may be text; loops may have none, 0."""
+    return np.array([_edge_value(edge, name, what) for edge in edges])
+
+
+def _edge_value(edge: tuple[Any, Any, dict[str, Any]], name: str, what: str) -> float:
     given = edge[2].get(name)
     try:
         value = float(given)  # type: ignore[arg-type]
@@ -292,7 +298,6 @@ def _length(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:
     loop_of_nothing = edge[0] == edge[1] and value == 0
     if not np.isfinite(value) or not (value > 0 or loop_of_nothing):
         raise InvalidInputError(
-            f"edge {edge[0]!r}-{edge[1]!r}: expected a number of metres > 0 as its {name!r}, got "
-            f"{given!r}"
+            f"edge {edge[0]!r}-{edge[1]!r}: expected {what} as its {name!r}, got {given!r}"
         )
     return value

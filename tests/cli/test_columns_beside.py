@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from coupledgp.cli.app import run
-from coupledgp.cli.readers.beside import columns_beside
+from coupledgp.cli.readers.kinds import columns_beside
 
 RNG = np.random.default_rng(3)
 N = 200

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coupledgp.cli.commands.page_options import AuditOptions
 from coupledgp.cli.commands.table_tasks import labels_or_numbers, load
-from coupledgp.cli.readers.models import read_model
+from coupledgp.cli.readers.files import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.shared.declare import refuse
 from coupledgp.cli.shared.evaluate import Rows, announce_solves

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from coupledgp.cli.commands.table_options import PredictOptions
 from coupledgp.cli.readers.domains import SpatialDomain
-from coupledgp.cli.readers.files import about
+from coupledgp.cli.readers.files import about, read_model
 from coupledgp.cli.readers.guesses import node_column as column_of_nodes
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
@@ -19,7 +19,6 @@ from coupledgp.cli.readers.kinds import (
     read_inputs,
     without_names,
 )
-from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.places import PlaceOptions, read_queries

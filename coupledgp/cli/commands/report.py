@@ -21,8 +21,7 @@ def report(options: ReportOptions) -> None:
     """Compare, write the page and print the figures."""
     max_rows = options.max_rows
     from coupledgp.cli.commands.report_tasks import chosen, described, rows_at, test_data
-    from coupledgp.cli.readers.files import about
-    from coupledgp.cli.readers.models import read_model
+    from coupledgp.cli.readers.files import about, read_model
     from coupledgp.cli.shared.declare import refuse
     from coupledgp.cli.shared.domain import write_page
     from coupledgp.cli.shared.evaluate import announce_solves, seen_by
@@ -80,8 +79,7 @@ def report(options: ReportOptions) -> None:
 def left_out(options: ReportOptions) -> None:
     """Write the page on training rows as predicted from each other, and print the figures."""
     from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
-    from coupledgp.cli.readers.files import about
-    from coupledgp.cli.readers.models import read_model
+    from coupledgp.cli.readers.files import about, read_model
     from coupledgp.cli.shared.domain import write_page
     from coupledgp.diagnostics import cross_validate
     from coupledgp.ground.output import written_whole

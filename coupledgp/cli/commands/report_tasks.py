@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.commands.page_options import ReportOptions
-from coupledgp.cli.readers.beside import Beside, columns_beside
 from coupledgp.cli.readers.kinds import (
+    Beside,
+    columns_beside,
     kinds_of_model,
     model_inputs,
     read_inputs,

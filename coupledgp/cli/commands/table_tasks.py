@@ -13,8 +13,7 @@ import pyarrow as pa
 from coupledgp.cli.commands.page_options import AuditOptions
 from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
 from coupledgp.cli.commands.table_options import FitOptions
-from coupledgp.cli.readers.beside import columns_beside
-from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
+from coupledgp.cli.readers.kinds import HINT, columns_beside, read_inputs, typed
 from coupledgp.cli.readers.tables import check_columns, is_number, numeric
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import (

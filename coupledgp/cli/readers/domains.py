@@ -11,23 +11,29 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.readers.files import about, on_disk
-from coupledgp.cli.readers.guesses import edge_ends
 from coupledgp.cli.readers.networks import (
     MARKUP,
     MESHES,
     TABLES,
-    edge_labels,
     is_table,
     measure,
-    node_texts,
+    read_edges,
     read_mesh,
 )
 from coupledgp.cli.readers.node_values import positions_of
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.readers.tables import read_table
 from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.formats.projection import LONLAT, METRES, Plane
-from coupledgp.formats.road_files import LINES, TOLERANCE, from_graph, parse_markup, read_roads
+from coupledgp.formats.road_files import (
+    LINES,
+    TOLERANCE,
+    edge_values,
+    from_graph,
+    graph_positions,
+    parse_markup,
+    read_roads,
+)
 from coupledgp.formats.roads import RoadNetwork, same_roads
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.locations import Locations
@@ -215,20 +221,12 @@ def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") 
 
 
 def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
-    table = read_table(path)
-    sides = edge_ends(path, table)
-    check_columns(table, _listed(options.length), str(path))
-    _, length = measure(table.column_names, None, options.length)
-    if length is None:
+    found = read_edges(path, None, options.length)
+    if found.length is None:
         return None
-    if not table.num_rows:
-        raise InvalidInputError(f"{path}: expected edges below the header, got none")
-    texts = read_table(path, text_columns=True)  # 007 is not 7
-    names = [node_texts(texts, name, str(path)) for name in sides]
-    labels = edge_labels([text for pair in zip(*names, strict=True) for text in pair])
+    assert found.values is not None
+    labels, ends, lengths, length = found.labels, found.ends, found.values, found.length
     number = {str(label): k for k, label in enumerate(labels)}
-    ends = np.array([[number[text] for text in side] for side in names], dtype=np.int64).T
-    lengths = numeric(table, [length], str(path)).column(0).to_numpy()
     bad = np.flatnonzero(~(lengths > 0))
     if bad.size:
         raise InvalidInputError(
@@ -237,24 +235,20 @@ def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
         )
     kept, edge = np.unique(_same(ends, lengths), return_inverse=True)
     turned = (ends != ends[kept][edge]).any(axis=1)
-    kind = f"edge table, {table.num_rows} rows, lengths {length}"
+    kind = f"edge table, {len(ends)} rows, lengths {length}"
     unit = UNITS.get(length, f"units of {length}")
-    found = _placed(options, number, ends[kept], lengths[kept], tuple(labels))
-    if found is not None:
-        domain = _on_roads(found, kind, options.longest, unit)
+    placed = _placed(options, number, ends[kept], lengths[kept], tuple(labels))
+    if placed is not None:
+        domain = _on_roads(placed, kind, options.longest, unit)
     else:
         operator = _unplaced(ends[kept], lengths[kept], labels, options.longest)
         domain = SpatialDomain(operator, kind, unit)
-    return SpatialDomain(**{**vars(domain), "edge_rows": (edge, turned)})
+    return replace(domain, edge_rows=(edge, turned))
 
 
 def _same(ends: IntArray, lengths: FloatArray) -> IntArray:
     """Number (m,) of the first edge that is the same road, where courses are not known."""
     return same_roads(ends, lengths, np.zeros((len(ends), 2)), 0.0)
-
-
-def _listed(name: str | None) -> list[str]:
-    return [] if name is None else [name]
 
 
 def _unplaced(
@@ -294,37 +288,18 @@ def _read_markup(path: Path, options: DomainOptions) -> SpatialDomain | None:
         return None
     kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
     unit = UNITS.get(length, "m" if length == "length" else f"units of {length}")
-    try:
-        roads = from_graph(found, length, options.crs, TOLERANCE, METRES_OF.get(unit, 1.0))
-    except MissingLibraryError as error:
-        warn(f"{path}: positions are left out: {error}")
-    except InvalidInputError as error:
-        if not str(error).startswith("nodes: expected every node to have"):
-            raise
-    else:
-        return _on_roads(roads, f"{kind}, {_sizes(roads)}, lengths {length}", options.longest, unit)
-    return _markup_without_places(found, edges, length, f"{kind}, lengths {length}", unit, options)
-
-
-def _markup_without_places(
-    found: Any, edges: list[Any], length: str, kind: str, unit: str, options: DomainOptions
-) -> SpatialDomain:
-    labels = list(found.nodes)
+    if graph_positions(found) is not None:
+        try:
+            scale = METRES_OF.get(unit, 1.0)
+            roads = from_graph(found, length, options.crs, TOLERANCE, scale)
+        except MissingLibraryError as error:
+            warn(f"{path}: positions are left out: {error}")
+        else:
+            words = f"{kind}, {_sizes(roads)}, lengths {length}"
+            return _on_roads(roads, words, options.longest, unit)
+    labels, lengths = list(found.nodes), edge_values(edges, length)
     number = {label: k for k, label in enumerate(labels)}
     ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
-    lengths = np.array([_number(edge, length) for edge in edges])
     kept = np.unique(_same(ends, lengths))
-    return SpatialDomain(_unplaced(ends[kept], lengths[kept], labels, options.longest), kind, unit)
-
-
-def _number(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:
-    try:
-        value = float(edge[2][name])
-    except (KeyError, TypeError, ValueError):
-        value = np.nan
-    if not 0 < value < np.inf:
-        raise InvalidInputError(
-            f"edge {edge[0]!r}-{edge[1]!r}: expected a number > 0 as its {name!r}, got "
-            f"{edge[2].get(name)!r}"
-        )
-    return value
+    operator = _unplaced(ends[kept], lengths[kept], labels, options.longest)
+    return SpatialDomain(operator, f"{kind}, lengths {length}", unit)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from coupledgp.errors import CoupledGPError, DataNotFoundError, InvalidInputError
 from coupledgp.ground.memory import available_bytes, check_memory
@@ -169,3 +170,12 @@ def _first_chunk(path: Path, handle: int) -> bytes:
                 f"{PATIENCE:.0f} s"
             )
         time.sleep(0.01)
+
+
+def read_model(path: Path) -> Any:
+    """Read a model from a file or a pipe; see `coupledgp.load_model`."""
+    from coupledgp.models import load_model  # slow to import
+
+    source = on_disk(path)
+    with about(path):
+        return load_model(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from coupledgp.cli.readers.tables import numbers, read_table
 from coupledgp.cli.readers.text import FALSE, TRUE
@@ -17,6 +18,8 @@ from coupledgp.columns.arrow import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER, i
 from coupledgp.columns.codes import CategoryCode
 from coupledgp.errors import InvalidInputError
 
+# Columns (n,) by name that a model does not see, such as `metadata` of reports takes them.
+Beside = dict[str, NDArray[np.generic]]
 HINT = '; --drop "{}" leaves the column out'
 
 
@@ -219,3 +222,27 @@ def _check_missing(column: pa.ChunkedArray, where: str, missing: bool) -> None:
     if column.null_count and not missing:
         row = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
         raise InvalidInputError(f"{where}, data row {row + 1}: expected a value, got a missing one")
+
+
+def columns_beside(table: pa.Table, names: Iterable[str]) -> Beside:
+    """Some columns of a table as numbers, times or labels; those of other types are left out."""
+    found = {}
+    for name in names:
+        values = _beside(table.column(name))
+        if values is not None:
+            found[name] = values
+    return found
+
+
+def _beside(column: pa.ChunkedArray) -> NDArray[np.generic] | None:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _beside(column.cast(kind.value_type))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        times = column.cast(pa.timestamp("us"), safe=False).to_numpy()
+        return None if np.isnat(times).any() else times
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+        return np.array(["" if one is None else str(one) for one in column.to_pylist()])
+    return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,9 @@ from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_t
 from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats import mesh_files
-from coupledgp.formats.road_files import LINES, parse_markup
+from coupledgp.formats.road_files import LINES, edge_values, graph_positions, parse_markup
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 TABLES = (".csv", ".tsv", *PARQUET)
 MARKUP = (".graphml", ".gml")
@@ -100,7 +100,7 @@ def read_network(
     with about(path):
         if kind in MARKUP:
             return _read_markup(path, weight, length, both_ways)
-        return _read_edges(path, weight, length)
+        return _of_edges(path, weight, length)
 
 
 def is_table(path: Path) -> bool:
@@ -140,26 +140,43 @@ def read_mesh(path: Path, numbered: bool) -> Any:
         return mesh_files.read_mesh(source, numbered and path.suffix.lower() != ".stl")
 
 
-def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
+class EdgeTable(NamedTuple):
+    """Names of the nodes, their numbers (m, 2) at each row, and weights or lengths (m,)."""
+
+    labels: list[Any]
+    ends: IntArray
+    values: FloatArray | None
+    weight: str | None
+    length: str | None
+
+
+def read_edges(path: Path, weight: str | None, length: str | None) -> EdgeTable:
+    """Read a table of edges: a row each, with both ends and maybe a weight or a length."""
     table = read_table(path)
-    given = [name for name in (weight, length) if name is not None]
-    ends = edge_ends(path, table)
-    check_columns(table, given, str(path))
+    sides = edge_ends(path, table)
+    check_columns(table, [name for name in (weight, length) if name is not None], str(path))
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected edges below the header, got none")
     weight, length = measure(table.column_names, weight, length)
     texts = read_table(path, text_columns=True)  # 007 is not 7
-    named = [node_texts(texts, name, str(path)) for name in ends]
+    named = [node_texts(texts, name, str(path)) for name in sides]
     labels = edge_labels([text for pair in zip(*named, strict=True) for text in pair])
-    as_label = {str(label): label for label in labels}
-    values: dict[str, Any] = {
-        name: numeric(table, [column], str(path)).column(0).to_numpy()
-        for name, column in (("weights", weight), ("lengths", length))
-        if column is not None
-    }
-    sources, targets = ([as_label[text] for text in texts] for texts in named)
-    graph = Graph.from_edges(sources, targets, **values, labels=labels)
-    return Network(graph, f"edge table, {table.num_rows} rows, {_weighting(weight, length)}")
+    number = {str(label): k for k, label in enumerate(labels)}
+    ends = np.array([[number[text] for text in side] for side in named], dtype=np.int64).T
+    column = weight or length
+    values = None
+    if column is not None:
+        values = numeric(table, [column], str(path)).column(0).to_numpy()
+    return EdgeTable(labels, ends, values, weight, length)
+
+
+def _of_edges(path: Path, weight: str | None, length: str | None) -> Network:
+    found = read_edges(path, weight, length)
+    sources, targets = ([found.labels[k] for k in side] for side in found.ends.T)
+    name = "weights" if found.length is None else "lengths"
+    graph = Graph.from_edges(sources, targets, **{name: found.values}, labels=found.labels)
+    words = _weighting(found.weight, found.length)
+    return Network(graph, f"edge table, {len(found.ends)} rows, {words}")
 
 
 def edge_labels(texts: list[str]) -> list[Any]:
@@ -208,37 +225,15 @@ def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: 
             f"{path}: expected an edge attribute {missing[0]!r}, got {sorted(names)}"
         )
     weight, length = measure(names, weight, length)
-    values: dict[str, Any] = {
-        name: [_attribute(edge, attribute, path) for edge in edges]
-        for name, attribute in (("weights", weight), ("lengths", length))
-        if attribute is not None
-    }
+    column = weight or length
+    values = None if column is None else edge_values(edges, column)
     sources, targets = [edge[0] for edge in edges], [edge[1] for edge in edges]
-    graph = Graph.from_edges(sources, targets, **values, labels=list(found.nodes))
+    name = "weights" if length is None else "lengths"
+    graph = Graph.from_edges(sources, targets, **{name: values}, labels=list(found.nodes))
     kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
-    positions = _attribute_positions(found)
+    places = graph_positions(found)
+    positions = None if places is None else places[0]
     return Network(graph, f"{kind}, {_weighting(weight, length)}", positions=positions)
-
-
-def _attribute(edge: tuple[Any, Any, dict[str, Any]], name: str, path: Path) -> float:
-    source, target, attributes = edge
-    try:
-        return float(attributes[name])
-    except (KeyError, TypeError, ValueError):
-        raise InvalidInputError(
-            f"{path}: edge {source!r}-{target!r}: expected a number as its {name!r}, got "
-            f"{attributes.get(name)!r}"
-        ) from None
-
-
-def _attribute_positions(found: Any) -> FloatArray | None:
-    for names in POSITIONS:
-        try:
-            places = [[float(data[name]) for name in names] for _, data in found.nodes(data=True)]
-        except (KeyError, TypeError, ValueError):
-            continue
-        return np.array(places)
-    return None
 
 
 def measure(
@@ -272,3 +267,24 @@ def node_texts(table: pa.Table, name: str, source: str) -> list[str]:
         row = texts.index("") + 1
         raise InvalidInputError(f"{source}: column {name!r}, data row {row}: expected a node")
     return texts
+
+
+def found_nodes(
+    texts: Sequence[str], numbers: Mapping[str, int], where: Callable[[int], str], kind: str
+) -> IntArray:
+    """Numbers (m,) of nodes by their names; an error names the place of an unknown one by `where`.
+
+    `kind` is the word for the nodes, in the plural.
+    """
+    found = np.array(
+        [numbers.get(text, numbers.get(text.strip(), -1)) for text in texts], dtype=np.int64
+    )
+    bad = np.flatnonzero(found < 0)
+    if bad.size:
+        more = f" ({bad.size} such places)" if bad.size > 1 else ""
+        raise InvalidInputError(
+            f"{where(int(bad[0]))}: expected one of the {len(numbers)} {kind} "
+            f"{next(iter(numbers))!r} to {next(reversed(numbers))!r}, got {texts[bad[0]]!r:.60}"
+            f"{more}"
+        )
+    return found

@@ -18,8 +18,9 @@ from coupledgp.cli.readers.guesses import (
     node_column,
     value_column,
 )
-from coupledgp.cli.readers.networks import POSITIONS, Network, node_texts
-from coupledgp.cli.readers.tables import is_number, numeric, read_table
+from coupledgp.cli.readers.networks import POSITIONS, Network, found_nodes, node_texts
+from coupledgp.cli.readers.tables import is_number, numbers, numeric, read_table
+from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
@@ -80,28 +81,21 @@ def labels_or_numbers(column: pa.ChunkedArray, where: str) -> Any:
 def find_nodes(path: Path, network: Network, node: str) -> IntArray:
     """Node numbers (n,) of a table's n rows; an error names an unknown label and its row."""
     texts = node_texts(read_table(path, text_columns=True), node, str(path))
-    found = np.array([network.numbers.get(text, -1) for text in texts], dtype=np.int64)
-    bad = np.flatnonzero(found < 0)
-    if bad.size:
-        graph = network.graph
-        first, last = str(graph.label(0)), str(graph.label(graph.n_nodes - 1))
-        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
-        raise InvalidInputError(
-            f"{path}: column {node!r}, data row {bad[0] + 1}: expected one of the "
-            f"{graph.n_nodes} {network.nodes} {first!r} to {last!r}, got {texts[bad[0]]!r}{more}"
-        )
-    return found
+    where = f"{path}: column {node!r}, data row "
+    return found_nodes(texts, network.numbers, lambda k: f"{where}{k + 1}", network.nodes)
 
 
 def numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
     """A column as float64 (n,), NaN where a value is missing; `where` names it in errors."""
+    if not is_text(column.type):
+        return numbers(column, where, missing=True)
     values = np.full(len(column), np.nan)
     for row, value in enumerate(column.to_pylist()):
-        if value is None or (isinstance(value, str) and value.strip() in BLANK):
+        if value is None or value.strip() in BLANK:
             continue
         try:
             values[row] = float(value)
-        except (TypeError, ValueError):
+        except ValueError:
             raise InvalidInputError(
                 f"{where}, data row {row + 1}: expected a number, got {value!r}"
             ) from None
@@ -118,9 +112,9 @@ def read_positions(path: Path, network: Network, node: str | None) -> FloatArray
 
 
 def positions_of(
-    path: Path, numbers: Mapping[str, int], node: str | None
+    path: Path, places_of: Mapping[str, int], node: str | None
 ) -> tuple[FloatArray, bool]:
-    """Positions (n, 2) of nodes whose `numbers` are known by name, and whether in degrees."""
+    """Positions (n, 2) of nodes whose numbers are known by name, and whether in degrees."""
     table = read_table(path)
     column = node_column(path, table, node)
     known = set(table.column_names)
@@ -129,15 +123,15 @@ def positions_of(
         names = names or guessed(path, table.column_names, words, "places", "a header x,y")
     if names is None:
         raise InvalidInputError(f"--positions: {path}: expected columns x and y")
-    places = np.full((len(numbers), 2), np.nan)
+    places = np.full((len(places_of), 2), np.nan)
     columns = numeric(table, names, str(path)).columns
     texts = node_texts(read_table(path, text_columns=True), column, str(path))
     for text, place in zip(texts, np.column_stack(columns), strict=True):
-        if text in numbers:
-            places[numbers[text]] = place
+        if text in places_of:
+            places[places_of[text]] = place
     missing = np.flatnonzero(np.isnan(places[:, 0]))
     if missing.size:
-        label = list(numbers)[int(missing[0])]
+        label = list(places_of)[int(missing[0])]
         raise InvalidInputError(
             f"--positions: {path}: expected a position for every node, got none for {label!r} "
             f"({missing.size} such nodes)"

@@ -22,7 +22,7 @@ from coupledgp.cli.readers.guesses import (
     guessed,
     value_column,
 )
-from coupledgp.cli.readers.networks import POSITIONS, node_texts
+from coupledgp.cli.readers.networks import POSITIONS, found_nodes, node_texts
 from coupledgp.cli.readers.node_values import numbers_or_nan, observed_values
 from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
@@ -266,16 +266,11 @@ def _named(
     path: Path, table: pa.Table, column: str, domain: SpatialDomain, rows: IntArray
 ) -> Locations:
     texts = node_texts(read_table(path, text_columns=True), column, str(path))
-    numbers = np.array([domain.numbers.get(texts[row], -1) for row in rows], dtype=np.int64)
-    bad = np.flatnonzero(numbers < 0)
-    if bad.size:
-        first, last = str(domain.labels[0]), str(domain.labels[-1])
-        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
-        raise InvalidInputError(
-            f"{path}: column {column!r}, data row {rows[bad[0]] + 1}: expected one of the "
-            f"{len(domain.labels)} nodes {first!r} to {last!r}, got {texts[rows[bad[0]]]!r}{more}"
-        )
-    return domain.at_numbers(numbers)
+    where = f"{path}: column {column!r}, data row "
+    chosen = [texts[row] for row in rows]
+    return domain.at_numbers(
+        found_nodes(chosen, domain.numbers, lambda k: f"{where}{rows[k] + 1}", "nodes")
+    )
 
 
 def _along(

@@ -20,13 +20,14 @@ from coupledgp.cli.readers.guesses import (
     plain,
     value_column,
 )
+from coupledgp.cli.readers.networks import found_nodes
 from coupledgp.cli.readers.node_values import numbers_or_nan
 from coupledgp.cli.readers.notices import notice
-from coupledgp.cli.readers.tables import check_columns, listed, numbers, read_table
+from coupledgp.cli.readers.tables import check_columns, listed, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import library
 from coupledgp.ground.memory import check_memory
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import IntArray
 from coupledgp.series import Panel, as_panel
 from coupledgp.series.panel import Coded
 from coupledgp.series.stamps import Stamps, read_stamps
@@ -79,16 +80,7 @@ class Nodes:
 
     def find(self, texts: Sequence[str], where: Callable[[int], str]) -> IntArray:
         """Numbers (m,) of texts (m,); an error names the place of an unknown text by `where`."""
-        found = np.array([self.numbers.get(text.strip(), -1) for text in texts], dtype=np.int64)
-        bad = np.flatnonzero(found < 0)
-        if bad.size:
-            more = f" ({bad.size} unknown ones)" if bad.size > 1 else ""
-            raise InvalidInputError(
-                f"{where(int(bad[0]))}: expected one of the {len(self.labels)} {self.kind} "
-                f"{str(self.labels[0])!r} to {str(self.labels[-1])!r}, got "
-                f"{texts[bad[0]]!r:.60}{more}"
-            )
-        return found
+        return found_nodes(texts, self.numbers, where, self.kind)
 
 
 def read_series(path: Path, nodes: Nodes, options: SeriesOptions) -> dict[str, Panel]:
@@ -186,7 +178,7 @@ def _of_long(
     coded = _coded(table.column(name), f"{path}: column {name!r}", nodes)
     return {
         value: as_panel(
-            coded, stamps, _values(table.column(value), f"{path}: column {value!r}"),
+            coded, stamps, numbers_or_nan(table.column(value), f"{path}: column {value!r}"),
             options.resolution,
         )
         for value in wanted
@@ -212,13 +204,6 @@ def _coded(column: pa.ChunkedArray, where: str, nodes: Nodes) -> Coded:
     return Coded([nodes.labels[k] for k in known.tolist()], np.searchsorted(known, found)[codes])
 
 
-def _values(column: pa.ChunkedArray, where: str) -> FloatArray:
-    """Numbers (m,), NaN where missing."""
-    if pa.types.is_string(column.type) or pa.types.is_boolean(column.type):
-        return numbers_or_nan(column, where)
-    return numbers(column, where, missing=True)
-
-
 def _of_wide(
     table: pa.Table, stamps: Stamps, path: Path, nodes: Nodes, options: SeriesOptions
 ) -> Panel:
@@ -230,7 +215,7 @@ def _of_wide(
             "and --target of a long table, got none"
         )
     found = nodes.find(names, lambda k: f"{path}: column {names[k]!r} of a wide table")
-    values = [_values(table.column(name), f"{path}: column {name!r}") for name in names]
+    values = [numbers_or_nan(table.column(name), f"{path}: column {name!r}") for name in names]
     labels = [nodes.labels[k] for k in found.tolist()]
     return as_panel(labels, stamps, np.array(values), options.resolution)
 

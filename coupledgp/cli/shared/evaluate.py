@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.readers.beside import Beside
+from coupledgp.cli.readers.kinds import Beside
 from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.shared.options import (
     COMPARISONS,

@@ -17,8 +17,6 @@ import coupledgp as cgp
 from benchmarks.ranks import ProcessSimulation
 from coupledgp.couplings import posterior_weights, solve_sigma
 from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
-from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior
-from coupledgp.kernels.graph.families import HeatKernel
 
 Arrays = dict[str, np.ndarray]
 SIDE = np.arange(8.0)
@@ -122,10 +120,6 @@ def graphs() -> Arrays:
         f, survival, reference=graph, weights=weights, objective="quadratic", n_projections=20,
         compression=8,
     )  # fmt: skip
-    leading = LeadingPosterior(
-        LeadingPrior(graph, HeatKernel(60.0)), np.arange(0, 36, 3), y[:, None], 1.0, 0.01
-    )
-    found["leading/draws"] = leading.sample(np.arange(36), 2, np.random.default_rng(0))
     return found
 
 

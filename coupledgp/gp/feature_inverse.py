@@ -12,11 +12,9 @@ from coupledgp.gp.inverse_covariance import (
     DenseInverse,
     InverseCovariance,
     LowRankInverse,
-    RootInverse,
     SolvedInverse,
 )
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.nodes.leading import LeadingPosterior
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream
@@ -152,8 +150,6 @@ def node_inverse(
     most_solves
         Largest number of solves, where there is no factor.
     """
-    if isinstance(posterior, LeadingPosterior):
-        return RootInverse(posterior.noise, errors, *posterior.whitened_root)
     if isinstance(posterior, DensePosterior):
         return DenseInverse(posterior.factor, posterior.weights)
     if posterior.has_all_variances:

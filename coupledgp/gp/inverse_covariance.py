@@ -350,33 +350,3 @@ def batches(groups: list[IntArray]) -> Iterator[list[IntArray]]:
         batch.append(group)
     if batch:
         yield batch
-
-
-class RootInverse(LowRankInverse):
-    """The inverse covariance from all rows of E (n, r), with R the identity, as for eigenpairs.
-
-    Parameters
-    ----------
-    noise, errors
-        As for `LowRankInverse`.
-    root
-        All rows of E.
-    prior
-        `I - E' E` (r, r), computed without a difference.
-    """
-
-    def __init__(
-        self, noise: float, errors: FloatArray, root: FloatArray, prior: FloatArray
-    ) -> None:
-        super().__init__(noise, np.ones(len(errors)), errors)
-        self._root, self._prior = root, prior
-
-    @property
-    def rank(self) -> int:
-        return self._root.shape[1]
-
-    def rows(self, rows: IntArray) -> Matrix:
-        return self._root[rows]
-
-    def prior(self) -> Matrix:
-        return self._prior

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.gp.node_priors import SPECTRAL_LIMIT
-from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, MOST_BLOCK, STEPS, NodeSettings
+from coupledgp.gp.node_priors import SPECTRAL_LIMIT, eigenvectors_pay
+from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, VARIANCE_SECONDS, NodeSettings
 from coupledgp.graphs import Graph
-from coupledgp.graphs.eigenpairs import leading_work
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.forecast import (
     BLOCK_RATE,
@@ -15,17 +14,13 @@ from coupledgp.inference.nodes.forecast import (
     Forecast,
     eigen_forecast,
 )
-from coupledgp.inference.nodes.hidden_posterior import block_works
-from coupledgp.inference.nodes.leading_evidence import pairs_needed
-from coupledgp.inference.nodes.moments import leading_count
 from coupledgp.inference.nodes.priors import GraphPrior, WalkPrior
-from coupledgp.inference.nodes.rational import diagonal_seconds
 from coupledgp.inference.nodes.routes import precision_costs
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 
-# Steps of walks a second.
-STEP_RATE = 2.2e7
+# Steps of walks a second, and steps of conjugate gradients that a sample takes.
+STEP_RATE, STEPS = 2.2e7, 50
 
 
 def posterior_forecast(
@@ -44,24 +39,24 @@ def posterior_forecast(
     settings
         Settings of the posterior.
     """
-    n_nodes = graph.n_nodes
+    n_nodes, tolerance = graph.n_nodes, tolerance_for(ratio)
     if n_nodes <= SPECTRAL_LIMIT:
         return eigen_forecast(n_nodes)
     costs = precision_costs(graph, kernel)
     if costs is not None:
         return costs.setup.plus(costs.each)
-    pairs = leading_costs(graph, kernel, ratio)
+    work = float(n**3 / 3 + n**2 * n_nodes) / DENSE_RATE
+    dense = Forecast(work, 24.0 * float(n) * n_nodes)
+    if eigenvectors_pay(graph, kernel, tolerance):
+        return eigen_forecast(n_nodes).plus(dense)
     product = product_seconds(graph, kernel, ratio)
-    columns = settings.n_variance_samples
-    sampled = Forecast(STEPS * columns * product, 48.0 * columns * n_nodes)
-    block = _block_forecast(graph, kernel, ratio, n)
-    if settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT):
-        options = [block]
-    else:
-        options = [sampled, block] if settings.solver == "auto" else [sampled]
-    if pairs is not None:
-        options.append(pairs)
-    return min(options)
+    sampled = Forecast(
+        STEPS * settings.n_variance_samples * product, 48.0 * settings.n_variance_samples * n_nodes
+    )
+    if not settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT):
+        return sampled
+    variances = min(0.5 * n_nodes * product, VARIANCE_SECONDS)
+    return dense.plus(Forecast(n * product + variances))
 
 
 def walk_forecast(prior: GraphPrior, n: int) -> Forecast:
@@ -70,14 +65,6 @@ def walk_forecast(prior: GraphPrior, n: int) -> Forecast:
         return Forecast(0.0)
     steps = float(np.mean(prior.n_walks)) * float(prior.law.survival(prior.max_length).sum())
     return Forecast((n + prior.graph.n_nodes) * steps / STEP_RATE)
-
-
-def _block_forecast(graph: Graph, kernel: GraphKernel, ratio: float, n: int) -> Forecast:
-    """Cost by a block of n observed nodes, or of hidden ones, with the variances of the prior."""
-    tolerance = tolerance_for(ratio)
-    works = block_works(graph, kernel, n, ratio, tolerance, MOST_BLOCK)
-    seconds = min(works) / (2 * BLOCK_RATE) + diagonal_seconds(graph, kernel.spectral, tolerance)
-    return Forecast(seconds, 24.0 * min(n, graph.n_nodes - n) ** 2)
 
 
 def probes_forecast(
@@ -93,12 +80,3 @@ def product_seconds(graph: Graph, kernel: GraphKernel, ratio: float) -> float:
     """Seconds of a product of one column among many with a kernel, by its Chebyshev series."""
     work = float(graph.n_nodes + graph.indices.size)
     return series_degree(kernel.spectral, tolerance_for(ratio)) * work / BLOCK_RATE
-
-
-def leading_costs(graph: Graph, kernel: GraphKernel, ratio: float) -> Forecast | None:
-    """Cost of the leading eigenpairs; None where the kernel needs more than the usual number."""
-    n_pairs = leading_count(graph)
-    if pairs_needed(graph, kernel, ratio) > n_pairs:
-        return None
-    work = leading_work(graph, n_pairs)
-    return Forecast(work.flops / DENSE_RATE, work.bytes)

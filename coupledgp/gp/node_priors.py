@@ -32,13 +32,15 @@ from coupledgp.inference.nodes.cholesky_prior import (
 )
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
-from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
+from coupledgp.inference.nodes.forecast import BLOCK_RATE, eigen_forecast
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.exact import series_degree
 
-# Largest number of nodes for which all eigenvectors are computed, in about a second.
-SPECTRAL_LIMIT = 1200
+# Largest numbers of nodes for which all eigenvectors are computed: in about a second, and where a
+# series costs more.
+SPECTRAL_LIMIT, MOST_SPECTRAL = 1200, 4096
 # Relative error at which the walked series is cut: far below the error of the walks.
 WALK_TOLERANCE = 1e-6
 # Multiples of the kernel's scale over which the matched law of lengths is a mean. One round of a
@@ -248,8 +250,9 @@ class ExactRecipe(NodePriorRecipe):
             choice = choose_solve(graph, kernel, tolerance)
         if choice.factorise:
             return ChosenPrior(SolvePrior(graph, kernel), "cholesky", choice.reason)
-        if self.method == "auto" and is_leading(graph, kernel, tolerance):
-            return self._leading(kernel, tolerance)
+        if self.method == "auto" and eigenvectors_pay(graph, kernel, tolerance):
+            reason = f"a series of {series_degree(kernel.spectral, tolerance)} terms costs more"
+            return ChosenPrior(SpectralPrior(graph, kernel), "spectral", reason)
         return ChosenPrior(SeriesPrior(graph, kernel, tolerance), "series", choice.reason)
 
     def _tolerance(self, scales: Scales | None) -> float:
@@ -263,12 +266,6 @@ class ExactRecipe(NodePriorRecipe):
         prior = SeriesPrior(self.graph.closed, kernel, self._tolerance(scales), self.device)
         return ChosenPrior(prior, "series", f"products on {self.device}")
 
-    def _leading(self, kernel: GraphKernel, tolerance: float) -> ChosenPrior:
-        """The prior of leading eigenpairs."""
-        prior = LeadingPrior(self.graph.closed, kernel, tolerance)
-        reason = f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
-        return ChosenPrior(prior, "leading", reason)
-
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         return True
 
@@ -277,3 +274,12 @@ class ExactRecipe(NodePriorRecipe):
         raise InvalidInputError(
             "model: expected one with frequencies or walkers to draw again, got an exact GP"
         )
+
+
+def eigenvectors_pay(graph: Graph, kernel: GraphKernel, tolerance: float) -> bool:
+    """Whether all eigenvectors cost less than a column of the kernel's series for each node."""
+    if graph.n_nodes > MOST_SPECTRAL:
+        return False
+    work = float(graph.n_nodes + graph.indices.size) * graph.n_nodes
+    series = series_degree(kernel.spectral, tolerance) * work / BLOCK_RATE
+    return eigen_forecast(graph.n_nodes).seconds < series

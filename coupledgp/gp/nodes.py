@@ -39,8 +39,6 @@ from coupledgp.inference.nodes.evidence import (
     Scales,
 )
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
-from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior, direct_class
-from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior, is_leading
 from coupledgp.inference.nodes.posterior import (
     BLOCK,
     DensePosterior,
@@ -53,7 +51,6 @@ from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import ScaledPrior, unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
-from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
@@ -70,14 +67,12 @@ DENSE_POSTERIOR_LIMIT = 4096
 # Most entries of the covariances between the observations and all nodes that are formed at once,
 # 128 MiB.
 DENSE_ENTRIES = 2**26
-# Most nodes of a block that is factorised for variances (1.5 GiB with its copies), and steps of
-# conjugate gradients that a sample takes.
-MOST_BLOCK, STEPS = 8000, 50
+# Seconds, by forecast, that exact variances may take where samples are the other way.
+VARIANCE_SECONDS = 30.0
 # Names of posteriors in a file, where those that follow from the prior are called iterative.
 SOLVERS: dict[type[GraphPosterior], str] = {
     DensePosterior: "dense",
     PrecisionNodePosterior: "precision",
-    HiddenPosterior: "hidden",
 }
 
 
@@ -101,8 +96,8 @@ class NodeSettings:
 
     solver: str = "auto"
     n_probes: int = 16
-    exact_variances: int = 512
-    n_variance_samples: int = 256
+    exact_variances: int = 1024
+    n_variance_samples: int = 1024
     seed: int = 0
 
     def is_dense(self, n_observed: int, n_nodes: int, limit: int) -> bool:
@@ -204,9 +199,6 @@ class NodeGP(NormalizedProcess):
         make = posterior_class(chosen.prior, settings.solver, dense)
         if relative is not None:  # other classes have one noise for all
             make = DensePosterior if dense else IterativePosterior
-        elif settings.solver == "auto":
-            ratio = scales.noise / scales.outputscale
-            make = direct_class(chosen.prior, nodes, ratio) or make
         targets = units.normalized(data.targets)
         posterior = make(
             chosen.prior, nodes, targets, scales.outputscale, scales.noise,
@@ -286,8 +278,10 @@ class NodeGP(NormalizedProcess):
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units.
 
-        Variances are exact for at most `settings.exact_variances` nodes; for more they come from
-        pathwise samples, unless the posterior has a factor from which all variances follow.
+        Variances are exact for at most `settings.exact_variances` nodes, and for more where the
+        posterior has a factor from which they follow within `VARIANCE_SECONDS`. Else they come from
+        pathwise samples: standard deviations then have a relative error of
+        `1 / sqrt(2 settings.n_variance_samples)`.
         """
         mean = self.posterior.mean(points)
         if want == "mean":
@@ -295,33 +289,21 @@ class NodeGP(NormalizedProcess):
         if want == "covariance":
             self._check_joint_size(points.size)
             return mean, self.posterior.covariance(points, report)
-        if self.posterior.has_all_variances or points.size <= self.settings.exact_variances:
+        if points.size <= self.settings.exact_variances or self._has_variances(points.size):
             return mean, self.posterior.variance(points, report)
-        if self._direct is not None:
-            return mean, self._direct.variance(points, report)
         rng = np.random.default_rng(self.settings.seed)
         count = self.settings.n_variance_samples
         return mean, self.posterior.sampled_variance(points, count, rng, report)
 
-    @cached_property
-    def _direct(self) -> GraphPosterior | None:
-        """A posterior by a block of nodes, where all its variances cost less than samples."""
-        posterior, settings = self.posterior, self.settings
-        if settings.solver != "auto" or self.rows.weights is not None:
-            return None
-        ratio = posterior.noise / posterior.outputscale
-        prior = posterior.prior
-        if not isinstance(prior, SeriesPrior):
-            return None
-        degree = series_degree(prior.kernel.spectral, prior.tolerance)
-        edges = self.graph.indices.size + 2 * self.graph.n_nodes
-        sampling = 2.0 * STEPS * settings.n_variance_samples * degree * edges
-        make = direct_class(prior, posterior.nodes, ratio, sampling, MOST_BLOCK)
-        if make is None:
-            return None
-        targets = self.units.normalized(self.rows.targets)
-        scales = posterior.outputscale, posterior.noise
-        return make(prior, posterior.nodes, targets, *scales, weights=posterior.weights)
+    def _has_variances(self, n_wanted: int) -> bool:
+        """Whether exact variances of many nodes follow from a factor and the prior's diagonal."""
+        prior = unscaled(self.posterior.prior)
+        if not self.posterior.has_all_variances or self.settings.solver == "dense":
+            return self.posterior.has_all_variances
+        return (
+            not isinstance(prior, SeriesPrior)
+            or prior.diagonal_seconds(n_wanted) <= VARIANCE_SECONDS
+        )
 
     def inverse_covariance(self) -> InverseCovariance:
         """Inverse covariance of the observations; without a factor, by a solve for each.
@@ -329,8 +311,6 @@ class NodeGP(NormalizedProcess):
         There are at most `settings.exact_variances` of these.
         """
         posterior = self.posterior
-        if not posterior.has_all_variances and self._direct is not None:
-            posterior = self._direct
         errors = self.units.normalized(self.rows.targets) - posterior.mean(posterior.nodes)
         return node_inverse(posterior, errors, self.settings.exact_variances)
 
@@ -371,8 +351,6 @@ class NodeGP(NormalizedProcess):
         if graph.node_scale is not None:
             scales = Scales(own.outputscale, own.noise, np.nan)
             return replace(own, prior=ExactRecipe(self.graph).make(kernel, scales).prior)
-        if is_leading(graph, kernel, tolerance):
-            return replace(own, prior=LeadingPrior(graph, kernel, tolerance))
         return replace(own, prior=SeriesPrior(graph, kernel, tolerance))
 
     def exact(self) -> NodeGP:
@@ -490,8 +468,6 @@ class NodeGP(NormalizedProcess):
         solver = entries.text("solver", among=(*SOLVERS.values(), "iterative"))
         solver = "auto" if solver == "precision" else solver
         make = posterior_class(chosen.prior, solver, solver == "dense")
-        if solver == "hidden":
-            make = HiddenPosterior
         relative, own = None, {}
         if "relative_noise" in arrays:
             relative = entries.scales("relative_noise", "n")
@@ -540,9 +516,9 @@ def _prior_from(
         return ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
     if isinstance(recipe, WalkRecipe) or entries.text("solver") == "precision":
         method = entries.header.get("method", "cholesky")  # the only one in files without it
-        if method not in (*METHODS, "leading"):
+        if method not in METHODS:
             raise ModelFileError(f"method: expected one of {METHODS}, got {str(method)[:40]!r}")
-        recipe = ExactRecipe(recipe.graph, "auto" if method == "leading" else method)
+        recipe = ExactRecipe(recipe.graph, method)
     chosen = recipe.make(kernel, scales)
     if "method_reason" in entries.header:
         return chosen._replace(reason=entries.text("method_reason"))
@@ -570,8 +546,6 @@ def posterior_class(prior: GraphPrior, solver: str, dense: bool) -> Callable[...
         Whether a Cholesky factor of the observations' covariance is affordable.
     """
     own = unscaled(prior)
-    if isinstance(own, LeadingPrior):
-        return LeadingPosterior
     if solver == "auto" and isinstance(own, SolvePrior) and precision_pays(own):
         return PrecisionNodePosterior
     return DensePosterior if dense else IterativePosterior

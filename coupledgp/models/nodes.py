@@ -332,8 +332,8 @@ class ExactGraphGPRegressor(NodeRegressor):
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost in
         proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised Laplacian
         and Matern kernels of whole exponent), or `"auto"`. `"auto"` is spectral for up to 1200
-        nodes. Beyond, it takes the leading eigenpairs for kernels so wide that no other eigenpairs
-        count, else the cheaper of the other two; see `method_reason_`.
+        nodes, and for up to 4096 where a kernel is so wide that its series costs more. Elsewhere it
+        is the cheaper of the other two; see `method_reason_`.
     tolerance
         Relative spectral error of the series; smaller ones are used for small noises.
 

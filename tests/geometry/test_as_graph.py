@@ -15,8 +15,6 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.graphs.assembly import Csr
-from coupledgp.graphs.eigenpairs import leading_eigenpairs
-from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.moments import SpectralMoments
@@ -258,15 +256,6 @@ def test_evidence_by_solves_equals_that_by_eigenvectors():
     terms = dense.terms(RegularizedLaplacianKernel(200.0), 0.1)
     assert terms.fit == pytest.approx(float(Y[:, 0] @ np.linalg.solve(A, Y[:, 0])))
     assert terms.log_determinant == pytest.approx(np.linalg.slogdet(A)[1])
-
-
-def test_leading_eigenpairs_of_slivers():
-    graph = cgp.LaplaceOperator.from_trimesh(slivers(), 0.2).as_graph()
-    values, vectors = leading_eigenpairs(graph, 12)
-    expected = dense_spectrum(graph).values[-12:]
-    np.testing.assert_allclose(1 - values, 1 - expected, rtol=1e-3, atol=1e-12)
-    W = graph.normalized_adjacency
-    np.testing.assert_allclose(W @ vectors, vectors * values, atol=1e-9)
 
 
 GRAPHS = {

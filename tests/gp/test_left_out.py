@@ -17,8 +17,6 @@ from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.nearest import nearest_earlier, nearest_outside
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior
-from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.spectra import parse_spectrum
@@ -203,7 +201,6 @@ REPRESENTATIONS = {
     "dense": DensePosterior,
     "by solves": IterativePosterior,
     "sparse precision": PrecisionNodePosterior,
-    "hidden nodes": HiddenPosterior,
 }
 
 
@@ -225,16 +222,6 @@ def test_every_representation_of_a_posterior_of_nodes(name):
     np.testing.assert_allclose(law.spread, process.units.spread(variance), rtol=1e-4)
     found = other.left_out_correlation(groups, np.arange(25, 40))
     np.testing.assert_allclose(found, correlation[25:, 25:], atol=1e-4)
-
-
-def test_leading_eigenpairs():
-    process = nodes("spectral", cgp.kernels.HeatKernel(400.0))
-    own = process.posterior
-    prior = LeadingPrior(RING, own.prior.kernel, 1e-9)
-    made = LeadingPosterior(prior, PLACES, process.units.normalized(Y), own.outputscale, own.noise)
-    assert made.prior.rank < 20
-    for groups in GROUPS.values():
-        check(replace(process, posterior=made), groups)
 
 
 def test_many_solves_are_refused_and_few_groups_are_conditioned_anew():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from scipy import linalg
+from scipy import linalg, sparse
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.elimination import shifted_laplacian
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
+from coupledgp.inference.nodes.precision import graph_laplacian
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.linalg.sparse_cholesky import SparseFactor, factor_entries, minimum_degree
@@ -44,12 +44,13 @@ def test_entries_are_counted_as_cholesky_has_them(name):
     graph = GRAPHS[name]
     order = minimum_degree(graph.adjacency)
     assert sorted(order) == list(range(graph.n_nodes))
-    A = shifted_laplacian(graph, 2.0).toarray()[np.ix_(order, order)]
+    shifted = sparse.csc_array(sparse.eye_array(graph.n_nodes) + 2.0 * graph_laplacian(graph))
+    A = shifted.toarray()[np.ix_(order, order)]
     L = linalg.cholesky(A, lower=True)
     entries = int((np.abs(L) > 1e-14).sum())
     assert factor_entries(graph.adjacency, order, 10**6) == entries
     assert factor_entries(graph.adjacency, order, graph.n_nodes // 2) <= entries
-    assert SparseFactor(shifted_laplacian(graph, 2.0), order).n_entries == entries
+    assert SparseFactor(shifted, order).n_entries == entries
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -74,7 +74,6 @@ def assert_terms_agree(found, expected, tolerance):
     logs = (found.log_determinant, *found.log_determinant_slope)
     known = (expected.log_determinant, *expected.log_determinant_slope)
     np.testing.assert_allclose(logs, known, rtol=tolerance, atol=20 * tolerance)
-    assert found.log_determinant_error == 0.0
 
 
 @pytest.mark.parametrize("power", [1, 2, 3])

@@ -137,6 +137,24 @@ def test_sizes_of_pieces_keep_to_their_bounds(n_observed: int) -> None:
     assert piece_sizes(300, 200).n_pieces == 1
 
 
+def test_the_innermost_observations_of_a_piece_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, nodes = Graph.from_networkx(grid(14)), np.random.default_rng(0).permutation(196)[:150]
+    Y = np.random.default_rng(1).standard_normal((150, 1))
+    monkeypatch.setattr("coupledgp.inference.nodes.pieces.MOST_OBSERVATIONS", 20)
+    piece = piece_of(graph, ball(graph, np.array([100]), 60))
+    place = {int(node): k for k, node in enumerate(piece.nodes)}
+    rows = sorted(
+        (k for k in range(150) if int(nodes[k]) in place), key=lambda k: place[int(nodes[k])]
+    )[:20]
+    found = PiecesEvidence(graph, [piece], nodes, Y)
+    places = np.array([place[int(nodes[k])] for k in rows])
+    A = dense_kernel(piece.graph, HeatKernel(3.0))[np.ix_(places, places)] + 0.2 * np.eye(20)
+    terms = found.terms(HeatKernel(3.0), 0.2)
+    assert found.n_targets == 20
+    assert terms.fit == pytest.approx(float(Y[rows, 0] @ np.linalg.solve(A, Y[rows, 0])))
+    assert terms.log_determinant == pytest.approx(np.linalg.slogdet(A)[1])
+
+
 def test_clusters_are_near_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph.from_networkx(grid(60))
     rng = np.random.default_rng(1)
@@ -154,7 +172,7 @@ def test_evidence_of_clusters_is_that_of_their_observations() -> None:
     graph = Graph.from_networkx(nx.barabasi_albert_graph(400, 4, seed=1))
     nodes = np.random.default_rng(2).permutation(400)[:120]
     Y = np.random.default_rng(3).standard_normal((120, 1))
-    rough = ClusterEvidence(graph, nodes, Y, seed=0)
+    rough = ClusterEvidence(graph, nodes, Y)
     dense = ObservedEvidence(graph, nodes, Y, SpectralMoments)
     for kernel in (HeatKernel(5.0), RegularizedLaplacianKernel(20.0)):
         for ratio in (1e-3, 0.3):

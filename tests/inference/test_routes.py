@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
+from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes import routes
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
@@ -14,7 +14,6 @@ from coupledgp.inference.nodes.routes import (
     NodeObservations,
     cheapest_route,
     dense_route,
-    leading_route,
     moments_route,
     precision_route,
 )
@@ -22,7 +21,7 @@ from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacia
 
 SIDE = 16
 GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))
-WIDE, RATIO = HeatKernel(800.0), 0.05
+RATIO = 0.05
 
 
 def observations(share: float, n_twice: int = 0, scaled: bool = False) -> NodeObservations:
@@ -46,7 +45,6 @@ def test_every_way_leads_to_the_same_evidence(share: float, n_twice: int, scaled
             precision_route(data, RegularizedLaplacianKernel(9.0)),
             RegularizedLaplacianKernel(9.0),
         ),
-        "leading": (leading_route(data, WIDE, RATIO), WIDE),
         "moments": (moments_route(data, HeatKernel(6.0), RATIO), HeatKernel(6.0)),
     }
     for name, (route, kernel) in found.items():
@@ -54,35 +52,21 @@ def test_every_way_leads_to_the_same_evidence(share: float, n_twice: int, scaled
         assert route.name == name
         assert 0 <= route.forecast(1).seconds < route.forecast(10).seconds < 10
         terms, expected = route.make().terms(kernel, RATIO), dense.terms(kernel, RATIO)
-        allowed = 1e-3 + 6 * terms.log_determinant_error
         assert terms.fit == pytest.approx(expected.fit, rel=1e-4)
-        assert terms.log_determinant == pytest.approx(expected.log_determinant, abs=allowed)
+        assert terms.log_determinant == pytest.approx(expected.log_determinant, abs=1e-3)
         slopes = terms.fit_slope + terms.log_determinant_slope
         size = np.abs(expected.fit_slope).max() + np.abs(expected.log_determinant_slope).max()
         wanted = expected.fit_slope + expected.log_determinant_slope
-        tolerance = 1e-3 if terms.log_determinant_error == 0 else 0.2
-        np.testing.assert_allclose(slopes, wanted, atol=tolerance * size)
-
-
-def test_hidden_nodes_are_used_where_they_are_fewer() -> None:
-    assert observations(0.8).uses_hidden
-    assert observations(0.8).block == GRID.n_nodes - observations(0.8).nodes.size
-    for other in (observations(0.3), observations(0.8, 5), observations(0.8, 0, True)):
-        assert not other.uses_hidden
-        assert other.block == other.nodes.size
+        np.testing.assert_allclose(slopes, wanted, atol=1e-3 * size)
 
 
 def test_the_cheapest_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     data, kernel = observations(0.8), RegularizedLaplacianKernel(9.0)
-    ways = [dense_route(data), precision_route(data, kernel), leading_route(data, kernel, RATIO),
-            moments_route(data, kernel, RATIO)]  # fmt: skip
+    ways = dense_route(data), precision_route(data, kernel), moments_route(data, kernel, RATIO)
     costs = {way.name: way.forecast(10).seconds for way in ways if way is not None}
     best = cheapest_route(data, kernel, RATIO, 10)
     assert best is not None
     assert costs[best.name] == min(costs.values())
-    other = cheapest_route(data, kernel, RATIO, 10, without=best.name)
-    assert other is not None
-    assert other.name != best.name
     monkeypatch.setattr(routes, "SPECTRAL_LIMIT", 50)
     monkeypatch.setattr(routes, "MOMENT_BYTES", 1000)
     assert dense_route(data) is None
@@ -93,19 +77,11 @@ def test_kernels_out_of_reach_have_no_way() -> None:
     data = observations(0.5)
     assert precision_route(data, GraphMaternKernel(3.0, 1.5)) is None
     assert precision_route(data, HeatKernel()) is None
-    assert leading_route(data, HeatKernel(1.0), RATIO) is None
     for n in (3_000, 30_000):
         star = Graph.from_edges(np.zeros(n, np.int64), np.arange(1, n + 1))
         on_star = NodeObservations(star, np.arange(1, 9), np.ones((8, 1)), 0)
         assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 2.0)) is None
         assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 1.0)) is not None
-
-
-def test_eigenpairs_refuse_narrower_kernels() -> None:
-    route = leading_route(observations(0.5), WIDE, RATIO)
-    assert route is not None
-    with pytest.raises(NumericalError, match="eigenpairs"):
-        route.make().terms(HeatKernel(2.0), RATIO)
 
 
 @pytest.mark.parametrize(

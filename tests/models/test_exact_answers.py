@@ -142,11 +142,11 @@ def test_solvers_that_are_asked_for_are_used(solver, kind):
 
 
 HEAT_MODELS = {
-    "series, hidden": (HeatKernel(4.0), np.arange(0, 1150), {}),
+    "series, many": (HeatKernel(4.0), np.arange(0, 1150), {}),
     "series, observed": (HeatKernel(4.0), NODES, {}),
     "series, all": (HeatKernel(4.0), np.arange(GRID.n_nodes), {}),
     "series, twice": (HeatKernel(4.0), np.append(NODES, NODES[:5]), {}),
-    "leading": (HeatKernel(3000.0), NODES, {}),
+    "spectral": (HeatKernel(30_000.0), NODES, {}),
     "series, no whole power": (RegularizedLaplacianKernel(4.0, 1.5), NODES, {}),
     "cholesky": (WIDE, NODES, {}),
 }

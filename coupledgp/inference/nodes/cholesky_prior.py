@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray, IntArray
 
 # Kernels of larger exponents lose accuracy to repeated solves and take the series instead.
 MAX_EXPONENT = 8
-# Products with a kernel from which mean and variances of all nodes come without a factor: 256 draws
+# Products with a kernel from which mean and variances of all nodes come without a factor: draws
 # with a few steps of conjugate gradients each.
 POSTERIOR_PRODUCTS = 1000
 # Seconds for each node to put a graph in order.

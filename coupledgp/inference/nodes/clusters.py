@@ -75,14 +75,12 @@ class ClusterEvidence(ObservedEvidence):
     ----------
     graph, nodes, Y
         The graph, node numbers (m,), centred targets (m, n_outputs).
-    seed
-        Seed of the spectral density.
     """
 
-    def __init__(self, graph: Graph, nodes: IntArray, Y: FloatArray, seed: int) -> None:
+    def __init__(self, graph: Graph, nodes: IntArray, Y: FloatArray) -> None:
         width = max(np.unique(nodes).size, 1)
         room = 8 * MOST_DEGREE * width * (width + 1) // 2
-        make = partial(ChebyshevMoments, seed=seed, max_bytes=room)
+        make = partial(ChebyshevMoments, max_bytes=room)
         super().__init__(graph, nodes, Y, make, rough_tolerance)
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:

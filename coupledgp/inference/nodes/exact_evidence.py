@@ -1,12 +1,7 @@
 """Evidence of the exact kernel, in its parameters and the noise ratio at once (MATH 6, 8).
 
 With `A = K + r I` on the observed nodes T and `y ~ N(0, v A)`, a fit needs `Q = tr Y' A^-1 Y`,
-`logdet A` and their slopes. They come from the block `K[T, T]` or, where fewer nodes are hidden
-than observed, from the block of the inverse on the hidden nodes H: A of all nodes is a function of
-`W~`, so `Phi = (K + r I)^-1` is one too, and by the rules of block inverses
-
-    logdet A_TT = logdet(K + r I) + logdet Phi_HH ,
-    Q = min over x_H of tr X' Phi X ,   X = (y_T, x_H) .
+`logdet A` and their slopes, which come from the block `K[T, T]` or from a sparse precision.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ from scipy import linalg
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import SpectralDensity, lanczos_density
 from coupledgp.inference.nodes.moments import (
-    BlockColumns,
     GraphMoments,
     SpectralFunction,
     SpectralMoments,
@@ -31,13 +25,8 @@ from coupledgp.kernels import GraphKernel
 from coupledgp.linalg.matrices import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray
 
-# Sweeps that continue targets to hidden nodes. The evidence is right after any number of them; a
-# smooth continuation loses fewer digits.
-FILL_STEPS = 200
 # Error of functions of `W~` per noise ratio that the noise hides, with a margin.
 TOLERANCE_PER_RATIO = 1e-6
-# Error of the mean diagonal of a kernel, of which the noise is a multiple.
-SCALE_TOLERANCE = 1e-8
 # Nodes up to which all eigenvectors are computed: a few seconds.
 SPECTRAL_LIMIT = 2048
 
@@ -56,15 +45,12 @@ class EvidenceTerms(NamedTuple):
         `Q` and `logdet A`.
     fit_slope, log_determinant_slope : FloatArray (n_parameters + 1,)
         Their gradients in (theta, log r).
-    log_determinant_error : float
-        Standard error of `logdet A`; zero if it is exact.
     """
 
     fit: float
     log_determinant: float
     fit_slope: FloatArray
     log_determinant_slope: FloatArray
-    log_determinant_error: float
 
 
 @lru_cache(maxsize=4)
@@ -106,7 +92,7 @@ class ExactKernelEvidence(ABC):
         """
         functions = [kernel.spectral, *slopes_of(kernel)]
         if isinstance(self.moments, SpectralMoments):
-            return self.moments.traces(functions, SCALE_TOLERANCE).values
+            return np.array([f(self.moments.values).sum() for f in functions])
         density = mean_density(self.graph)
         means = [float(density.weights @ f(density.eigenvalues)) for f in functions]
         scale = self.graph.node_scale
@@ -134,14 +120,13 @@ class ObservedEvidence(ExactKernelEvidence):
         graph: Graph,
         nodes: IntArray,
         Y: FloatArray,
-        make_moments: Callable[[BlockColumns], GraphMoments],
+        make_moments: Callable[[Graph, IntArray], GraphMoments],
         tolerance_for: Callable[[float], float] = tolerance_for,
     ) -> None:
         self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
         self._Y, self._tolerance_for = Y, tolerance_for
         self._unique, self._places = np.unique(nodes, return_inverse=True)
-        columns = BlockColumns(graph, self._unique, np.empty((graph.n_nodes, 0)))
-        self.moments = make_moments(columns)
+        self.moments = make_moments(graph, self._unique)
         scale = graph.node_scale
         self._scales = None if scale is None else np.outer(scale[self._unique], scale[self._unique])
 
@@ -158,7 +143,6 @@ class ObservedEvidence(ExactKernelEvidence):
             log_determinant(factor),
             np.array([*fit, -ratio * np.vdot(alpha, alpha)]),
             np.array([*logs, ratio * np.trace(inverse)]),
-            0.0,
         )
 
     def covariance(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
@@ -177,66 +161,6 @@ class ObservedEvidence(ExactKernelEvidence):
         return self.moments.blocks([kernel.spectral, *slopes_of(kernel)], tolerance)
 
 
-class HiddenEvidence(ExactKernelEvidence):
-    """Terms from `Phi[H, H]`: O(h^3) for h hidden nodes, whatever the number of observations.
-
-    Targets are continued to the hidden nodes, harmonically, before `Phi` is applied: the minimum
-    is the same for any continuation, and a smooth one loses no digits.
-
-    Parameters
-    ----------
-    graph, nodes, Y
-        The graph, node numbers (n,) without repetitions, centred targets (n, n_outputs).
-    make_moments
-        `SpectralMoments` or `ChebyshevMoments`.
-    """
-
-    moments: GraphMoments
-
-    def __init__(
-        self,
-        graph: Graph,
-        nodes: IntArray,
-        Y: FloatArray,
-        make_moments: Callable[[BlockColumns], GraphMoments],
-    ) -> None:
-        self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
-        self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
-        filled = continued(graph, nodes, Y)
-        self.moments = make_moments(BlockColumns(graph, self._hidden, filled))
-
-    def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        h = self._hidden.size
-        inverse, noise_slope = partial(inverse_of, kernel, ratio), partial(_by_noise, kernel, ratio)
-        by_theta = [partial(_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)]
-        tolerance = tolerance_for(ratio)
-        G, *slopes = self.moments.blocks([inverse, *by_theta, noise_slope], tolerance)
-        factor = covariance_factor(G[:h, :h], ratio)
-        X = np.vstack([-linalg.cho_solve(factor, G[:h, h:]), np.eye(self.n_outputs)])
-        inner = linalg.cho_solve(factor, np.eye(h))
-        traces, errors = self.moments.traces(
-            [
-                partial(_log, kernel, ratio),
-                *(partial(_log_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)),
-                inverse,
-            ],
-            tolerance,
-        )
-        fit = float(np.vdot(X, G @ X)) / ratio
-        fit_slope = np.array([np.vdot(X, slope @ X) for slope in slopes]) / ratio
-        fit_slope[-1] -= fit
-        logs = traces[1:] + np.array([np.vdot(inner, slope[:h, :h]) for slope in slopes])
-        n_log = self.n_targets * np.log(ratio)
-        logs[-1] -= h
-        return EvidenceTerms(
-            fit,
-            float(traces[0]) + log_determinant(factor) + n_log,
-            fit_slope,
-            logs,
-            float(errors[0]),
-        )
-
-
 def slopes_of(kernel: GraphKernel) -> list[SpectralFunction]:
     """`dg / dtheta_k` for every parameter k, as functions of eigenvalues."""
     return [partial(_slope, kernel, k) for k in range(kernel.theta.size)]
@@ -244,40 +168,3 @@ def slopes_of(kernel: GraphKernel) -> list[SpectralFunction]:
 
 def _slope(kernel: GraphKernel, k: int, x: FloatArray) -> FloatArray:
     return kernel.spectral_gradient(x)[k]
-
-
-def inverse_of(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`r / (g(x) + r)`, r times Phi, from 0 to 1, at eigenvalues x of any shape."""
-    return ratio / (kernel.spectral(x) + ratio)
-
-
-def _by_theta(kernel: GraphKernel, ratio: float, k: int, x: FloatArray) -> FloatArray:
-    return -ratio * kernel.spectral_gradient(x)[k] / (kernel.spectral(x) + ratio) ** 2
-
-
-def _by_noise(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    g = kernel.spectral(x)
-    return ratio * g / (g + ratio) ** 2
-
-
-def _log(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`log(1 + g(x) / r)` at eigenvalues x of any shape."""
-    return np.log1p(kernel.spectral(x) / ratio)
-
-
-def _log_by_theta(kernel: GraphKernel, ratio: float, k: int, x: FloatArray) -> FloatArray:
-    return kernel.spectral_gradient(x)[k] / (kernel.spectral(x) + ratio)
-
-
-def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
-    """Values of all nodes (n_nodes, q): Y at `nodes`, elsewhere nearly harmonic for `W~`.
-
-    Each sweep replaces the values elsewhere by half themselves and half `W~` times all values.
-    """
-    values = np.zeros((graph.n_nodes, Y.shape[1]))
-    values[nodes] = Y
-    hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
-    rows = graph.normalized_adjacency[hidden]
-    for _ in range(FILL_STEPS if hidden.size else 0):
-        values[hidden] = 0.5 * (values[hidden] + rows @ values)
-    return values

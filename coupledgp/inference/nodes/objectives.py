@@ -68,15 +68,12 @@ class EvaluatedKernel:
         Objective: negative log evidence plus the kernel's penalty, in nats.
     gradient : FloatArray (n_free,)
         Gradient of the objective in the free variables.
-    error : float
-        Standard error of the log evidence.
     """
 
     kernel: GraphKernel
     scales: Scales
     value: float
     gradient: FloatArray
-    error: float
 
 
 class ExactKernelObjective(VectorObjective):
@@ -162,8 +159,7 @@ class ExactKernelObjective(VectorObjective):
         free = (by_theta + penalty_slope)[: self.n_parameters]
         if self.ratio is None:
             free = np.append(free, gradient[-1])
-        error = 0.5 * self.evidence.n_outputs * terms.log_determinant_error
-        point = EvaluatedKernel(kernel, scales, penalty - scales.log_evidence, free, error)
+        point = EvaluatedKernel(kernel, scales, penalty - scales.log_evidence, free)
         self.n_evaluations += 1
         if self.best is None or point.value < self.best.value:
             self.best = point

@@ -22,7 +22,6 @@ from coupledgp.graphs.assembly import assemble
 from coupledgp.inference.nodes.exact_evidence import (
     EvidenceTerms,
     ExactKernelEvidence,
-    HiddenEvidence,
     ObservedEvidence,
 )
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Forecast, eigen_forecast
@@ -30,9 +29,9 @@ from coupledgp.inference.nodes.moments import SpectralMoments
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
-# Nodes of a piece, at least and at most, and observations (or hidden nodes, where those are fewer)
-# that it should have.
-PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 600, 1200, 120
+# Nodes of a piece, at least and at most, and observations that it should have; most observations
+# that count, those nearest to its centres.
+PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS, MOST_OBSERVATIONS = 600, 1200, 120, 300
 # Number of pieces, at least and at most, and observations in all of them that are enough.
 N_PIECES, MOST_PIECES, ENOUGH = 3, 8, 400
 # Seconds of a comparison that are spent in any case.
@@ -114,7 +113,7 @@ class PieceSizes(NamedTuple):
 
     def forecast(self) -> Forecast:
         """Cost of the eigenvectors and of a search over a few families."""
-        m = min(self.n_observed, self.n_nodes - self.n_observed)
+        m = min(self.n_observed, MOST_OBSERVATIONS)
         evaluation = (6 * self.n_nodes * m**2 + 4 * m**3) / DENSE_RATE + LEAST_SECONDS
         own = eigen_forecast(self.n_nodes)
         seconds = own.seconds + EVALUATIONS * evaluation
@@ -158,7 +157,8 @@ class PiecesEvidence(ExactKernelEvidence):
         Pieces of this graph.
     nodes, Y
         Observed node numbers (n,), centred targets (n, n_outputs). Observations outside of the
-        pieces are left out, and those in several pieces count in the first.
+        pieces are left out, those in several pieces count in the first, and of each piece at most
+        `MOST_OBSERVATIONS` count.
     """
 
     def __init__(self, graph: Graph, pieces: list[Piece], nodes: IntArray, Y: FloatArray) -> None:
@@ -173,7 +173,11 @@ class PiecesEvidence(ExactKernelEvidence):
             left &= ~here
             place[piece.nodes] = -1
             if here.any():
-                self.parts.append(piece_evidence(piece.graph, own[here], Y[here]))
+                rows = np.flatnonzero(here)
+                rows = rows[np.sort(np.argsort(own[rows], kind="stable")[:MOST_OBSERVATIONS])]
+                self.parts.append(
+                    ObservedEvidence(piece.graph, own[rows], Y[rows], SpectralMoments)
+                )
         self.n_targets = sum(part.n_targets for part in self.parts)
         self.n_outputs = Y.shape[1]
 
@@ -193,14 +197,4 @@ class PiecesEvidence(ExactKernelEvidence):
             sum(t.log_determinant for t in terms),
             np.sum([t.fit_slope for t in terms], axis=0),
             np.sum([t.log_determinant_slope for t in terms], axis=0),
-            0.0,
         )
-
-
-def piece_evidence(graph: Graph, nodes: IntArray, Y: FloatArray) -> ExactKernelEvidence:
-    """Evidence from all eigenvectors, by the observed nodes or by the hidden ones if fewer."""
-    hidden = graph.n_nodes - nodes.size
-    plain = graph.node_scale is None and np.unique(nodes).size == nodes.size
-    if plain and hidden < nodes.size:
-        return HiddenEvidence(graph, nodes, Y, SpectralMoments)
-    return ObservedEvidence(graph, nodes, Y, SpectralMoments)

@@ -10,13 +10,11 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
-from coupledgp.linalg.lanczos import Product
 from coupledgp.linalg.matrices import Factor, covariance_factor
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.random import FloatArray, IntArray
@@ -259,12 +257,9 @@ class IterativePosterior(GraphPosterior):
     tolerance = 1e-6
 
     @cached_property
-    def _precondition(self) -> Product:
-        v, s, prior = self.outputscale, self.noise, self.prior
-        alike = bool((self.relative == 1).all())
-        exact = exact_preconditioner(prior.graph, prior.kernel, self.nodes, v, s) if alike else None
-        rough = v * prior.rough_diagonal(self.nodes) + self.row_noise
-        return exact or DiagonalPreconditioner(rough)
+    def _precondition(self) -> DiagonalPreconditioner:
+        rough = self.outputscale * self.prior.rough_diagonal(self.nodes)
+        return DiagonalPreconditioner(rough + self.row_noise)
 
     def solve(self, B: FloatArray) -> FloatArray:
         return self._solve(B, self.tolerance)

@@ -18,7 +18,6 @@ from scipy.sparse import csgraph
 
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.elimination import graph_laplacian
 from coupledgp.ground.compiled import compiled
 from coupledgp.ground.memory import check_memory
 from coupledgp.linalg.block_factor import BlockFactor
@@ -441,3 +440,20 @@ class ObservedPrecision:
     def variances(self) -> FloatArray:
         """Diagonal (n_nodes,) of `M^-1`."""
         return self.pattern.diagonal(self.inverse)
+
+
+def graph_laplacian(graph: Graph) -> sparse.csr_array:
+    """`L~`, shape (n_nodes, n_nodes), from edges without the self-loops, which cancel in it.
+
+    Self-loops of an irregular triangulation are so large that `1 - W~_ii` has few digits left.
+    Nodes without edges and without self-loops have `L~_ii = 1`.
+    """
+    matrix = graph.adjacency.tocoo()
+    links = matrix.row != matrix.col
+    rows, columns, weights = matrix.row[links], matrix.col[links], matrix.data[links]
+    n, degrees = graph.n_nodes, graph.degrees
+    between = np.ones(n)
+    np.divide(np.bincount(rows, weights, minlength=n), degrees, out=between, where=degrees > 0)
+    roots = np.sqrt(degrees)
+    off = sparse.coo_array((-weights / (roots[rows] * roots[columns]), (rows, columns)), (n, n))
+    return sparse.csr_array(off + sparse.diags_array(between))

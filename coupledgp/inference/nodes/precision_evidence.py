@@ -117,7 +117,6 @@ class PrecisionEvidence(ExactKernelEvidence):
             given.log_determinant - p * root.log_determinant + self.n_targets * np.log(ratio),
             np.append(penalty_slope * by_theta, -squares),
             np.append(log_slope * by_theta, self.n_targets - n_explained),
-            0.0,
         )
 
     def log_evidence(self, kernel: GraphKernel, outputscale: float, noise: float) -> float:

@@ -19,8 +19,10 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.nodes.rational import diagonal_of
+from coupledgp.inference.nodes.forecast import BLOCK_RATE
+from coupledgp.inference.nodes.moments import series_diagonal
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray
 
 # Columns of a matrix that are formed at once.
@@ -121,8 +123,10 @@ class SpectralPrior(GraphPrior):
         return SpectralPrior(self.graph, kernel)
 
     def product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        inner = self._vectors[into].T @ V
-        return self._vectors[out] @ (self.kernel.spectral(self._values)[:, None] * inner)
+        g = self.kernel.spectral(self._values)[:, None]
+        if 2 * into.size > self.graph.n_nodes:  # without copies of most rows
+            return (self._vectors @ (g * (self._vectors.T @ spread(self.graph, into, V))))[out]
+        return self._vectors[out] @ (g * (self._vectors[into].T @ V))
 
     def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
         scaled = self._vectors[out] * self.kernel.spectral(self._values)
@@ -207,13 +211,15 @@ class SeriesPrior(GraphPrior):
         return self._kept[1][out]
 
     def diagonal(self, nodes: IntArray) -> FloatArray:
-        if nodes.size > BLOCK_COLUMNS:
-            return self._diagonal[nodes]
-        return super().diagonal(nodes)
+        if nodes.size <= BLOCK_COLUMNS:  # from columns that are kept
+            return super().diagonal(nodes)
+        return series_diagonal(self.graph, self.kernel.spectral, self.tolerance, nodes)
 
-    @cached_property
-    def _diagonal(self) -> FloatArray:
-        return diagonal_of(self.graph, self.kernel.spectral, self.tolerance)
+    def diagonal_seconds(self, n_nodes: int) -> float:
+        """Forecast of the seconds of `diagonal` at so many nodes."""
+        work = float(self.graph.n_nodes + self.graph.indices.size)
+        degree = series_degree(self.kernel.spectral, self.tolerance)
+        return 0.5 * degree * work * n_nodes / BLOCK_RATE
 
     def gradient_products(self, nodes: IntArray, V: FloatArray) -> FloatArray:
         full = spread(self.graph, nodes, V)

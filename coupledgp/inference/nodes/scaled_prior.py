@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.inference.nodes.leading import LeadingPrior
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
@@ -48,11 +47,6 @@ class ScaledPrior(GraphPrior):
 
     def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
         return self._scale[nodes, None] * self.inner.sample(nodes, n_samples, rng)
-
-    def root(self, nodes: IntArray) -> FloatArray:
-        """Rows (p, rank) of a root of the covariance, where the inner prior has one."""
-        assert isinstance(self.inner, LeadingPrior)
-        return self._scale[nodes, None] * self.inner.root(nodes)
 
 
 def scaled(prior: GraphPrior) -> GraphPrior:

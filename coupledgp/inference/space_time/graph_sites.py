@@ -15,7 +15,6 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
 from coupledgp.inference.nodes.exact_evidence import SPECTRAL_LIMIT
 from coupledgp.inference.nodes.forecast import EIGEN_RATE, EIGEN_WORK, Forecast
-from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.moments import expanded
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
@@ -252,6 +251,4 @@ def exact_prior(graph: Graph, kernel: GraphKernel, tolerance: float) -> tuple[Gr
         return scaled(SpectralPrior(graph, kernel)), "spectral"
     if choose_solve(graph, kernel, tolerance).factorise:
         return scaled(SolvePrior(graph, kernel)), "cholesky"
-    if is_leading(graph, kernel, tolerance):
-        return scaled(LeadingPrior(graph, kernel, tolerance)), "leading"
     return scaled(SeriesPrior(graph, kernel, tolerance)), "series"

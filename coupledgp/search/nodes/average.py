@@ -16,7 +16,7 @@ from coupledgp.gp.nodes import NodeGP
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance_for
 from coupledgp.inference.nodes.forecast import Forecast, Step
-from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments, SpectralMoments
+from coupledgp.inference.nodes.moments import ChebyshevMoments, SpectralMoments
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.routes import NodeObservations, dense_route, moments_route
 from coupledgp.kernels import GraphKernel
@@ -215,13 +215,13 @@ def _route(
         for route in found
     ]
     return (
-        lambda: _covariance(data, lambda columns: ChebyshevMoments(columns, data.seed)),
+        lambda: _covariance(data, ChebyshevMoments),
         max(costs),
     )
 
 
 def _covariance(
-    data: NodeObservations, moments: Callable[[BlockColumns], SpectralMoments | ChebyshevMoments]
+    data: NodeObservations, moments: type[SpectralMoments] | type[ChebyshevMoments]
 ) -> Callable[[GraphKernel], FloatArray]:
     """Covariance of the observations as a function of the kernel."""
     evidence = ObservedEvidence(data.graph, data.nodes, data.targets, moments)

@@ -320,7 +320,7 @@ class NodeFitter:
         point, walks = found.point, chosen.method == "walks"
         outputscale, noise = self._given_scale("outputscale"), self._given_scale("noise")
         if point is not None and found.is_whole and not (walks and self._is_dense):
-            return point.scales, point.error
+            return point.scales, 0.0
         if outputscale is not None and noise is not None and not (walks and self._is_dense):
             return Scales(outputscale, noise, np.nan), 0.0
         if point is not None and not found.is_whole and not self._may_measure(point):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -44,8 +44,8 @@ from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
 # Most evaluations of a family with all observations: on expensive routes few are ever needed.
 MOST_EVALUATIONS = 30
-# Kernels that a way may refuse before another way is taken, from a kernel wider by this factor on.
-MOST_REFUSED, WIDER = 2, 4.0
+# Kernels that a way may refuse before a search ends.
+MOST_REFUSED = 2
 # Seconds, by forecast, within which a search over starting points is done with all observations.
 QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
@@ -193,20 +193,7 @@ class NodeSearcher:
             way = self._route(other) if self._is_close(best, other) else None
             if way is not None and self._may_add(route, way):
                 plans.append((other, way))
-        found, refused = self._go_on(plans)
-        # A way that does not reach as far as the search leads gives way to one for wider kernels.
-        point = found.point
-        if found.is_whole:
-            point = replace(point, kernel=point.kernel.scaled(WIDER))
-        moved = best._replace(point=point, family=found.family)
-        again = self._route(moved, refused) if refused else None
-        if again is None or self._seconds() <= 0:
-            return found
-        further, _ = self._go_on([(moved, again)])
-        if not further.is_whole or (found.is_whole and further.point.value > found.point.value):
-            return found
-        total = found.n_evaluations + further.n_evaluations
-        return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
+        return self._go_on(plans)
 
     def _is_close(self, best: FamilyFit, other: FamilyFit) -> bool:
         """Whether the part cannot tell a family from the best one: by nats, or by chance.
@@ -251,7 +238,7 @@ class NodeSearcher:
             return PartialEvidence(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
         self._check(cluster_forecast(graph, distinct.size))
         chosen = choose_clusters(graph, nodes, seed)
-        evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen], seed)
+        evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen])
         return PartialEvidence(evidence, f"{chosen.size} observations")
 
     def _check(self, forecast: Forecast) -> None:
@@ -318,11 +305,9 @@ class NodeSearcher:
         spent = time.perf_counter() - self._begin
         return SEARCH_SHARE * self.budget.seconds - spent
 
-    def _route(self, compared: FamilyFit, without: str | None = None) -> EvidenceRoute | None:
+    def _route(self, compared: FamilyFit) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
-        route = cheapest_route(
-            self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS, without
-        )
+        route = cheapest_route(self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS)
         if route is None or not self.budget.allows(route.forecast(1)):
             return None
         return route if route.forecast(FEWEST).seconds <= self._seconds() else None
@@ -333,13 +318,10 @@ class NodeSearcher:
         fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
         return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
 
-    def _go_on(
-        self, plans: Sequence[tuple[FamilyFit, EvidenceRoute]]
-    ) -> tuple[FoundKernel, str | None]:
+    def _go_on(self, plans: Sequence[tuple[FamilyFit, EvidenceRoute]]) -> FoundKernel:
         """Go on from the best kernels of the part with all observations.
 
-        The second result is the name of a way that refused kernels which the search led to. Where
-        it refused all kernels, the first result is the best kernel of the part.
+        Where a way refuses all kernels, the result is the best kernel of the part.
         """
         start = time.perf_counter()
         forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
@@ -360,23 +342,16 @@ class NodeSearcher:
         except NumericalError:
             if not any(evidence.n_refused for evidence in evidences):
                 raise
-            return self._refused(*plans[0], forecast, start, limited.n_evaluations)
+            best, route = plans[0]
+            words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
+            self._note("search", words, forecast, start)
+            return FoundKernel(best.point, False, 1, limited.n_evaluations, True, best.family)
         compared, route = plans[state.family]
         words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
         self._note("search", words, forecast, start)
-        refused = evidences[state.family].n_refused > MOST_REFUSED
-        found = FoundKernel(
+        return FoundKernel(
             point, True, state.n_rounds, state.n_evaluations, not self._is_late(), compared.family
         )
-        return found, route.name if refused else None
-
-    def _refused(
-        self, best: FamilyFit, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
-    ) -> tuple[FoundKernel, str]:
-        """The best kernel on the part and the way's name, where a way refused every kernel."""
-        words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
-        self._note("search", words, forecast, start)
-        return FoundKernel(best.point, False, 1, spent, True, best.family), route.name
 
     def _is_late(self) -> bool:
         """Whether the seconds that the search may take by its budget have passed."""

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
-from coupledgp.gp.mixture import ALONE, restored_process
+from coupledgp.gp.mixture import ALONE, MixtureGP, NodesGP, restored_process
+from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import (
     Arrays,
@@ -27,6 +28,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
+from coupledgp.graphs import Graph
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.rows import RowWeights
@@ -382,3 +384,20 @@ def _order(points: Points) -> IntArray:
 
 
 ALONE[LatentGP.__name__] = LatentGP
+
+
+def restored_on_graph(header: Header, arrays: Arrays) -> tuple[NodesGP | LatentGP, Graph]:
+    """The process of a graph's file, and the graph of all its nodes.
+
+    Raises
+    ------
+    ModelFileError
+        The process is none on a graph.
+    """
+    process: Any = restored_process({"process": "NodeGP", **header}, arrays)
+    first = process.first
+    if isinstance(process, LatentGP):
+        first = process.functions[0]
+    if not isinstance(process, NodeGP | MixtureGP | LatentGP) or not isinstance(first, NodeGP):
+        raise ModelFileError("process: expected one on a graph, got another process")
+    return process, first.graph

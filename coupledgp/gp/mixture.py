@@ -538,6 +538,9 @@ def _member_from(header: Header, arrays: Arrays) -> Member:
     return KINDS[kind].from_state(header, arrays)
 
 
+NodesGP: TypeAlias = NodeGP | MixtureGP
+
+
 def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:
     """The process of a header and arrays of a file: a mixture, or one of `KINDS` or `ALONE`."""
     alone = ALONE.get(str(header.get("process")))

@@ -39,6 +39,7 @@ from coupledgp.inference.nodes.evidence import (
     Scales,
 )
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
+from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.inference.nodes.posterior import (
     BLOCK,
     DensePosterior,
@@ -406,9 +407,8 @@ class NodeGP(NormalizedProcess):
         return replace(made, likelihood=self.likelihood)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
-        return self.given_data(
-            data, Units.of(data.targets, self.normalize) if renormalize else self.units
-        )
+        units = units_of(self.graph, data, self.normalize) if renormalize else self.units
+        return self.given_data(data, units)
 
     def state(self) -> tuple[Header, Arrays]:
         check_stored(self.likelihood)
@@ -481,6 +481,12 @@ class NodeGP(NormalizedProcess):
             recipe, chosen, settings, posterior, units, entries.flag("normalize"),
             Data.of(nodes, targets, relative), _evidence_from(entries),
         )  # fmt: skip
+
+
+def units_of(graph: Graph, data: Data, normalize: bool) -> Units:
+    """Units of observations; of components with few observed nodes none enters them."""
+    usable = informative_rows(graph.components()[1][data.points], data.points)
+    return Units.of(data.targets[usable], normalize)
 
 
 def settings_from(entries: Entries) -> NodeSettings:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.components import restored_on_graph
-from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.latent import LatentGP, restored_on_graph
 from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings

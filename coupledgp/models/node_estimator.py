@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.components import ComponentsGP, PartGP, restored_on_graph
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.latent import LatentGP, restored_on_graph
+from coupledgp.gp.mixture import MixtureGP, NodesGP
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -33,6 +32,7 @@ from coupledgp.ground.validation import (
 )
 from coupledgp.ground.warned import warn
 from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.kernels import (
     GraphKernel,
     GraphKernelLike,
@@ -52,8 +52,8 @@ from coupledgp.random import draw_seed
 from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
-from coupledgp.search.nodes.components import fit_components
-from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
+from coupledgp.search.nodes.components import Fitted, fit_components
+from coupledgp.search.nodes.fitter import NodeFitter
 from coupledgp.search.nodes.latent import KernelsOfNodes
 from coupledgp.selection.exact_members import AVERAGED_ROWS
 
@@ -139,8 +139,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     members_, member_weights_
         The models whose laws are mixed, and their weights.
-    component_models_
-        Models of groups of components of the graph, the one with most observed nodes first.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of y in original units, and its standard error (zero for a dense solver).
     steps_
@@ -211,8 +209,8 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         Warns
         -----
         UserWarning
-            Observations lie in several components of the graph, which are fitted apart, and some
-            components take the hyperparameters of others (see `component_models_`).
+            Components of the graph have fewer than 8 observed nodes each: their observations do
+            not enter the hyperparameters, which all components share.
         """
         return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure), y, self.graph, y=y)
 
@@ -273,11 +271,13 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[PartGP | ComponentsGP, dict[str, Any]]:
+    ) -> tuple[NodesGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
-        units = Units.of(data.targets, self.normalize_y)
+        usable = informative_rows(self._graph.components()[1][data.points], data.points)
+        targets = data.targets[usable]
+        units = Units.of(targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
-        searches = self.optimizer is not None and not are_constant(data.targets, units.offset)
+        searches = self.optimizer is not None and not are_constant(targets, units.offset)
         seed = draw_seed(self.random_state)
         recipe = self._recipe(seed)
         with reporter("fit", self.progress) as report:
@@ -299,9 +299,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
                 budget=Budget.of(self.budget),
                 stand_ins=self._stand_ins(recipe),
             )
-            process, search, n_effective = fit_components(fitter, self._fitted_part) or (
-                self._fitted_part(fitter)
-            )
+            process, search, n_effective = fit_components(fitter, usable, self._fitted)
         beyond = search.beyond(Budget.of(self.budget).seconds)
         if beyond is not None:
             warn(beyond, ConvergenceWarning)
@@ -310,7 +308,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             results["n_effective_draws_"] = n_effective
         return process, results
 
-    def _fitted_part(self, fitter: NodeFitter) -> tuple[PartGP, NodeSearch, float | None]:
+    def _fitted(self, fitter: NodeFitter) -> Fitted:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""
         if fitter.searches:
             averaging = self._averaging(len(fitter.data), fitter.checkpoint)
@@ -377,34 +375,19 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> PartGP | ComponentsGP | LatentGP:
+    def process_(self) -> NodesGP | LatentGP:
         """The fitted process, which never changes: a further fit makes a new one."""
         process: Any = super().process_
-        assert isinstance(process, NodeGP | MixtureGP | ComponentsGP | LatentGP)
+        assert isinstance(process, NodeGP | MixtureGP | LatentGP)
         return process
 
     @property
     def first_process_(self) -> NodeGP:
-        """The fitted process; with averaged hyperparameters the one of greatest posterior density.
-
-        With several components, it is the process of the group with most observed nodes.
-        """
+        """The fitted process; of averaged hyperparameters the one of greatest posterior density."""
         first = self.process_.first
         first = first.functions[0] if isinstance(first, LatentGP) else first
         assert isinstance(first, NodeGP)
         return first
-
-    @property
-    def component_models_(self) -> list[Self]:
-        """Models of groups of components that have hyperparameters or units of their own.
-
-        Node i has the law of model `process_.part_of[i]`. It is the model alone where one group
-        has all observations.
-        """
-        process = self.process_
-        if not isinstance(process, ComponentsGP):
-            return [self]
-        return [self._around(part) for part in process.parts]
 
     @property
     def kernel_(self) -> GraphKernel:

@@ -15,7 +15,6 @@ from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
-from coupledgp.gp.components import ComponentsGP
 from coupledgp.gp.node_priors import (
     SPECTRAL_LIMIT,
     ExactRecipe,
@@ -312,7 +311,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int
     ) -> GaussianProcess:
         """Return the process of this model at the hyperparameters and data of an exact one."""
-        assert isinstance(exact, NodeGP | ComponentsGP)
+        assert isinstance(exact, NodeGP)
         own = draw_seed(seed)
         return exact.remade(self._recipe_with(coupling, size, own), self._settings(own))
 

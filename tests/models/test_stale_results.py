@@ -31,7 +31,7 @@ RENEWED = {
     "kernels_", "column_shares_", "operator_", "members_", "member_weights_", "weights_",
     "n_walks_", "plan_",
     "truncation_", "n_waves_", "left_out_share_", "std_error_", "first_process_", "method_",
-    "method_reason_", "component_models_",
+    "method_reason_",
 }  # fmt: skip
 OF_THE_SEARCH = {
     "n_evaluations_", "n_iter_", "converged_", "search_", "n_rounds_", "steps_",
@@ -39,7 +39,7 @@ OF_THE_SEARCH = {
     "probe_error_", "power_", "target_names_",
 }  # fmt: skip
 # Compared by what they hold, which other entries of the table name.
-CONTAINERS = {"process_", "first_process_", "fitted_", "members_", "component_models_"}
+CONTAINERS = {"process_", "first_process_", "fitted_", "members_"}
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(30, 2))

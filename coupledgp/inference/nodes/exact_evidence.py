@@ -125,10 +125,12 @@ class ObservedEvidence(ExactKernelEvidence):
     ) -> None:
         self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
         self._Y, self._tolerance_for = Y, tolerance_for
-        self._unique, self._places = np.unique(nodes, return_inverse=True)
-        self.moments = make_moments(graph, self._unique)
+        unique, places = np.unique(nodes, return_inverse=True)
+        repeats = unique.size < nodes.size
+        self._places = places if repeats else None
+        self.moments = make_moments(graph, unique if repeats else nodes)
         scale = graph.node_scale
-        self._scales = None if scale is None else np.outer(scale[self._unique], scale[self._unique])
+        self._scales = None if scale is None else np.outer(scale[nodes], scale[nodes])
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         K, *slopes = self._placed(self._blocks(kernel, self._tolerance_for(ratio)))
@@ -152,9 +154,9 @@ class ObservedEvidence(ExactKernelEvidence):
 
     def _placed(self, blocks: FloatArray) -> FloatArray:
         """Blocks (m, n, n) of all observations, scaled, from blocks (m, u, u) of distinct nodes."""
-        if self._scales is not None:
-            blocks = blocks * self._scales
-        return blocks[:, self._places[:, None], self._places[None, :]]
+        if self._places is not None:
+            blocks = blocks[:, self._places[:, None], self._places[None, :]]
+        return blocks if self._scales is None else blocks * self._scales
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
         """`g(W~)` of distinct nodes and its slopes, without scales: (1 + n_parameters, u, u)."""

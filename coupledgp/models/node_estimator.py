@@ -299,7 +299,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
                 budget=Budget.of(self.budget),
                 stand_ins=self._stand_ins(recipe),
             )
-            process, search, n_effective = fit_components(fitter, usable, self._fitted)
+            process, search, n_effective = fit_components(fitter, usable, self._fitted_process)
         beyond = search.beyond(Budget.of(self.budget).seconds)
         if beyond is not None:
             warn(beyond, ConvergenceWarning)
@@ -308,7 +308,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             results["n_effective_draws_"] = n_effective
         return process, results
 
-    def _fitted(self, fitter: NodeFitter) -> Fitted:
+    def _fitted_process(self, fitter: NodeFitter) -> Fitted:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""
         if fitter.searches:
             averaging = self._averaging(len(fitter.data), fitter.checkpoint)

@@ -125,12 +125,10 @@ class ObservedEvidence(ExactKernelEvidence):
     ) -> None:
         self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
         self._Y, self._tolerance_for = Y, tolerance_for
-        unique, places = np.unique(nodes, return_inverse=True)
-        repeats = unique.size < nodes.size
-        self._places = places if repeats else None
-        self.moments = make_moments(graph, unique if repeats else nodes)
+        unique, self._places = np.unique(nodes, return_inverse=True)
+        self.moments = make_moments(graph, unique)
         scale = graph.node_scale
-        self._scales = None if scale is None else np.outer(scale[nodes], scale[nodes])
+        self._scales = None if scale is None else np.outer(scale[unique], scale[unique])
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         K, *slopes = self._placed(self._blocks(kernel, self._tolerance_for(ratio)))
@@ -154,9 +152,9 @@ class ObservedEvidence(ExactKernelEvidence):
 
     def _placed(self, blocks: FloatArray) -> FloatArray:
         """Blocks (m, n, n) of all observations, scaled, from blocks (m, u, u) of distinct nodes."""
-        if self._places is not None:
-            blocks = blocks[:, self._places[:, None], self._places[None, :]]
-        return blocks if self._scales is None else blocks * self._scales
+        if self._scales is not None:
+            blocks = blocks * self._scales
+        return blocks[:, self._places[:, None], self._places[None, :]]
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
         """`g(W~)` of distinct nodes and its slopes, without scales: (1 + n_parameters, u, u)."""

@@ -151,7 +151,8 @@ def series_diagonal(
     coefficients, found = chebyshev_coefficients(function, tolerance), np.zeros(nodes.size)
     for start in range(0, nodes.size, BLOCK_COLUMNS):
         part = nodes[start : start + BLOCK_COLUMNS]
-        columns, moments = ChebyshevColumns(graph, unit_columns(graph.n_nodes, part)), []
+        columns = ChebyshevColumns(graph, unit_columns(graph.n_nodes, part))
+        moments: list[FloatArray] = []
         while len(moments) < coefficients.size:
             moments += columns.double_moments()
         found[start : start + part.size] = coefficients @ moments[: coefficients.size]

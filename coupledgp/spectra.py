@@ -502,11 +502,6 @@ def spectrum_text(spectrum: Spectrum) -> str | None:
     return SPECTRA.text_of(spectrum)
 
 
-def available_spectra() -> list[str]:
-    """Names of every spectrum now registered; `"matern-NU"` names more."""
-    return SPECTRA.available()
-
-
 def register_spectrum(
     name: str, make: Spectrum | Callable[[], Spectrum], *, replace: bool = False
 ) -> None:

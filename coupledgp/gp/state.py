@@ -11,9 +11,8 @@ import numpy as np
 from coupledgp.couplings.frequencies.registry import coupling_text
 from coupledgp.errors import ModelFileError
 from coupledgp.features.registry import features_text
-from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import LARGEST, LARGEST_SQUARE, Entries, named_text
+from coupledgp.gp.schema import LARGEST, Entries, named_text
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
@@ -215,34 +214,3 @@ def text_of(value: Any, name: str) -> str:
         No text names the object.
     """
     return named_text(TEXTS[name](value), name, value)
-
-
-def moments_state(moments: ColumnMoments) -> tuple[Header, Arrays]:
-    """State of moments; each long number is the sum of two of float64."""
-    arrays: Arrays = {"low": moments.low, "high": moments.high}
-    for name in ("long_mean", "long_variance"):
-        value = getattr(moments, name)
-        arrays[name] = value.astype(np.float64)
-        arrays[f"{name}_rest"] = (value - arrays[name]).astype(np.float64)
-    return {"n_rows": moments.n_rows, "n_counted": moments.n_counted}, arrays
-
-
-def moments_from(entries: Entries, width: int | None) -> ColumnMoments:
-    """Moments of so many columns, of any number if it is None, from their state."""
-    if width is not None:
-        entries.sizes["d"] = width
-    found = {
-        name: entries.squares(name, "d")
-        for name in ("long_mean", "long_mean_rest", "long_variance_rest", "low", "high")
-    }
-    found["long_variance"] = entries.floats("long_variance", "d", low=0.0, high=LARGEST_SQUARE)
-    if not found["low"].size or (found["low"] > found["high"]).any():
-        raise ModelFileError("low, high: expected ends of ranges, got others")
-    long_mean, long_variance = (
-        found[name].astype(np.longdouble) + found[f"{name}_rest"]
-        for name in ("long_mean", "long_variance")
-    )
-    return ColumnMoments(
-        entries.integer("n_rows", low=1, high=2**62), float(entries.number("n_counted", above=0.0)),
-        long_mean, long_variance, found["low"], found["high"],
-    )  # fmt: skip

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
@@ -66,10 +65,6 @@ class Box:
     def bounded(self, inputs: FloatArray) -> FloatArray:
         """Standardised inputs (p, d) of a trend, each column within `REACH` ranges of the rows."""
         return np.clip(inputs, *self.wide)
-
-    def excludes(self, inputs: FloatArray) -> NDArray[np.bool_]:
-        """Which (p,) standardised inputs (p, d) lie outside."""
-        return np.any((inputs < self.low) | (inputs > self.high), axis=1)
 
     def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """Factors a (p,) of the features at standardised inputs (p, d)."""

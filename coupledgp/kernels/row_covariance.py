@@ -394,16 +394,6 @@ class RowCovariance:
         self._root.lengthscales(self._checked(theta), found)
         return found
 
-    def summands(self, theta: FloatArray) -> list[Summand]:
-        """The terms of the sum; an expression that is no sum is one term."""
-        root, given = self._root, self._checked(theta)
-        if not isinstance(root, _Summed):
-            return [Summand(str(self.kernel), 1.0, _leaves(root, given), root.axes(given))]
-        return [
-            Summand(name, factor, _leaves(part, own), part.axes(own))
-            for name, (part, factor, own) in zip(root.names, root._split(given), strict=True)
-        ]
-
     def axes(self, theta: FloatArray) -> tuple[AxisTerm, ...] | None:
         """The kernel as a polynomial in kernels of single columns; None where it is none."""
         return self._root.axes(self._checked(theta))

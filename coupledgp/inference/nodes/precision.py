@@ -288,15 +288,6 @@ class PowerPattern:
         values[self._diagonal] += coefficients[0]
         return values
 
-    def product_diagonal(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Diagonal (n_nodes,) of the product of two symmetric matrices, A zero off the pattern."""
-        n, entries = self.graph.n_nodes, A * B
-        columns = np.repeat(np.arange(n), np.diff(self.nodes.entry_starts))
-        sums = np.bincount(columns, entries, n) + np.bincount(self.nodes.entry_rows, entries, n)
-        found = np.empty(n)
-        found[self.nodes.order] = sums - entries[self._diagonal]
-        return found
-
     def slope(self, scale: float) -> FloatArray:
         """Derivatives (e,) of the entries in `log s`."""
         p = self.power

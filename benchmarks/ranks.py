@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.stats import binom
 
-from coupledgp.diagnostics.pages.palette import MODEL
 from coupledgp.diagnostics.pages.print_figure import PANEL, PRINT
+from coupledgp.diagnostics.pages.scale import MODEL
 from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
 from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.scoring.subject import Subject

@@ -18,7 +18,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import unknown_choice
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 
 Kind = TypeVar("Kind")
 # Estimators take "auto" where they take a name.

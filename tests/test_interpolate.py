@@ -13,7 +13,7 @@ import trimesh
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.cli.commands.demo_mesh import ESTIMATORS, run_mesh
+from coupledgp.cli.commands.demo_pages import ESTIMATORS, run_mesh
 from coupledgp.couplings import parse_walker_coupling
 from coupledgp.couplings.walkers.registry import STEPS
 from tests.interpolation import read, write

@@ -10,7 +10,7 @@ from shapely.geometry import LineString, Point
 
 import coupledgp as cgp
 from coupledgp.cli import run
-from coupledgp.cli.commands.field_tasks import left_out, split_places
+from coupledgp.cli.commands.field_run import left_out, split_places
 from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.models import FieldGPRegressor
 from tests.interpolation import read, write

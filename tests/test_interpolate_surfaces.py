@@ -230,8 +230,8 @@ def test_constant_values_and_single_places(mesh, tmp_path, capsys):
 
 
 def test_coverage_of_sensors_left_out_is_remarked_on():
-    from coupledgp.cli.commands.field_tasks import coverage_remark
-    from coupledgp.cli.shared.left_out import LeftOutPlaces
+    from coupledgp.cli.commands.field_run import coverage_remark
+    from coupledgp.cli.shared.options import LeftOutPlaces
 
     y, names = np.linspace(-1, 1, 40), tuple(map(str, range(40)))
     narrow = LeftOutPlaces(y, np.zeros(40), np.full(40, 0.2), names)

@@ -198,7 +198,7 @@ def test_modules_of_torch_are_written_before_it_is_imported(tmp_path):
     pytest.importorskip("torch", reason="`make light` has none")
     code = """
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.dense.covariance import stationary_covariance
+from coupledgp.inference.dense.system import stationary_covariance
 assert "torch" not in sys.modules
 made = FourierFeatures(2, 8, generator=0)
 import torch

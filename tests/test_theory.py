@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from coupledgp.couplings import DirectionsAndNorms, parse_coupling
-from coupledgp.couplings.frequencies.simplex import simplex_product
+from coupledgp.couplings.frequencies.directions import simplex_product
 from coupledgp.errors import InvalidInputError
 from coupledgp.theory import conformity, distance_mse, expected_mse, orthogonality_gap
 from coupledgp.theory.closed_forms import _cosine_mean, _Pair, norm_rule

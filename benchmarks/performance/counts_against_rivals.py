@@ -34,8 +34,7 @@ from sklearn.linear_model import PoissonRegressor
 import coupledgp as cgp
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.likelihoods import NegativeBinomial, Poisson
 from coupledgp.search.latent import fit_latent
 from coupledgp.spectra import parse_spectrum

@@ -29,12 +29,12 @@ from coupledgp.features import FourierFeatures
 from coupledgp.geometry.locations import location_positions, location_rows
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.evidence import evidence_at_ratios
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
     FieldPrecisionEvidence,
     FieldScales,
     PositionFeatures,
+    evidence_at_ratios,
 )
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.search.fields.precise import N_FREQUENCIES, fit_precise

@@ -42,8 +42,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.kernels.graph.families import GraphMaternKernel
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.likelihoods.bernoulli import class_log_chances
-from coupledgp.selection.class_power import left_out_power
+from coupledgp.likelihoods.counts import class_log_chances
+from coupledgp.selection.discrete_targets import left_out_power
 from data_loaders import meshes, traffic_series
 
 SMOOTH, RANGES, VARIANCES = (1.5, 2.5), (2.0, 4.0, 8.0, 16.0, 32.0), (1.0, 4.0, 16.0, 64.0)

@@ -23,8 +23,7 @@ from scipy import integrate, special, stats
 from scipy.optimize import minimize
 
 from coupledgp.couplings import parse_coupling
-from coupledgp.couplings.frequencies.directions import haar_blocks
-from coupledgp.couplings.frequencies.simplex import settle, simplex_product
+from coupledgp.couplings.frequencies.directions import haar_blocks, settle, simplex_product
 from coupledgp.features import LaplaceFeatures
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum

@@ -34,7 +34,7 @@ from coupledgp.diagnostics.studies.pairs import (
     all_pairs,
     values_of,
 )
-from coupledgp.diagnostics.studies.study_figure import study_figure
+from coupledgp.diagnostics.studies.study_pictures import study_figure
 from coupledgp.diagnostics.studies.tables import best_of, csv_of, latex_of
 
 PICTURES = (".pdf", ".png", ".svg")

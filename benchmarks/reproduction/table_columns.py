@@ -25,7 +25,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.columns.points import category_points, polynomial_points
+from coupledgp.columns.codes import category_points, polynomial_points
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
@@ -33,7 +33,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.spectra import parse_spectrum
 
 TRAIN, TEST = 400, 1000

@@ -9,7 +9,7 @@ sign are `factor exp(level)` with a bounded factor; their denominators can be ne
 from __future__ import annotations
 
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 
 # Queries in a chunk. A longer chunk saves steps of the loop, N / CHUNK, and costs exponentials,
 # CHUNK M for each query.

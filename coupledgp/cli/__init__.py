@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.ground.lazy import attach
+from coupledgp.ground.extras import attach
 
 if TYPE_CHECKING:
     from coupledgp.cli.app import app as app

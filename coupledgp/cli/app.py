@@ -16,9 +16,13 @@ from coupledgp.cli.commands.audit import audit
 from coupledgp.cli.commands.demo import DemoOptions, demo
 from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.interpolate import interpolate
-from coupledgp.cli.commands.interpolate_options import ALL, InterpolateOptions
+from coupledgp.cli.commands.interpolate_options import (
+    ALL,
+    AuditOptions,
+    InterpolateOptions,
+    ReportOptions,
+)
 from coupledgp.cli.commands.krige import krige
-from coupledgp.cli.commands.page_options import AuditOptions, ReportOptions
 from coupledgp.cli.commands.predict import predict
 from coupledgp.cli.commands.report import report
 from coupledgp.cli.commands.table_options import FitOptions, KrigeOptions, PredictOptions

@@ -24,7 +24,7 @@ from coupledgp.columns.globe import Ends, GeographicLike, Globe, geographic_colu
 from coupledgp.columns.summaries import ColumnSummary, summary_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Values of the parameter `missing` of estimators.

@@ -34,13 +34,13 @@ from coupledgp.columns.codes import (
     ColumnCode,
     DateCode,
     NumberCode,
+    are_exact,
     check_levels,
     check_zone,
     cycles_of,
     finite_numbers,
 )
 from coupledgp.columns.globe import turned_ends
-from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, varies
 from coupledgp.random import FloatArray

@@ -8,26 +8,30 @@ Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are
 """
 
 from coupledgp.couplings.frequencies.base import FrequencyCoupling as FrequencyCoupling
-from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms as GaussianCopulaNorms
 from coupledgp.couplings.frequencies.directions import Directions as Directions
 from coupledgp.couplings.frequencies.directions import IidDirections as IidDirections
 from coupledgp.couplings.frequencies.directions import (
     OrthogonalDirections as OrthogonalDirections,
 )
+from coupledgp.couplings.frequencies.directions import SimplexDirections as SimplexDirections
+from coupledgp.couplings.frequencies.directions import (
+    SimplexPlusDirections as SimplexPlusDirections,
+)
 from coupledgp.couplings.frequencies.hadamard import FastDirections as FastDirections
 from coupledgp.couplings.frequencies.hadamard import (
     StructuredFrequencies as StructuredFrequencies,
 )
+from coupledgp.couplings.frequencies.norms import GaussianCopulaNorms as GaussianCopulaNorms
 from coupledgp.couplings.frequencies.norms import IndependentNorms as IndependentNorms
 from coupledgp.couplings.frequencies.norms import MonotoneNorms as MonotoneNorms
 from coupledgp.couplings.frequencies.norms import Norms as Norms
 from coupledgp.couplings.frequencies.norms import PairwiseNorms as PairwiseNorms
 from coupledgp.couplings.frequencies.norms import SharedStrataNorms as SharedStrataNorms
 from coupledgp.couplings.frequencies.norms import StratifiedNorms as StratifiedNorms
-from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo as QuasiMonteCarlo
 from coupledgp.couplings.frequencies.quadrature import (
     QuadratureFrequencies as QuadratureFrequencies,
 )
+from coupledgp.couplings.frequencies.quadrature import QuasiMonteCarlo as QuasiMonteCarlo
 from coupledgp.couplings.frequencies.registry import CouplingLike as CouplingLike
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms as DirectionsAndNorms
 from coupledgp.couplings.frequencies.registry import available_couplings as available_couplings
@@ -35,16 +39,12 @@ from coupledgp.couplings.frequencies.registry import parse_coupling as parse_cou
 from coupledgp.couplings.frequencies.registry import register_coupling as register_coupling
 from coupledgp.couplings.frequencies.registry import register_directions as register_directions
 from coupledgp.couplings.frequencies.registry import register_norms as register_norms
-from coupledgp.couplings.frequencies.simplex import SimplexDirections as SimplexDirections
-from coupledgp.couplings.frequencies.simplex import (
-    SimplexPlusDirections as SimplexPlusDirections,
-)
-from coupledgp.couplings.walkers.length_laws import GeometricLaw as GeometricLaw
-from coupledgp.couplings.walkers.length_laws import LengthLaw as LengthLaw
-from coupledgp.couplings.walkers.length_laws import MatchedLaw as MatchedLaw
 from coupledgp.couplings.walkers.lengths import AntitheticLengths as AntitheticLengths
+from coupledgp.couplings.walkers.lengths import GeometricLaw as GeometricLaw
 from coupledgp.couplings.walkers.lengths import IidLengths as IidLengths
+from coupledgp.couplings.walkers.lengths import LengthLaw as LengthLaw
 from coupledgp.couplings.walkers.lengths import Lengths as Lengths
+from coupledgp.couplings.walkers.lengths import MatchedLaw as MatchedLaw
 from coupledgp.couplings.walkers.lengths import MultiSigmaLengths as MultiSigmaLengths
 from coupledgp.couplings.walkers.lengths import SigmaLengths as SigmaLengths
 from coupledgp.couplings.walkers.lengths import StratifiedLengths as StratifiedLengths
@@ -58,9 +58,9 @@ from coupledgp.couplings.walkers.registry import parse_walker_coupling as parse_
 from coupledgp.couplings.walkers.registry import register_length_law as register_length_law
 from coupledgp.couplings.walkers.registry import register_lengths as register_lengths
 from coupledgp.couplings.walkers.registry import register_steps as register_steps
+from coupledgp.couplings.walkers.sigma import posterior_weights as posterior_weights
 from coupledgp.couplings.walkers.sigma import solve_sigma as solve_sigma
 from coupledgp.couplings.walkers.sigma import solve_sigmas as solve_sigmas
-from coupledgp.couplings.walkers.sigma_weights import posterior_weights as posterior_weights
 from coupledgp.couplings.walkers.steps import IndependentSteps as IndependentSteps
 from coupledgp.couplings.walkers.steps import RepellingSteps as RepellingSteps
 from coupledgp.couplings.walkers.steps import Steps as Steps

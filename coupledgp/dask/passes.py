@@ -17,8 +17,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
 from coupledgp.models.table_parts import Reading, TablePart
 from coupledgp.random import IntArray

@@ -1,6 +1,6 @@
 """Posterior diagnostics: distance from the exact posterior, and quality of the predictions."""
 
-from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
+from coupledgp.diagnostics.auditing import AuditReport as AuditReport
 from coupledgp.diagnostics.auditing import audit as audit
 from coupledgp.diagnostics.compare import compare as compare
 from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
@@ -10,7 +10,8 @@ from coupledgp.diagnostics.likelihoods.latent_kl import latent_kl as latent_kl
 from coupledgp.diagnostics.likelihoods.report import ClassReport as ClassReport
 from coupledgp.diagnostics.likelihoods.report import LikelihoodReport as LikelihoodReport
 from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
-from coupledgp.diagnostics.residuals.check import ResidualCheck as ResidualCheck
+from coupledgp.diagnostics.probes import StochasticOptions as StochasticOptions
+from coupledgp.diagnostics.residuals.checks import ResidualCheck as ResidualCheck
 from coupledgp.diagnostics.residuals.checks import (
     register_residual_check as register_residual_check,
 )
@@ -19,7 +20,7 @@ from coupledgp.diagnostics.residuals.checks import (
 )
 from coupledgp.diagnostics.residuals.findings import Finding as Finding
 from coupledgp.diagnostics.residuals.findings import Findings as Findings
-from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
+from coupledgp.diagnostics.rivals.contest import BesideBaseline as BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction as BaselinePrediction
 from coupledgp.diagnostics.rivals.observations import Rivals as Rivals
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
@@ -69,7 +70,6 @@ from coupledgp.diagnostics.space_time.sensors_out import (
 from coupledgp.diagnostics.space_time.splits import SensorReadings as SensorReadings
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
 from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
-from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
 from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation as ResidualCorrelation,

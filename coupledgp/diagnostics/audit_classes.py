@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.audit_figures import ALONE, FOLDS
-from coupledgp.diagnostics.foreign.classes import ForeignFunctions, chances, functions
-from coupledgp.diagnostics.foreign.table import ForeignTable, rows_alone, tables
+from coupledgp.diagnostics.foreign.table import (
+    ForeignFunctions,
+    ForeignTable,
+    chances,
+    functions,
+    rows_alone,
+    tables,
+)
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.diagnostics.likelihoods.evidence import class_draws
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw, LatentKL
@@ -19,16 +25,16 @@ from coupledgp.diagnostics.likelihoods.report import ClassReport
 from coupledgp.diagnostics.likelihoods.reporting import chances_of, class_report
 from coupledgp.diagnostics.likelihoods.rivals import left_out_class_rivals, table_class_rivals
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.probes import StochasticOptions
 from coupledgp.diagnostics.scoring.overlap import counted
 from coupledgp.diagnostics.scoring.subject import some_rows
-from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.tables import RowDigests
 from coupledgp.ground.progress import Progress, reporter
-from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import IntArray
 
 NO_FUNCTION = (

@@ -16,8 +16,9 @@ from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.residuals.carried import equal_columns
-from coupledgp.diagnostics.residuals.reach import Reach
+from coupledgp.diagnostics.probes import StochasticOptions, solved_law
+from coupledgp.diagnostics.residuals.columns import equal_columns
+from coupledgp.diagnostics.residuals.shapes import Reach
 from coupledgp.diagnostics.rivals.tables import left_out_baselines, table_baselines
 from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
 from coupledgp.diagnostics.scoring.calibration import EDGE
@@ -32,7 +33,6 @@ from coupledgp.diagnostics.scoring.measures import (
 )
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, JointScore, lacking
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import (
     MAX_JUDGED,

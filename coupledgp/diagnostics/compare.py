@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.probes import StochasticOptions, own_law, solved_law
 from coupledgp.diagnostics.residuals.columns import kept_columns, with_row_order
 from coupledgp.diagnostics.score_errors import solver_errors
+from coupledgp.diagnostics.scoring.divergences import KernelErrors
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
-from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
 from coupledgp.diagnostics.scoring.laws import Law, check_shapes, check_targets, law_of, mixture_of
 from coupledgp.diagnostics.scoring.measures import (
     kl_per_point,
@@ -29,11 +30,8 @@ from coupledgp.diagnostics.scoring.subject import (
     in_suited_threads,
     process_of,
 )
-from coupledgp.diagnostics.sections.moves import moves_of
-from coupledgp.diagnostics.sections.place_map import PlacesOf
-from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.sections.transformed import Comparison
-from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
+from coupledgp.diagnostics.sections.place_map import PlacesOf, moves_of
+from coupledgp.diagnostics.sections.posterior import Comparison, PosteriorReport
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost

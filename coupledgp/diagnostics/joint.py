@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
+from coupledgp.diagnostics.probes import (
+    ProbeEstimate,
+    RelativeCovariance,
+    StochasticOptions,
+    divergences,
+)
 from coupledgp.diagnostics.score_errors import (
     SolverErrors,
     add_score_errors,
@@ -35,7 +40,6 @@ from coupledgp.diagnostics.scoring.measures import (
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_scores
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
-from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory

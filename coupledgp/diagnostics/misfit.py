@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.scoring.laws import check_targets, law_of
 from coupledgp.diagnostics.scoring.subject import Subject
-from coupledgp.diagnostics.sections.transformed import Comparison
+from coupledgp.diagnostics.sections.posterior import Comparison
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
     residual_correlation_of,

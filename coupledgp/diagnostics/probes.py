@@ -8,20 +8,26 @@ With `Sigma_q = L L'` and the eigenvalues x of `B = L^-1 Sigma_p L^-T`,
 Every term of either sum is non-negative and zero where the laws agree, so that the variance of
 `z' h(B) z` over probes z vanishes with the divergence itself. The quadratic forms are computed by
 Lanczos quadrature (Golub and Meurant, 2010).
+
+Comparison at any size: exact laws by iterative solves, without the kernel's matrix.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from coupledgp.errors import NumericalError
+from coupledgp.diagnostics.scoring.laws import Law, in_units, law_of
+from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.protocol import Points, Problem
 from coupledgp.ground.progress import Progress
-from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
-from coupledgp.linalg.probe_errors import widened_error
-from coupledgp.linalg.system import LinearSystem
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node
+from coupledgp.linalg.system import LinearSystem, SystemOptions, predictive_law
 from coupledgp.random import FloatArray
 
 # Largest number of Lanczos steps: each stores one more basis vector for each probe.
@@ -292,3 +298,90 @@ def _too_coarse(found: float, least: float, tolerance: float) -> NumericalError:
 def standard_error(values: FloatArray) -> float:
     """Standard error of the mean of values (n,), which are independent."""
     return float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+# Precisions of the solver's steps.
+DTYPES = ("float32", "float64")
+
+# Least number of random vectors.
+MIN_PROBES = 8
+
+
+@dataclass(frozen=True)
+class StochasticOptions:
+    """Tolerances and sizes of `compare(method="stochastic")`.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative residual of the conjugate gradients, to whose square the error of a covariance is
+        proportional. On graphs, and for products with random probes, a hundredth of it is used.
+    dtype : str
+        `"float32"`: steps of the solver in single precision, residuals in double precision.
+        `"float64"`: all in double precision.
+    rank : int
+        Rank of the Nystrom preconditioner of Euclidean kernels, which takes O(n rank) memory and
+        O(n rank^2) time.
+    n_columns : int
+        Largest number of test points that each have a solve of their own; of more test points,
+        this many are scored.
+    n_probes : int
+        Number of random vectors for the joint law of more test points than `n_columns`, 8 or more.
+    seed : int
+        Seed for the pivots, the probes and the choice of scored points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import StochasticOptions, compare
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> model = cgp.SparseSpectrumGPRegressor(
+    ...     n_frequencies=32, optimizer=None, lengthscale=1.5, noise=0.02, random_state=0
+    ... )
+    >>> options = StochasticOptions(tolerance=1e-4, dtype="float64")
+    >>> report = compare(model.fit(X, y), X[::2], method="stochastic", options=options)
+    >>> sum(report.accuracy.bounds["kl_per_point"]) < 1e-6  # width of the bounds
+    True
+    """
+
+    tolerance: float = 1e-3
+    dtype: str = "float32"
+    rank: int = 1500
+    n_columns: int = 1024
+    n_probes: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if check_positive(self.tolerance, "tolerance") >= 1:
+            raise InvalidInputError(f"tolerance: expected a number below 1, got {self.tolerance}")
+        check_choice(self.dtype, DTYPES, "dtype")
+        check_positive_int(self.rank, "rank")
+        check_positive_int(self.n_columns, "n_columns")
+        check_positive_int(self.n_probes, "n_probes", minimum=MIN_PROBES)
+        check_positive_int(self.seed, "seed", minimum=0)
+
+    def system_options(self) -> SystemOptions:
+        """Return the settings of the systems of equations."""
+        return SystemOptions(self.dtype, self.rank, self.seed)
+
+
+def solved_law(
+    problem: Problem, points: Points, options: StochasticOptions, report: Progress
+) -> tuple[Law, int]:
+    """Law that follows from a problem's data and prior, and the solver's steps.
+
+    One solve for each test point; nothing is random but the solver's preconditioner.
+    """
+    system = problem.system(options.system_options())
+    law = predictive_law(system, points, options.tolerance, report)
+    return in_units(law, problem.offset, problem.scale), law.n_iterations
+
+
+def own_law(subject: Subject, options: StochasticOptions, report: Progress) -> tuple[Law, int]:
+    """Law of a model: by solves where its own posterior needs some, as on large graphs."""
+    problem = None if subject.process is None else subject.process.own_problem()
+    if problem is not None:
+        return solved_law(problem, subject.points, options, report)
+    return law_of(subject, "model"), 0

@@ -18,10 +18,10 @@ from coupledgp.features.hybrid.complex_exponential import (
 )
 from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
 from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
-from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
-from coupledgp.features.hybrid.mixture import (
+from coupledgp.features.hybrid.hybrid import (
     GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
 )
+from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
 from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
 from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
 from coupledgp.features.laplace import least_mean_variance as least_mean_variance

@@ -323,7 +323,7 @@ class FeatureMap(Module, ABC):
 
     def extra_repr(self) -> str:
         """Text inside the repr."""
-        from coupledgp.features.drawn import Drawn  # which knows the names of maps
+        from coupledgp.features.registry import Drawn  # which knows the names of maps
 
         return f"{Drawn.of(self)}; dim={self.dim}, n_features={self.n_features}"
 

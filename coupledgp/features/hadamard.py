@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies
-from coupledgp.couplings.frequencies.hadamard_products import product, unit_matrices
-from coupledgp.couplings.frequencies.simplex import simplex_constants
+from coupledgp.couplings.frequencies.directions import simplex_constants
+from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies, product, unit_matrices
 from coupledgp.ground.tensors import Differentiable, Module, Tensor, torch
 
 

@@ -23,8 +23,7 @@ from coupledgp.columns.arrow import text_of_place
 from coupledgp.columns.encoding import TableEncoding
 from coupledgp.couplings import CouplingLike
 from coupledgp.features.base import FeatureMap
-from coupledgp.features.directions import check_directions
-from coupledgp.features.fourier import FourierFeatures
+from coupledgp.features.fourier import FourierFeatures, check_directions
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive_int
 from coupledgp.random import FloatArray, IntArray

@@ -18,7 +18,7 @@ from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 Location = Literal["vertices", "faces"]

@@ -15,7 +15,7 @@ from coupledgp.formats.roads import RoadNetwork, RoadPieces, of_pieces, warn_of_
 from coupledgp.geometry.degrees import are_degrees
 from coupledgp.ground.extras import library
 from coupledgp.ground.validation import check_positive
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 PLACES = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))

@@ -13,7 +13,7 @@ from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.networks import at_shares, cut, piece_positions
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.ground.extras import library
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Ratio of given lengths to the lines' lengths beyond which they are taken for another unit.

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import library
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Length, relative to the mean length of an edge, by which degenerate triangles are opened.

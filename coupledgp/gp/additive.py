@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.dense_prior import DensePrior, Loadings, parts_loadings
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
@@ -17,7 +17,6 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
-from coupledgp.gp.prior_draws import Loadings, parts_loadings
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from

@@ -9,18 +9,19 @@ from typing import Self
 import numpy as np
 
 from coupledgp.expressions import AxisTerm, Factor
-from coupledgp.gp.dense_prior import NOISY_GRAM, DensePrior, ExactByPrior
-from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
-from coupledgp.gp.gradients import Gradient
-from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.local_prior import is_rough
-from coupledgp.gp.prior_draws import (
+from coupledgp.gp.dense_prior import (
+    NOISY_GRAM,
+    DensePrior,
+    ExactByPrior,
     Loadings,
     between,
     deviation_error,
     spectral_loadings,
     stacked,
 )
+from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
+from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -28,7 +29,7 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.row_factor import IteratedRows, RowFactor
+from coupledgp.gp.row_factor import Gradient, IteratedRows, RowFactor
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
@@ -46,8 +47,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.stationary import distances_on, kernel_of
+from coupledgp.inference.evidence.problem import Hyperparameters, distances_on, kernel_of
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian

@@ -16,8 +16,7 @@ from coupledgp.gp.inverse_covariance import (
 )
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -31,7 +31,7 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.sites.rules import RULES, Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.base import Likelihood

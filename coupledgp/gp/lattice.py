@@ -13,13 +13,13 @@ from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.feature_inverse import LatticeInverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.lattice_parts import (
+    LatticeSites,
     TrendColumns,
     averaged_over,
     dense_prior,
     units_of,
     warn_of_rounding,
 )
-from coupledgp.gp.lattice_sites import LatticeSites
 from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
     Arrays,

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy import integrate, special
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.tails import NORMAL, Tail
-from coupledgp.inference.spectra.mixture import (
+from coupledgp.gp.units import NORMAL, Tail
+from coupledgp.inference.spectra.posterior_form import (
     mixture_log_density,
     precision_weighted_mean,
 )

@@ -14,8 +14,7 @@ from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior
 from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions
-from coupledgp.gp.local_functions import LocalFunctions
-from coupledgp.gp.local_inverse import LocalInverse
+from coupledgp.gp.local_functions import LocalFunctions, LocalInverse
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
@@ -38,7 +37,7 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.linalg.rounding import (
+from coupledgp.linalg.low_rank import (
     ENTRY_ROUNDINGS,
     coordinate_roundings,
     warn_if_imprecise,

@@ -14,7 +14,6 @@ from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
-from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.lattice import LatticeGP
@@ -34,6 +33,7 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
 )
+from coupledgp.gp.row_factor import Gradient
 from coupledgp.gp.schema import Entries, check_shares, require_type
 from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
@@ -41,7 +41,7 @@ from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
+from coupledgp.inference.spectra.posterior_form import mixture_log_density, precision_weighted_mean
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
@@ -90,7 +90,7 @@ PURPOSES = ("prediction", "hyperparameters")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixtureGP(GaussianProcess):
-    """Mixture `sum_q weight_q p_q` of the laws of its members; see `inference.spectra.mixture`.
+    """Mixture `sum_q weight_q p_q` of the laws of its members, see `inference.spectra`.
 
     Attributes
     ----------

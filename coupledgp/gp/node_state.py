@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from coupledgp.couplings import GeometricLaw, parse_walker_coupling
-from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
+from coupledgp.couplings.walkers.lengths import LENGTH_LIMIT
 from coupledgp.couplings.walkers.registry import (
     check_length_law,
     length_law_text,

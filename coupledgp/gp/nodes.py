@@ -56,7 +56,7 @@ from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_sta
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
-from coupledgp.linalg.rounding import warn_if_imprecise
+from coupledgp.linalg.low_rank import warn_if_imprecise
 from coupledgp.random import FloatArray, draw_seed
 
 # Most random vectors that a file may ask for.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.columns import ColumnMoments
 from coupledgp.gp.protocol import Arrays
 from coupledgp.gp.schema import Entries
 from coupledgp.ground.validation import ROUNDING, SMALLEST, varies

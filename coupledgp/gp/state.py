@@ -16,10 +16,9 @@ from coupledgp.gp.schema import LARGEST, Entries, named_text
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
+from coupledgp.inference.weights.normal_equations import WeightedSums
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
-from coupledgp.inference.weights.weighted_sums import WeightedSums
 from coupledgp.kernels.expressions import kernel_text
 from coupledgp.likelihoods.registry import likelihood_state
 from coupledgp.linalg.system import SystemOptions

@@ -18,15 +18,15 @@ from coupledgp.batches.passes import PartwisePass
 from coupledgp.batches.passes import Pass as Pass
 from coupledgp.batches.sources import rows_of_batch
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.columns import ColumnMoments
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
 
 T = TypeVar("T")

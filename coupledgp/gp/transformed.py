@@ -38,8 +38,8 @@ from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import MOST_NAMED
-from coupledgp.ground.warned import warn
-from coupledgp.inference.spectra.mixture import precision_weighted_mean
+from coupledgp.ground.visible import warn
+from coupledgp.inference.spectra.posterior_form import precision_weighted_mean
 from coupledgp.random import FloatArray
 
 # Share of parts without sane moments in a mixture from which a warning is given.

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.axis_state import axis_from, axis_state
 from coupledgp.gp.protocol import Arrays, Header
-from coupledgp.gp.schema import Entries, require_type
+from coupledgp.gp.schema import Entries, axis_from, axis_state, require_type
 from coupledgp.inference.space_time.autoregression import N_GROUPS, Autoregression
 from coupledgp.inference.space_time.bend import N_COLUMNS as N_BENDS
 from coupledgp.inference.space_time.bend import Bend

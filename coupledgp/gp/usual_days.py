@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.frozen_mean import KnownMean
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_prior import sites_of_points
-from coupledgp.gp.known_mean import KnownMean
 from coupledgp.gp.left_out import Groups, LeftOut
 from coupledgp.gp.mixture import as_member
 from coupledgp.gp.protocol import (

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions
-from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of, restored_process
 from coupledgp.gp.protocol import (
@@ -23,9 +22,10 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
+from coupledgp.gp.row_factor import Gradient
 from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.tails import Tail
 from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.units import Tail
 from coupledgp.gp.wrapped import WrappedGP, has_data
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.posterior import POSTERIOR, PosteriorLaw, parse_law
+from coupledgp.couplings.frequencies.registry import POSTERIOR, PosteriorLaw, parse_law
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
-from coupledgp.features.drawn import Drawn
-from coupledgp.features.registry import make_features, restore_features
+from coupledgp.features.registry import Drawn, make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
@@ -57,16 +56,13 @@ from coupledgp.inference.spectra.posterior_draw import (
     posterior_draw,
 )
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.rounding import FeatureRounding
-from coupledgp.inference.weights.square_root import SquareRoot
+from coupledgp.inference.weights.normal_equations import FeatureRounding, SquareRoot, row_factors
+from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.inference.weights.weighted_sums import row_factors
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
-from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
+from coupledgp.linalg.low_rank import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
 
 FITTED_REMARK = (

@@ -20,7 +20,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
     real_array,
 )
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.

@@ -1,9 +1,14 @@
-"""Names and messages before output: control characters made visible, or names on a short line."""
+"""Names and messages before output: control characters made visible, or names on a short line.
+
+Warnings at the line of the caller's own program.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,3 +55,11 @@ def name_of_targets(y: Any, fitted: Sequence[str] = ()) -> str:
     if isinstance(name, str):
         return name
     return fitted[0] if len(fitted) == 1 else ""
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that led here."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "coupledgp":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

@@ -12,7 +12,7 @@ from coupledgp.expressions import Product as Product
 from coupledgp.expressions import RowKernel as RowKernel
 from coupledgp.expressions import Sum as Sum
 from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
-from coupledgp.ground.lazy import attach
+from coupledgp.ground.extras import attach
 from coupledgp.kernels.additive import Additive as Additive
 from coupledgp.kernels.expressions import kernel_text as kernel_text
 from coupledgp.kernels.expressions import parse_kernel as parse_kernel

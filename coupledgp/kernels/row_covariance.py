@@ -20,7 +20,7 @@ from coupledgp.expressions import (
     RowKernel,
     Sum,
 )
-from coupledgp.kernels.axes import axis_terms, multiplied
+from coupledgp.kernels.additive import axis_terms, multiplied
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray, IntArray
 

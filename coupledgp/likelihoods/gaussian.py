@@ -1,16 +1,17 @@
-"""Independent normal noise."""
+"""Normal noise, heavy tails, and squares of normal deviates."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.base import Likelihood, exponential, safe_exp
 from coupledgp.random import FloatArray
 
 
@@ -82,3 +83,107 @@ def normal_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) ->
 def gaussian_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Log density (b,) of targets (b, k), outputs independent, with means and variances (b, k)."""
     return np.asarray(normal_log_density(y, mean, variance).sum(axis=1))
+
+
+# Least value whose logarithm stands for that of an observation of zero.
+LEAST_VALUE = 1e-300
+
+
+@dataclass(frozen=True)
+class SquaredNormal(Likelihood):
+    """`y = z^2`, `z ~ N(0, exp(f))`: f is the log variance of a normal z.
+
+    `log p(y | f) = -f / 2 - y exp(-f) / 2 - 1/2 log(2 pi y)`, log-concave in f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.likelihoods import SquaredNormal
+    >>> mean, variance = SquaredNormal().moments(np.log([4.0]))
+    >>> mean.round(6).tolist(), variance.round(6).tolist()  # exp(f) and 2 exp(f)^2
+    ([4.0], [32.0])
+    """
+
+    takes_exposure: ClassVar[bool] = True
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        constant = 0.5 * (2 * math.pi * y.clamp_min(LEAST_VALUE)).log()
+        return -0.5 * (f + y * exponential(-f)) - constant
+
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean = safe_exp(f)
+        return mean, 2 * mean**2
+
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        return np.asarray(special.gammainc(0.5, 0.5 * np.maximum(y, 0) * safe_exp(-f)))
+
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return safe_exp(f) * rng.standard_gamma(0.5, np.shape(f)) / 0.5
+
+    def check_targets(self, y: FloatArray) -> FloatArray:
+        allowed = (y >= 0) & np.isfinite(y)
+        if not allowed.all():
+            raise InvalidInputError(f"y: expected numbers of at least 0, got {y[~allowed][0]:g}")
+        return y
+
+
+@dataclass(frozen=True)
+class StudentT(Likelihood):
+    """`y = f + scale * t`, t of Student's law with `dof` degrees of freedom.
+
+    `log p(y | f) = log c - (dof + 1) / 2 log(1 + r^2 / dof)`, `r = (y - f) / scale`. It is not
+    log-concave: observations further than `scale sqrt(dof)` from f have a negative curvature.
+
+    Attributes
+    ----------
+    scale : float
+        Scale of the noise, in units of f.
+    dof : float
+        Degrees of freedom, above two, so that observations have a variance.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from coupledgp.likelihoods import Gaussian, StudentT
+    >>> outlier, f = torch.tensor(10.0), torch.tensor(0.0)
+    >>> [round(law.site(outlier, f).slope.item(), 3) for law in (Gaussian(1.0), StudentT(dof=4.0))]
+    [10.0, 0.481]
+    """
+
+    scale: float = 1.0
+    dof: float = 4.0
+
+    bounds: ClassVar = {"scale": (0.0, math.inf), "dof": (2.0, 1e6)}
+    is_log_concave: ClassVar[bool] = False
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        scale, dof = (torch.as_tensor(own, dtype=f.dtype) for own in (self.scale, self.dof))
+        constant = (
+            torch.lgamma((dof + 1) / 2)
+            - torch.lgamma(dof / 2)
+            - 0.5 * torch.log(math.pi * dof)
+            - scale.log()
+        )
+        return constant - (dof + 1) / 2 * torch.log1p(((y - f) / scale).square() / dof)
+
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        variance = self.scale**2 * self.dof / (self.dof - 2)
+        return f, np.full_like(f, variance)
+
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        return np.asarray(stats.t.cdf(y, self.dof, f, self.scale))
+
+    def center(self, y: FloatArray, exposure: FloatArray | None = None) -> FloatArray:
+        """Medians (k,) of observations (n, k)."""
+        return np.median(y, axis=0)
+
+    def unit(self, y: FloatArray) -> FloatArray:
+        """Standard deviations (k,) of observations (n, k); one where they are all the same."""
+        spread = y.std(axis=0)
+        return np.where(spread > np.finfo(float).eps * np.abs(y).max(axis=0), spread, 1.0)
+
+    def rescaled(self, factor: float) -> Self:
+        return replace(self, scale=factor * self.scale)
+
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return f + self.scale * rng.standard_t(self.dof, np.shape(f))

@@ -8,11 +8,8 @@ from typing import Any
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
-from coupledgp.likelihoods.bernoulli import Bernoulli, Probit
-from coupledgp.likelihoods.counts import NegativeBinomial, Poisson
-from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.squared_normal import SquaredNormal
-from coupledgp.likelihoods.student_t import StudentT
+from coupledgp.likelihoods.counts import Bernoulli, NegativeBinomial, Poisson, Probit
+from coupledgp.likelihoods.gaussian import Gaussian, SquaredNormal, StudentT
 from coupledgp.registry import Registry
 
 LIKELIHOODS: Registry[Likelihood] = Registry(

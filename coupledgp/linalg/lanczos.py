@@ -4,6 +4,8 @@ For a symmetric G and a start vector b the method builds a Jacobi matrix T, trid
 eigenvalues are the nodes of a Gauss rule: `b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)`, exact for
 polynomials of degree below twice the number of steps. Changing the last diagonal entry of T puts
 one node at a given place (Gauss-Radau). Golub and Meurant (2010), chapters 4 and 6.
+
+Standard errors of means over few random vectors.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
+from scipy.special import ndtr, stdtrit
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
@@ -266,3 +269,15 @@ def _root_weights(lanczos: Lanczos, k: int) -> FloatArray:
     found = np.zeros(lanczos.n_steps)
     found[: len(d)] = (vectors / np.sqrt(values)) @ vectors[0]
     return found
+
+
+def widened_error(values: FloatArray) -> FloatArray:
+    """Standard errors (...) of the means of independent values (..., n), widened for small n.
+
+    The standard deviation of few values is uncertain itself. With the quantile of Student's law of
+    n - 1 degrees of freedom over that of the normal law as a factor, two standard errors hold the
+    mean as often as they do for many values, 95.4 %: 1.21 for 8 values, 1.09 for 16.
+    """
+    n = values.shape[-1]
+    factor = float(stdtrit(n - 1, ndtr(2.0))) / 2.0
+    return np.asarray(factor * values.std(axis=-1, ddof=1) / np.sqrt(n))

@@ -1,35 +1,290 @@
-"""The classifier of tables that chooses its own kernel."""
+"""The classifier of tables that chooses its own kernel.
+
+What classifiers answer: chances of classes, labels and log odds.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import confusion_matrix
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from coupledgp.diagnostics import pages
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.expressions import Kernel
-from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import check_number
+from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import check_positive_int, plain_array
 from coupledgp.inference.nodes.forecast import seconds_of
-from coupledgp.likelihoods.bernoulli import Bernoulli
-from coupledgp.models.classes import (
-    ProcessClassifier,
-    learn_classes,
-    logits_of_shares,
-    restored_class_weight,
-    restored_classes,
-)
+from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.models.grids import ClassesOnGrids
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.process_estimator import ProcessEstimator
+from coupledgp.models.stored import FittedModel, fitted_result, plain_value
 from coupledgp.models.table_estimator import TableEstimator
-from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
-from coupledgp.selection.class_power import left_out_power
+from coupledgp.models.table_rows import RowArguments, further_rows_with_targets, learn_rows
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.selection.discrete_targets import left_out_power
 from coupledgp.selection.latent_kernels import KernelChoice
+
+
+@estimator
+class ProcessClassifier(ClassifierMixin, ProcessEstimator):
+    """A classifier around a process of functions whose observations are zeros and ones.
+
+    Two classes have one function f, and chances `p_0 = E sigmoid(-f)` and `p_1 = E sigmoid(f)`.
+    K > 2 classes have one each, of the class against all others, and chances
+    `p_c = E sigmoid(f_c)`. Both are averages over the posterior of a function, and
+
+        P(class c) = p_c^a / sum_k p_k^a .
+
+    Parameters
+    ----------
+    class_weight
+        Weights of the classes: a dict of labels, or `"balanced"` for weights that make all classes
+        count alike. They multiply `sample_weight`.
+
+    Attributes
+    ----------
+    classes_
+        Labels of the classes, ascending.
+    power_
+        The power a, chosen by labels that are left out; one where it is not chosen.
+    """
+
+    _: KW_ONLY
+    class_weight: Mapping[Any, float] | str | None = None
+
+    classes_ = fitted_result("classes_", "Labels (K,) of the classes, ascending.")
+
+    @property
+    def power_(self) -> float:
+        """Power of the chances, chosen by labels that are left out; one where it is not."""
+        return float(self.fitted_.results.get("power_", 1.0))
+
+    def predict_proba(self, X: Any = None) -> FloatArray:
+        """Chances (p, K) of the classes at points, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X
+            Points, as in `fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            `X` does not fit the training data.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any = None) -> FloatArray:
+        """Logarithms (p, K) of `predict_proba`, nats."""
+        zero, one = self._log_chances(X)
+        return class_log_chances(zero, one, self.power_)
+
+    def decision_function(self, X: Any = None) -> FloatArray:
+        """Log odds of the second class of two (p,), or of each class against all others (p, K).
+
+        The power of the chances multiplies them.
+        """
+        zero, one = self._log_chances(X)
+        odds = self.power_ * (one - zero)
+        return odds[:, 0] if odds.shape[1] == 1 else odds
+
+    def _log_chances(self, X: Any) -> FloatArray:
+        """Logarithms (2, p, k) of the chances of zero and of one, of each function."""
+        check_is_fitted(self)
+        points = self.points(X)
+        with named_exhaustion("predict"), self._reporter("predict") as report:
+            law = self.process_.marginals(points, report=report)
+            found = [
+                law.likelihood.marginal_log_density(np.full_like(law.mean, y), *law[1:3])
+                for y in (0.0, 1.0)
+            ]
+        self._judge(points)
+        return np.array(found)
+
+    def predict(self, X: Any = None) -> NDArray[Any]:
+        """The most probable class (p,) at each point."""
+        chances = self.predict_log_proba(X)
+        labels: NDArray[Any] = self.classes_[chances.argmax(axis=1)]
+        return labels
+
+    def _against(self, X: Any, y: ArrayLike) -> Any:
+        names, labels = self.classes_, _labels(y)
+        matrix = confusion_matrix(labels, self.predict(X), labels=names)
+        return pages.confusion_map(matrix, [str(name) for name in names])
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, **weights: Any
+    ) -> Self:
+        """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
+
+        An error leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y
+            Further points and labels, which are among those of the fit.
+        classes
+            All labels, as other classifiers take them; the first call must have each among `y`.
+        weights
+            `sample_weight`, as in `fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            A label is new, or one of `classes` is not in the first `y`.
+        """
+        if classes is not None:
+            known = self.classes_ if self.__sklearn_is_fitted__() else np.unique(_labels(y))
+            if not np.array_equal(np.unique(_labels(classes)), known):
+                raise InvalidInputError(
+                    f"classes: expected {known.tolist()}, all of which the first y has, got "
+                    f"{classes!r:.80}"
+                )
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, **weights)
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, **weights)
+        return self._updated(data)
+
+    def _observed(
+        self, points: Points, y: ArrayLike, codes: IntArray, n_classes: int, given: Any
+    ) -> Data:
+        """Indicators of labels y at points, each as often as its weights say."""
+        if len(codes) != len(points):
+            raise InvalidInputError(f"y: expected {len(points)} labels, got {len(codes)}")
+        weights = self._weights(y, len(points), given)
+        return RowArguments(weights, None).data(points, indicators(codes, n_classes))
+
+    def _weights(self, y: ArrayLike, n: int, given: ArrayLike | None) -> ArrayLike | None:
+        """Weights (n,) of rows, those of their classes included; None where there are none."""
+        if self.class_weight is None:
+            return given
+        try:
+            weights = compute_sample_weight(self.class_weight, y)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"class_weight: {error}") from None
+        own = RowArguments(given, None).data(np.zeros((n, 1)), np.zeros((n, 1))).counts
+        if own is not None:
+            weights = weights * np.asarray(given, dtype=np.float64)
+        return np.asarray(weights)
+
+    def _codes(self, y: Any) -> IntArray:
+        """Places (n,) of labels in `classes_`; other labels are refused."""
+        labels = _labels(y)
+        places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        strange = self.classes_[places] != labels
+        if strange.any():
+            raise InvalidInputError(
+                f"y: expected labels {self.classes_.tolist()} of the fit, got "
+                f"{labels[strange].tolist()[0]!r}"
+            )
+        return places
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "class_weight" and isinstance(value, Mapping):
+            # Labels keep their types in pairs, which keys of JSON would not.
+            return [plain_value("", pair) for pair in value.items()]
+        return super()._plain(name, value)
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        return {**header, "classes": self.classes_.tolist(), "power": self.power_}, arrays
+
+
+def learn_classes(y: Any) -> tuple[NDArray[Any], IntArray]:
+    """Labels (K,) in order, and the place (n,) of each observation's label among them.
+
+    Raises
+    ------
+    InvalidInputError
+        There are fewer than two classes, or labels of several types.
+    ValueError
+        y is not one label an observation.
+    """
+    labels = _labels(y)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInputError(
+            f"y: expected two classes or more, got one class: {classes.tolist()}"
+        )
+    return classes, codes
+
+
+def indicators(codes: IntArray, n_classes: int) -> FloatArray:
+    """Zeros and ones: (n, 1) of the second class of two, or (n, K) of each of several."""
+    found = np.eye(n_classes)[codes]
+    return found[:, 1:] if n_classes == 2 else found
+
+
+def logits_of_shares(targets: FloatArray, counts: FloatArray | None) -> FloatArray:
+    """Logits (k,) of the shares of indicators (n, k), one more of either kind counted."""
+    shares = np.average(targets, axis=0, weights=counts)
+    n = len(targets) if counts is None else counts.sum()
+    return np.asarray(np.log(n * shares + 1) - np.log(n * (1 - shares) + 1))
+
+
+def restored_classes(header: Header, n_outputs: int) -> NDArray[Any]:
+    """Labels of a file.
+
+    Raises
+    ------
+    ModelFileError
+        They are not as many as the functions ask for, of several types, or not in order.
+    """
+    stored = require_type(header.get("classes"), list, "classes")
+    expected = 2 if n_outputs == 1 else n_outputs
+    if len(stored) != expected or len({type(label) for label in stored}) != 1:
+        raise ModelFileError(f"classes: expected {expected} labels of one type, got others")
+    if type(stored[0]) not in (str, int, float, bool) or stored != sorted(set(stored)):
+        raise ModelFileError("classes: expected numbers or texts in order, got others")
+    return np.array(stored)
+
+
+def restored_class_weight(stored: Any) -> Any:
+    """The parameter `class_weight` of a file, a dict from pairs of a label and its weight.
+
+    Raises
+    ------
+    ModelFileError
+        It is a list of anything else.
+    """
+    if not isinstance(stored, list):
+        return stored
+    for pair in stored:
+        if not (
+            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (str, int, float, bool)
+        ):
+            raise ModelFileError("parameters.class_weight: expected labels with weights")
+        check_number(pair[1], "parameters.class_weight", low=0.0)
+    return dict(stored)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """Labels (n,) as they were given."""
+    if y is None:
+        raise InvalidInputError("a classifier requires y to be passed, but the target y is None")
+    labels: NDArray[Any] = column_or_1d(plain_array(y, "y"), warn=True)
+    kinds = sorted({type(label).__name__ for label in labels} if labels.dtype.kind == "O" else ())
+    if len(kinds) > 1:
+        raise InvalidInputError(f"y: expected labels of one type, got {', '.join(kinds)}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InvalidInputError("y: expected labels, got NaN or infinity")
+    check_classification_targets(labels)
+    return labels
 
 
 @estimator

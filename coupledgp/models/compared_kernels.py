@@ -8,7 +8,7 @@ from typing import Any
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import check_number
 from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.record import fitted_result
+from coupledgp.models.stored import fitted_result
 from coupledgp.selection.latent_kernels import KernelChoice
 
 

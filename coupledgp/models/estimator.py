@@ -19,13 +19,13 @@ from coupledgp.gp.protocol import GaussianProcess, Points, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
+from coupledgp.models.explained import error_sentence
 from coupledgp.models.frames import law_frame
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.record import fitted_result
-from coupledgp.models.rows import check_row_numbers
-from coupledgp.models.told import error_sentence
+from coupledgp.models.stored import fitted_result
+from coupledgp.models.table_rows import check_row_numbers
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:

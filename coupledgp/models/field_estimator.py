@@ -16,7 +16,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.ground.validation import real_array
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.mixture import FieldSelection

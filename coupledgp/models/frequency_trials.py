@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.couplings.frequencies.posterior import PosteriorLaw, parse_law
-from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING
+from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING, PosteriorLaw, parse_law
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import FeaturesLike, features_class, make_features
 from coupledgp.features.sklearn import Columns, seed_from_random_state
@@ -27,14 +26,14 @@ from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
-from coupledgp.models.automatic import AutomaticSize
-from coupledgp.models.batch_fits import FitInBatches
+from coupledgp.models.batch_passes import FitInBatches
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.regressor import AutomaticSize
 from coupledgp.models.stationary import StationaryRegressor
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.space import first_places
-from coupledgp.selection.protocol import is_auto, with_parameters
+from coupledgp.search.starts import first_places
+from coupledgp.selection.members import is_auto, with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 DTYPES = ("float64", "float32")
@@ -115,7 +114,7 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
             spread = column_spread(inputs, self.ard, groups, counts=counts)
         return spread * laplace_lengthscale((inputs - center) / spread, rng, counts)
 
-    # The methods by which a coupling and a size are chosen, see `selection.protocol`.
+    # The methods by which a coupling and a size are chosen, see `selection.members`.
 
     @property
     def candidate_couplings(self) -> tuple[str, ...]:

@@ -12,11 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.axis_state import axis_from, axis_state
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import Entries
+from coupledgp.gp.schema import Entries, axis_from, axis_state
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
 from coupledgp.gp.units import Units
@@ -27,7 +26,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.dynamics import SensorDynamics
 from coupledgp.inference.space_time.learned_sites import under_kernel
@@ -46,8 +45,7 @@ from coupledgp.models.graph_time_parts import (
     transformed_rows,
 )
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel
-from coupledgp.models.stored import restored_parameters, restored_results
+from coupledgp.models.stored import FittedModel, restored_parameters, restored_results
 from coupledgp.models.tables import TransformLike
 from coupledgp.random import IntArray, draw_seed
 from coupledgp.search.space_time.days import (
@@ -69,7 +67,7 @@ from coupledgp.search.space_time.transforms import (
     chosen_transform,
     looks_like_counts,
 )
-from coupledgp.selection.protocol import is_auto
+from coupledgp.selection.members import is_auto
 from coupledgp.series import Panel
 
 OUTLIER_CHOICES = ("reject", "student-t")

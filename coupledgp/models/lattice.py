@@ -28,23 +28,23 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
 from coupledgp.inference.nodes.forecast import seconds_of
-from coupledgp.models.batch_fits import FitInBatches
+from coupledgp.models.batch_passes import FitInBatches
 from coupledgp.models.options import estimator
-from coupledgp.models.record import fitted_result
-from coupledgp.models.rows import known_noise, noise_of_level
+from coupledgp.models.stored import fitted_result
+from coupledgp.models.table_rows import known_noise, noise_of_level
 from coupledgp.random import IntArray
-from coupledgp.search.tables.lattice import scales_of
-from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem, Tried
-from coupledgp.search.tables.lattice_rows import (
+from coupledgp.search.tables.lattice import (
     SAMPLE_ROWS,
     LatticeRows,
     RowsInMemory,
     RowsInPasses,
+    scales_of,
 )
+from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem, Tried
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 TRENDS = ("constant", "linear")

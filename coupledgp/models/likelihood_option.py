@@ -18,7 +18,7 @@ from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.node_targets import reporting_rows
 from coupledgp.models.options import estimator
-from coupledgp.models.rows import RowArguments
+from coupledgp.models.table_rows import RowArguments
 
 LikelihoodLike: TypeAlias = Likelihood | str
 

@@ -18,7 +18,7 @@ from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
-from coupledgp.models.rows import known_noise
+from coupledgp.models.table_rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import (
     FITTING_ROUNDS,

@@ -20,8 +20,8 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
-from coupledgp.likelihoods.bernoulli import Bernoulli
-from coupledgp.models.classes import (
+from coupledgp.likelihoods.counts import Bernoulli
+from coupledgp.models.classifier import (
     ProcessClassifier,
     learn_classes,
     logits_of_shares,
@@ -32,11 +32,10 @@ from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
 from coupledgp.models.latent_nodes import search_nodes
 from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.record import FittedModel
-from coupledgp.models.stored import restored_parameters, restored_results
+from coupledgp.models.stored import FittedModel, restored_parameters, restored_results
 from coupledgp.random import draw_seed
 from coupledgp.search.nodes.latent import KernelsOfNodes
-from coupledgp.selection.class_power import left_out_power
+from coupledgp.selection.discrete_targets import left_out_power
 
 # Answers whose first argument is nodes.
 CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function", "partial_fit")

@@ -30,7 +30,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.kernels import (
@@ -46,8 +46,13 @@ from coupledgp.models.latent_nodes import fit_latent_nodes
 from coupledgp.models.likelihood_option import NodeLikelihood, refuse_beside
 from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.record import FittedModel, fitted_result
-from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
+from coupledgp.models.stored import (
+    FittedModel,
+    fitted_result,
+    restored_ndim,
+    restored_parameters,
+    restored_results,
+)
 from coupledgp.random import draw_seed
 from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
-from coupledgp.couplings.walkers.length_laws import GeometricLaw
+from coupledgp.couplings.walkers.lengths import GeometricLaw
 from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
@@ -29,11 +29,11 @@ from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.kernels import GraphKernelLike
-from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.options import estimator
+from coupledgp.models.regressor import AutomaticSize
 from coupledgp.random import draw_seed
-from coupledgp.selection.protocol import is_auto
+from coupledgp.selection.members import is_auto
 
 # Couplings that "auto" compares, and the sizes between which it looks.
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
@@ -273,7 +273,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             seed=seed,
         )
 
-    # The methods by which a coupling and a size are chosen, see `selection.protocol`.
+    # The methods by which a coupling and a size are chosen, see `selection.members`.
 
     @property
     def candidate_couplings(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap
-from coupledgp.features.directions import check_directions
+from coupledgp.features.fourier import check_directions
 from coupledgp.features.registry import PROPOSAL_ROWS, features_class
 from coupledgp.gp.columns import RULE_ROWS, laplace_lengthscale, root_of_parts, spread_of_moments
 from coupledgp.gp.protocol import Data
@@ -29,13 +29,13 @@ from coupledgp.ground.validation import (
     check_vector,
 )
 from coupledgp.inference.spectra.posterior_draw import Pilot, pilot_places
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.models.rows import noise_of_level
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.models.spectrum_options import MATRICES, check_frequencies, why_sampled
 from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
+from coupledgp.models.table_rows import noise_of_level
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence
 from coupledgp.search.tables.spectra import PilotRows, drawn_for_posterior
 

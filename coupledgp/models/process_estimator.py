@@ -29,8 +29,7 @@ from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.visible import name_of_targets
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result, names_of_targets
-from coupledgp.models.stored import Stored, digests_of
+from coupledgp.models.stored import FittedModel, Stored, digests_of, fitted_result, names_of_targets
 from coupledgp.random import FloatArray, draw_seed
 
 # Most numbers of a hyperparameter that `explain` lists.

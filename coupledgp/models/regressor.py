@@ -1,10 +1,13 @@
-"""The estimator that chooses its own model of a table."""
+"""The estimator that chooses its own model of a table.
+
+Estimators whose coupling and size may be `"auto"`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,32 +26,28 @@ from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.threads import LIGHT, numbers_of
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
+from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
-from coupledgp.models.likelihood_option import (
-    LikelihoodOption,
-    law_of,
-    refuse_beside,
-    units_under,
-)
+from coupledgp.models.likelihood_option import LikelihoodOption, law_of, refuse_beside, units_under
 from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result
-from coupledgp.models.rows import known_noise
+from coupledgp.models.stored import FittedModel, fitted_result
+from coupledgp.models.table_rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local_problem import LocalProblem
+from coupledgp.selection.automatic import KINDS, fit_automatic, plan_members
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.expression_members import ExpressionMembers
 from coupledgp.selection.latent_kernels import KernelChoice
 from coupledgp.selection.member_kinds import MemberPlan, Size
-from coupledgp.selection.member_plans import KINDS, plan_members
-from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
+from coupledgp.selection.members import Choice, MemberChoice, MemberSearch, is_auto, with_parameters
 from coupledgp.selection.noise_choice import (
     NOISES,
     NoiseChoice,
@@ -418,3 +417,52 @@ def _choice_from(stored: Any, process: GaussianProcess) -> Choice | KernelChoice
         check_number(member.weight, "choice.members.weight", low=0.0, high=1.0)
         check_number(member.log_density, "choice.members.log_density")
     return choice
+
+
+@estimator
+class AutomaticSize(ProcessRegressor):
+    """Part of an estimator that chooses its own coupling and number of features.
+
+    Parameters
+    ----------
+    kl_target
+        Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
+        quarter of the observations given the other quarters. For 1024 rows or more, and on graphs,
+        it is measured at 256 observations at most. A ConvergenceWarning is given if the KL, or its
+        mean plus two standard errors, is above the target.
+
+    Attributes
+    ----------
+    selection_, kl_per_point_
+        With `"auto"` only: the trials of the search and the reason for its choice
+        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
+    """
+
+    # The parameter that is the number of frequencies or walkers.
+    size_parameter: ClassVar[str]
+
+    _: KW_ONLY
+    kl_target: float = 0.01
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether the coupling or the size is `"auto"`."""
+        return any(is_auto(getattr(self, name)) for name in ("coupling", self.size_parameter))
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether a closed form of the expected KL may choose the size."""
+        return False
+
+    def chosen(self, coupling: Any, size: int) -> Self:
+        """Return an unfitted copy with a coupling and a size as its parameters."""
+        changes = {"coupling": coupling, self.size_parameter: size}
+        copy: Self = with_parameters(self, **changes)
+        return copy
+
+    def _fit_automatic(self, X: Any, y: ArrayLike, *weights: Any) -> FittedModel:
+        """Choose the coupling and least size that meet the target of the KL, and fit with them."""
+        fitted, selection, measured = fit_automatic(self, X, y, *weights)
+        record: FittedModel = fitted.fitted_
+        chosen = {"selection_": selection, "kl_per_point_": measured.kl_per_point}
+        return replace(record, results={**record.results, **chosen})

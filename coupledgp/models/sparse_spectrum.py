@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
-from coupledgp.features.directions import check_directions
-from coupledgp.features.drawn import Drawn
+from coupledgp.features.fourier import check_directions
 from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.features.registry import (
+    Drawn,
     FeaturesLike,
     parse_features,
 )
@@ -35,11 +35,10 @@ from coupledgp.ground.validation import (
     check_positive_int,
 )
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.frequency_trials import DTYPES, FrequencyTrials
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import (
     check_fitting,
     check_room,
@@ -47,11 +46,12 @@ from coupledgp.models.spectrum_options import (
     why_sampled,
 )
 from coupledgp.models.stationary import averaged_results, search_results
+from coupledgp.models.stored import FittedModel, fitted_result
 from coupledgp.models.table_rows import named_rows
 from coupledgp.random import FloatArray
-from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.starts import SearchSpace, first_places
 from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
-from coupledgp.selection.protocol import is_auto
+from coupledgp.selection.members import is_auto
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 

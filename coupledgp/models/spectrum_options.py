@@ -14,8 +14,8 @@ from coupledgp.inference.spectra.posterior_draw import (
     LEAST_PER_DIMENSION,
     LEAST_PILOT_ROWS,
 )
-from coupledgp.inference.weights.stream import CHUNK_BYTES
-from coupledgp.selection.protocol import is_auto
+from coupledgp.inference.weights.posterior import CHUNK_BYTES
+from coupledgp.selection.members import is_auto
 
 FREQUENCIES = ("auto", "sampled", "posterior", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")

@@ -20,11 +20,11 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.models.options import estimator
-from coupledgp.models.record import fitted_result
-from coupledgp.models.rows import known_noise
+from coupledgp.models.stored import fitted_result
+from coupledgp.models.table_rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.averaging import (
@@ -35,7 +35,7 @@ from coupledgp.search.averaging import (
 )
 from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.optimize import OptimizationResult
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.spectra import SpectrumLike
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")

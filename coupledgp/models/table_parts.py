@@ -19,12 +19,12 @@ from coupledgp.columns.summaries import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.columns import ColumnMoments
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import MomentsPass, TableSummary
 from coupledgp.ground.validation import check_spread
-from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_rows import (
+    RowArguments,
     carrier_of,
     further_rows_with_targets,
     part_rows,

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
 from coupledgp.diagnostics import pages
-from coupledgp.diagnostics.dependence import dependences
-from coupledgp.diagnostics.moves import ColumnMoves
+from coupledgp.diagnostics.moves import ColumnMoves, dependences
 from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
@@ -27,20 +26,18 @@ from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, forward_array, plain_array, real_array
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.estimator import ProcessRegressor, interval_ends
-from coupledgp.models.explained import Explained
+from coupledgp.models.explained import Explained, column_sentence, identifier_sentences
 from coupledgp.models.grids import OnGrids
 from coupledgp.models.likelihood_option import law_of
 from coupledgp.models.options import estimator
-from coupledgp.models.record import FittedModel
-from coupledgp.models.rows import RowArguments
+from coupledgp.models.stored import FittedModel
 from coupledgp.models.table_estimator import TableEstimator
-from coupledgp.models.table_rows import further_rows_with_targets, learn_rows
-from coupledgp.models.told import column_sentence, identifier_sentences
+from coupledgp.models.table_rows import RowArguments, further_rows_with_targets, learn_rows
 from coupledgp.search.tables.transforms import fit_transforms
-from coupledgp.selection.protocol import is_auto, with_parameters
+from coupledgp.selection.members import is_auto, with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 TransformLike: TypeAlias = TargetTransform | str | None

@@ -20,12 +20,16 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import check_positive
-from coupledgp.inference.evidence.objective import Box, VectorObjective
-from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
+from coupledgp.inference.evidence.problem import (
+    Box,
+    EvidenceProblem,
+    Hyperparameters,
+    VectorObjective,
+)
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Search
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 
 # Step of the differences of gradients, in log units: their error is of second order.
 HESSIAN_STEP = 0.01

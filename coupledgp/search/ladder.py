@@ -20,10 +20,8 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import EvidenceGradient, LadderProblem
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Experienced, Stopping, patient
-from coupledgp.search.search import Rounds, Search, SearchResult
-from coupledgp.search.space import SearchSpace
-from coupledgp.search.starts import proposed_starts
-from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.search import Rounds, Search, SearchResult, TableObjective
+from coupledgp.search.starts import SearchSpace, proposed_starts
 
 # Rows of the first rung, and the ratio of one rung to the last.
 FIRST_ROWS, GROWTH = 1024, 4

@@ -14,7 +14,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.dense.covariance import stationary_covariance
+from coupledgp.inference.dense.system import stationary_covariance
 from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.priors import DenseSites, DifferentiableSites, FeatureSites
 from coupledgp.inference.sites.rules import Observed, rule_of

@@ -15,7 +15,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.validation import check_choice
-from coupledgp.inference.evidence.objective import Box
+from coupledgp.inference.evidence.problem import Box
 from coupledgp.random import FloatArray
 
 # `x -> (value, gradient)` at a point (d,), the gradient of the same shape.

@@ -12,10 +12,8 @@ from coupledgp.inference.evidence.problem import Hyperparameters as Hyperparamet
 from coupledgp.random import FloatArray
 from coupledgp.search.ladder import Ladder, Rung, climb, rung_sizes
 from coupledgp.search.minimise import Stopping
-from coupledgp.search.search import Search, SearchResult
-from coupledgp.search.space import SearchSpace
-from coupledgp.search.starts import proposed_starts
-from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.search import Search, SearchResult, TableObjective
+from coupledgp.search.starts import SearchSpace, proposed_starts
 
 # Number of rows on which starting values are compared: they need not be exact.
 SUBSET_ROWS = 1024

@@ -14,7 +14,7 @@ from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.linalg.matrices import as_numpy, cholesky_inverse

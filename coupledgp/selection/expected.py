@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.posterior import POSTERIOR
-from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING
+from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING, POSTERIOR
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_DRAWN_ROWS,
@@ -25,7 +24,7 @@ from coupledgp.inference.spectra.posterior_draw import (
     WeighedPool,
 )
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
-from coupledgp.selection.held_out import HeldOutRows
+from coupledgp.selection.member_kinds import HeldOutRows
 from coupledgp.selection.search import Selection, Trial
 
 # Expected KL, nats per point, of as many frequencies as are tried at most, above which no number

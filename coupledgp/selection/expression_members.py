@@ -11,7 +11,7 @@ import numpy as np
 
 from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP
-from coupledgp.inference.evidence.objective import VectorObjective
+from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import inverse_hessian_root

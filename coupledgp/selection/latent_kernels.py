@@ -27,7 +27,7 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import FloatArray
 from coupledgp.search.latent import one_row
 from coupledgp.search.search import SearchResult

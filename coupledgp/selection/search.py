@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings.frequencies.posterior import POSTERIOR
+from coupledgp.couplings.frequencies.registry import POSTERIOR
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.selection.gains import cannot_gain
-from coupledgp.selection.held_out import HeldOutRows
-from coupledgp.selection.protocol import check_selectable, named_couplings
+from coupledgp.selection.member_kinds import HeldOutRows
+from coupledgp.selection.members import check_selectable, named_couplings
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target: one-sided, with
 # a confidence of about 97.5 percent.

@@ -12,7 +12,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_magnitude
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 from coupledgp.series.forms import (

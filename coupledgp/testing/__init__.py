@@ -12,10 +12,10 @@ Statistical tests hold for any `seed`: a correct law fails in less than one of a
 from coupledgp.gp.protocol import Data as Data
 from coupledgp.testing.couplings import CouplingContract as CouplingContract
 from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
+from coupledgp.testing.couplings import LengthsContract as LengthsContract
 from coupledgp.testing.couplings import NormsContract as NormsContract
+from coupledgp.testing.couplings import StepsContract as StepsContract
 from coupledgp.testing.features import FeatureMapContract as FeatureMapContract
 from coupledgp.testing.graph_kernels import GraphKernelContract as GraphKernelContract
 from coupledgp.testing.likelihoods import LikelihoodContract as LikelihoodContract
 from coupledgp.testing.processes import ProcessContract as ProcessContract
-from coupledgp.testing.walkers import LengthsContract as LengthsContract
-from coupledgp.testing.walkers import StepsContract as StepsContract

@@ -4,9 +4,9 @@ from coupledgp.theory.closed_forms import conformity as conformity
 from coupledgp.theory.closed_forms import distance_mse as distance_mse
 from coupledgp.theory.closed_forms import expected_mse as expected_mse
 from coupledgp.theory.closed_forms import has_closed_form as has_closed_form
+from coupledgp.theory.closed_forms import norms_floor as norms_floor
 from coupledgp.theory.closed_forms import orthogonality_gap as orthogonality_gap
-from coupledgp.theory.floors import norms_floor as norms_floor
-from coupledgp.theory.floors import small_distance_coefficient as small_distance_coefficient
+from coupledgp.theory.closed_forms import small_distance_coefficient as small_distance_coefficient
 from coupledgp.theory.posterior import ExpectedChange as ExpectedChange
 from coupledgp.theory.posterior import ExpectedError as ExpectedError
 from coupledgp.theory.posterior import PosteriorErrors as PosteriorErrors

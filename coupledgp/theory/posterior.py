@@ -36,7 +36,7 @@ from coupledgp.couplings.frequencies.norms import IndependentNorms
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
 from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
 from coupledgp.inference.spectra.posterior_kl import check_hyperparameters, check_matrix

@@ -21,13 +21,13 @@ from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, WalkerCoupling, parse_length_law
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features import plan_hops, walked_series
-from coupledgp.features.walks.modulation import SERIES_TOLERANCE
+from coupledgp.features.walks.lengths import SERIES_TOLERANCE
 from coupledgp.features.walks.settings import check_max_length, check_n_walks, tuned, walks_of
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import check_positive, check_positive_int
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.priors import SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.inference.nodes.walker_form import (

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 import coupledgp as cgp
 from coupledgp import cli
 from coupledgp.cli.commands.table_options import FitOptions
-from coupledgp.cli.shared.declare import Options, argument, command, option, required
+from coupledgp.cli.shared.declare import Options, argument, command, option, parameters_of, required
 from coupledgp.cli.shared.domain import Domain, run
 from coupledgp.cli.shared.options import at_least, one_of
-from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.options import estimator
 from tests.cli.tables import columns, write_csv

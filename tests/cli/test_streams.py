@@ -15,7 +15,7 @@ import pytest
 
 from coupledgp.cli import run
 from coupledgp.cli.app import COMMANDS
-from coupledgp.cli.shared import streams
+from coupledgp.cli.shared import evaluate
 from coupledgp.ground.progress import reporter
 from tests.cli.tables import columns, write_csv
 
@@ -111,11 +111,11 @@ def test_quiet_prints_what_is_asked_for_alone(model_path, data, tmp_path, capsys
 
 
 def test_steps_are_printed_when_asked_and_long_forecasts_always(capsys, monkeypatch):
-    monkeypatch.setattr(streams, "PAUSE", 0.0)
+    monkeypatch.setattr(evaluate, "PAUSE", 0.0)
     said = ("reading", "local: about 12 s of one core", "exact: about 3 s of one core",
             "lattice: about 1.5 h of one core")  # fmt: skip
     for spoken, expected in ((None, [said[1], said[3]]), (True, [*said]), (False, [])):
-        with streams.spoken(SimpleNamespace(spoken=spoken)), reporter("fit") as report:
+        with evaluate.spoken(SimpleNamespace(spoken=spoken)), reporter("fit") as report:
             for text in said:
                 report(text)
         lines = capsys.readouterr().err.splitlines()

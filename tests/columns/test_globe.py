@@ -18,7 +18,7 @@ from coupledgp.columns.globe import (
     turned_ends,
 )
 from coupledgp.columns.summaries import KnownNumbers
-from coupledgp.diagnostics.dependence import dependences
+from coupledgp.diagnostics.moves import dependences
 from coupledgp.errors import InvalidInputError
 
 rng = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.columns.points import (
+from coupledgp.columns.codes import (
     MOST_LEVELS,
     MOST_VALUES,
     PRIME,

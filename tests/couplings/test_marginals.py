@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from coupledgp.couplings import FrequencyCoupling, available_couplings, parse_coupling
-from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
+from coupledgp.couplings.frequencies.quadrature import QuasiMonteCarlo
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum, parse_spectrum
 
 REPETITIONS = 800

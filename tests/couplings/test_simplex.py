@@ -5,13 +5,14 @@ import pytest
 from scipy.linalg import hadamard as hadamard_matrix
 
 from coupledgp.couplings import FastDirections, SimplexPlusDirections, parse_coupling
-from coupledgp.couplings.frequencies.hadamard import HadamardRotations, StructuredFrequencies
-from coupledgp.couplings.frequencies.hadamard_products import (
+from coupledgp.couplings.frequencies.directions import settle, simplex_product
+from coupledgp.couplings.frequencies.hadamard import (
+    HadamardRotations,
+    StructuredFrequencies,
     multiplication_signs,
     product,
     unit_matrices,
 )
-from coupledgp.couplings.frequencies.simplex import settle, simplex_product
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 from tests.theory import assert_mean

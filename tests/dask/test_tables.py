@@ -12,7 +12,7 @@ import coupledgp as cgp
 from coupledgp.dask import front
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import lattice, out_of_core
-from coupledgp.search.tables import batched_evidence, lattice_rows
+from coupledgp.search.tables import batched_evidence
 
 N = 3000
 NAMES = ["a", "b", "kind"]
@@ -183,8 +183,8 @@ def test_what_is_refused(client, table, one):
 
 def test_a_lattice_is_that_of_one_machine(client, monkeypatch):
     """Sums of waves are made where the rows lie, and add up."""
-    for module in (lattice, lattice_rows):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", 1000)
+    monkeypatch.setattr(lattice, "SAMPLE_ROWS", 1000)
+    monkeypatch.setattr("coupledgp.search.tables.lattice.SAMPLE_ROWS", 1000)
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 10, (N, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=N)

@@ -9,8 +9,8 @@ import numpy as np
 import trimesh
 
 import coupledgp as cgp
+from coupledgp.diagnostics.pages.dependence import left_out, residuals
 from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
-from coupledgp.diagnostics.pages.left_out import left_out, residuals
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import ReportTable, Section

@@ -14,11 +14,10 @@ import coupledgp as cgp
 from coupledgp.diagnostics.audit_figures import chance_of_draws
 from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.scoring.distribution_laws import DistributionLaws
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import differences
-from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
+from coupledgp.diagnostics.scoring.quantile_laws import DistributionLaws, QuantileLaws
 from coupledgp.diagnostics.scoring.scores import point_crps
 from coupledgp.diagnostics.verdicts.neighbour_residuals import exchanged_correlation
 from coupledgp.errors import InvalidInputError

@@ -13,7 +13,7 @@ import pytest
 from sklearn import clone, config_context
 
 import coupledgp as cgp
-from coupledgp.diagnostics.audit_report import AuditReport
+from coupledgp.diagnostics.auditing import AuditReport
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
 from coupledgp.diagnostics.likelihoods.report import ClassReport, LikelihoodReport
 from coupledgp.diagnostics.sections.posterior import PosteriorReport

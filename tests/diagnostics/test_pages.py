@@ -14,10 +14,17 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.pages.beside import coloured_rivals
-from coupledgp.diagnostics.pages.palette import COLOURS, MODEL, REFERENCE, THEME
 from coupledgp.diagnostics.pages.picture import axes_of, log_axis, number
-from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.pictures import coloured_rivals
+from coupledgp.diagnostics.pages.scale import (
+    COLOURS,
+    MODEL,
+    REFERENCE,
+    THEME,
+    Quantity,
+    mean_scale,
+    spread_scale,
+)
 from coupledgp.diagnostics.pages.scene import Scene, thinned
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import ReportTable, Section

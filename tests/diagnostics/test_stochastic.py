@@ -15,9 +15,8 @@ from coupledgp.diagnostics.scoring.divergences import kl_bounds
 from coupledgp.diagnostics.sections.comparison import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import StationarySystem, kernel_of_exponents
-from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
+from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 

@@ -9,7 +9,7 @@ from scipy import stats
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.whitened import WhitenedResiduals
 from coupledgp.diagnostics.verdicts.honesty import honesty
-from coupledgp.diagnostics.verdicts.rules import MATTERS
+from coupledgp.diagnostics.verdicts.verdict import MATTERS
 
 P = 80
 SHARED = 0.05 * np.eye(P) + 0.95

@@ -11,7 +11,7 @@ import torch
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, FourierSampler, LaplaceFeatures
-from coupledgp.features.directions import check_directions
+from coupledgp.features.fourier import check_directions
 from coupledgp.kernels import FourierFeatureKernel
 from coupledgp.theory import distance_mse
 

@@ -10,7 +10,7 @@ from coupledgp.couplings.walkers.steps import IndependentSteps
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.features import WalkFeatures, Walks, sample_walk_features, sample_walks
 from coupledgp.features.walks.hops import hop_nodes, split_series
-from coupledgp.features.walks.modulation import coefficients
+from coupledgp.features.walks.lengths import coefficients
 from coupledgp.graphs import Graph
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
 

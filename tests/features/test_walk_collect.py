@@ -26,7 +26,7 @@ from coupledgp.features.walks.collect import collect_sums, collect_visits
 from coupledgp.features.walks.lengths import lengths_of
 from coupledgp.features.walks.sample import weights_of
 from coupledgp.features.walks.settings import task_of
-from coupledgp.features.walks.store import Store, Track
+from coupledgp.features.walks.visits import Store, Track
 from coupledgp.graphs import Graph
 from coupledgp.ground import compiled
 from coupledgp.ground.compiled import share_rows

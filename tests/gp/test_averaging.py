@@ -15,7 +15,7 @@ from coupledgp.search.averaging import (
     TablePosterior,
     average_hyperparameters,
 )
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(8)

@@ -11,7 +11,7 @@ from coupledgp.gp import container
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.inference.sites.rules import RULES, Observed
 from coupledgp.inference.sites.steps import find_sites

@@ -20,11 +20,10 @@ from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.lattice_parts import TrendColumns, rounding_error
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.lattice import lattice
 from coupledgp.inference.lattice.posterior import LatticePosterior
-from coupledgp.linalg.rounding import LIMIT
+from coupledgp.linalg.low_rank import LIMIT
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.tables import RowDigests
 from coupledgp.gp.transformed import log_jacobian
 from coupledgp.gp.transforms import Log
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 
 
 class TestDigests:

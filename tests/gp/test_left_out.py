@@ -14,7 +14,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.neighbours.nearest import nearest_earlier, nearest_outside
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior

@@ -10,7 +10,7 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract

@@ -18,7 +18,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern

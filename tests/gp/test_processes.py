@@ -11,7 +11,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transforms import BoxCox, Logit, YeoJohnson
 from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.testing import ProcessContract
 from tests.models.few_steps import take_few_steps
 

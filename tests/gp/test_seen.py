@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.column_moments import ColumnMoments
-from coupledgp.gp.columns import column_spread
+from coupledgp.gp.columns import ColumnMoments, column_spread
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.seen import MOST_DISTANT, Seen
 

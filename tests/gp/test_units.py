@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.columns import ColumnMoments
 from coupledgp.gp.units import CONSTANT_SCALE, Units, are_constant
 
 EPS = float(np.finfo(float).eps)

@@ -14,9 +14,9 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.tails import NORMAL, Tail
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Log
+from coupledgp.gp.units import NORMAL, Tail
 from coupledgp.gp.varying_noise import (
     VarianceField,
     VaryingNoiseGP,

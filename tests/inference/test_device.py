@@ -17,10 +17,10 @@ from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
 from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,

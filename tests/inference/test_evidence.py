@@ -18,13 +18,13 @@ from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceGradient, EvidenceProblem, cholesky
-from coupledgp.inference.weights import stream as stream_module
+from coupledgp.inference.weights import posterior as stream_module
 from coupledgp.inference.weights.evidence import (
     ColumnsAtLengthscale,
     FeatureEvidence,
     RowsAtLengthscale,
 )
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.spectra import MaternSpectrum, parse_spectrum

@@ -9,14 +9,14 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
-from coupledgp.inference.spectra.mixture import (
+from coupledgp.inference.spectra.posterior_form import (
     mixture_log_density,
     mixture_weights,
     precision_weighted_mean,
 )
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.weights import stream as stream_module
-from coupledgp.search.space import SearchSpace
+from coupledgp.inference.weights import posterior as stream_module
+from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,

@@ -15,8 +15,8 @@ from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceGradient
 from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")

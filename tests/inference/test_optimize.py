@@ -11,14 +11,13 @@ from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceAtLengthscale, Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search import ladder, optimize
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds
-from coupledgp.search.space import SearchSpace
-from coupledgp.search.starts import COARSE_ROWS, coarse_problem, proposed_starts
-from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.search import TableObjective
+from coupledgp.search.starts import COARSE_ROWS, SearchSpace, coarse_problem, proposed_starts
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
 DIM = 2

@@ -14,10 +14,9 @@ from coupledgp.features import FourierFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.weights.square_root import SquareRoot
-from coupledgp.linalg.rounding import LIMIT, inverse_sizes
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
+from coupledgp.inference.weights.normal_equations import SquareRoot
+from coupledgp.linalg.low_rank import LIMIT, inverse_sizes
 from coupledgp.spectra import parse_spectrum
 from tests.reference import errors, fourier_law
 

@@ -19,7 +19,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.linalg.rounding import LIMIT, dense_error, warn_of_evidence
+from coupledgp.linalg.low_rank import LIMIT, dense_error, warn_of_evidence
 from coupledgp.models import ExactGPRegressor, ExactGraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.spectra import parse_spectrum
 from tests.graph_cases import karate

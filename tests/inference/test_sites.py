@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from coupledgp.inference.dense.covariance import stationary_covariance
+from coupledgp.inference.dense.system import stationary_covariance
 from coupledgp.inference.sites.objective import SiteObjective, differentiable_evidence
 from coupledgp.inference.sites.priors import DenseSites, FeatureSites
 from coupledgp.inference.sites.rules import RULES, Observed

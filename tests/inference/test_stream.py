@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.inference.weights import stream as stream_module
+from coupledgp.inference.weights import posterior as stream_module
+from coupledgp.inference.weights.posterior import FeatureStream, add_gram, fill_lower
 from coupledgp.inference.weights.statistics import stream_moments
-from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 
 
 def make_stream(

@@ -6,8 +6,8 @@ import torch
 from scipy import special
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.dense.covariance import stationary_covariance
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.dense.system import stationary_covariance
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.priors import DenseSites, GivenSites
 from coupledgp.inference.sites.rules import RULES, Observed, rule_of

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from coupledgp.features import FeatureMap
 from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
 from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import LENGTHSCALE, ard_kernel, both, data

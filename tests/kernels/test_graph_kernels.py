@@ -9,7 +9,7 @@ from scipy import linalg
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.features.walks.modulation import n_terms_for
+from coupledgp.features.walks.lengths import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.cholesky_prior import power_and_scale
 from coupledgp.kernels import (

@@ -9,10 +9,10 @@ import pytest
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import RowKernel
-from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.dense.evidence import ExpressionEvidence
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.kernels import Additive, RowCovariance, kernel_text, parse_kernel
-from coupledgp.kernels.axes import elementary
+from coupledgp.kernels.additive import elementary
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.kernels.rows import (
     ROW_KERNELS,

@@ -23,12 +23,12 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.models.classes import indicators, learn_classes, logits_of_shares
+from coupledgp.models.classifier import indicators, learn_classes, logits_of_shares
 from coupledgp.search.tables.expression import ObservedProblem
 from coupledgp.search.tables.local import Round
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection import latent_kernels
-from coupledgp.selection.class_power import left_out_power
+from coupledgp.selection.discrete_targets import left_out_power
 from coupledgp.selection.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
 from tests.models.few_steps import search_little
 

@@ -7,7 +7,7 @@ import trimesh
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.files import load_model, save_model
-from coupledgp.search.fields.creases import (
+from coupledgp.search.fields.routes import (
     LEAST_GAIN,
     log_evidence,
     separating_cut,

@@ -9,9 +9,9 @@ from coupledgp.diagnostics.scoring.laws import law_of_process
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
-from coupledgp.features.drawn import Drawn
+from coupledgp.features.registry import Drawn
 from coupledgp.gp.weight_space import FITTED_REMARK
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.spectra.posterior_draw import pilot_places
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.selection.search import select

@@ -9,7 +9,7 @@ import coupledgp as cgp
 from coupledgp.cli.app import run
 from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
-from coupledgp.features.drawn import Drawn
+from coupledgp.features.registry import Drawn
 from coupledgp.gp.transformed import untransformed
 
 RNG = np.random.default_rng(5)

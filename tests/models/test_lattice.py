@@ -17,9 +17,8 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent, watched
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.tables import lattice_kernels
-from coupledgp.search.tables.lattice import HopelessError, LatticeFitter
+from coupledgp.search.tables.lattice import HopelessError, LatticeFitter, RowsInMemory
 from coupledgp.search.tables.lattice_kernels import LatticeForecast, LatticeProblem
-from coupledgp.search.tables.lattice_rows import RowsInMemory
 from coupledgp.spectra import parse_spectrum
 
 rng = np.random.default_rng(0)

@@ -10,7 +10,8 @@ import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.inference.lattice import system
 from coupledgp.models import lattice
-from coupledgp.search.tables import lattice_kernels, lattice_rows
+from coupledgp.search.tables import lattice as rows_of_lattices
+from coupledgp.search.tables import lattice_kernels
 
 N = 3000
 rng = np.random.default_rng(0)
@@ -23,8 +24,8 @@ POINTS = rng.uniform(0, 10, (20, 2))
 def little_memory(monkeypatch):
     """Tables of more than 1000 rows are gone through in passes, in blocks of 700 rows."""
     monkeypatch.setattr(lattice, "SAMPLE_ROWS", 1000)
-    monkeypatch.setattr(lattice_rows, "SAMPLE_ROWS", 1000)
-    monkeypatch.setattr(lattice_rows, "SUM_ROWS", 700)
+    monkeypatch.setattr(rows_of_lattices, "SAMPLE_ROWS", 1000)
+    monkeypatch.setattr(rows_of_lattices, "SUM_ROWS", 700)
     monkeypatch.setattr(lattice_kernels, "FIRST_ROWS", 800)
 
 

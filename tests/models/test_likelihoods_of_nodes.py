@@ -14,7 +14,7 @@ from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
-from coupledgp.models.classes import restored_class_weight
+from coupledgp.models.classifier import restored_class_weight
 from coupledgp.search.nodes import latent
 from coupledgp.search.nodes.latent import LOG_VARIANCE, NodeEvidence
 

@@ -11,7 +11,7 @@ from coupledgp.gp import container
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import NegativeBinomial, Poisson, StudentT
 from coupledgp.models.likelihood_option import units_under

@@ -6,12 +6,12 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.spectra.mixture import mixture_log_density
+from coupledgp.inference.spectra.posterior_form import mixture_log_density
 from coupledgp.search.tables.local import LOCAL_ROUNDS, TABLE_KERNELS
 from coupledgp.selection import exact_members
+from coupledgp.selection.automatic import KINDS, plan_members
 from coupledgp.selection.exact_members import DenseModel, leave_one_out
 from coupledgp.selection.member_kinds import Size
-from coupledgp.selection.member_plans import KINDS, plan_members
 from coupledgp.selection.members import PRIOR_COUNT, TAIL_COUNT
 from tests.models.few_steps import search_little
 from tests.often import often

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 import coupledgp as cgp
-from coupledgp.diagnostics.dependence import DRAWS, ROWS, dependences
+from coupledgp.diagnostics.moves import DRAWS, ROWS, dependences
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)

@@ -11,8 +11,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics.verdicts.variations import variations_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.dense.covariance import stationary_covariance
-from coupledgp.inference.dense.system import StationarySystem
+from coupledgp.inference.dense.system import StationarySystem, stationary_covariance
 from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for

@@ -10,14 +10,13 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
-from coupledgp.inference.spectra.mixture import mixture_weights
+from coupledgp.inference.spectra.posterior_form import mixture_weights
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.search.tables.spectrum_members import Member, UnseenRows, log_densities
 from coupledgp.spectra import GaussianSpectrum
 

@@ -7,7 +7,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.selection.held_out import HeldOutRows
+from coupledgp.selection.member_kinds import HeldOutRows
 from coupledgp.selection.search import ERRORS, _Search, select
 
 RNG = np.random.default_rng(5)

@@ -17,7 +17,7 @@ from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.lattice.lattice import PlaceBox
-from coupledgp.models.record import OF_ONE_FIT
+from coupledgp.models.stored import OF_ONE_FIT
 
 # What becomes of each result where the model is given further rows. A renewed one has the value of
 # a model of the same hyperparameters that is given all rows at once; one of the search keeps its

@@ -11,7 +11,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.diagnostics.pages.mesh import NodeLayout
-from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.scoring.divergences import KernelErrors
 from coupledgp.diagnostics.studies.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.errors import InvalidInputError
 

@@ -14,8 +14,7 @@ from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.target_maps import Span, back_transformed
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.search.profile import ScaleBounds, profile_scales
 from coupledgp.search.tables.transforms import TransformProblem, candidates, chosen, fit_transforms
 from coupledgp.spectra import GaussianSpectrum

@@ -72,7 +72,7 @@ def test_a_model_without_its_rows_tells_nothing_of_them(tmp_path):
 
 
 def test_many_rows_and_counts_have_no_error_but_their_spread(monkeypatch):
-    monkeypatch.setattr("coupledgp.models.told.MOST_CUBES", 80.0**2)
+    monkeypatch.setattr("coupledgp.models.explained.MOST_CUBES", 80.0**2)
     assert model().explain().startswith("80 rows, over which y has a standard deviation of ")
 
 

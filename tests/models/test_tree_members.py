@@ -13,7 +13,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import DiscreteTargets
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan

@@ -10,7 +10,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import NumericalError
 from coupledgp.selection import automatic
-from coupledgp.selection.held_out import HeldOutRows
+from coupledgp.selection.member_kinds import HeldOutRows
 from coupledgp.selection.search import Prediction, Trial, _Search, select
 
 RNG = np.random.default_rng(8)

@@ -8,10 +8,10 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.search.tables.local_problem import LocalProblem
+from coupledgp.selection.automatic import KINDS, plan_members
 from coupledgp.selection.member_kinds import Size
-from coupledgp.selection.member_plans import KINDS, plan_members
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.
 BUDGET = 1.5

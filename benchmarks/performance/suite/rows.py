@@ -12,10 +12,10 @@ from benchmarks.performance.suite.comparison import Call, Comparison, Figures, M
 from coupledgp.diagnostics import compare
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import stream_moments
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.search.space import SearchSpace
-from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.search import TableObjective
+from coupledgp.search.starts import SearchSpace
 
 N_FEATURES, N_TEST = 256, 2000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coupledgp.cli.commands.page_options import AuditOptions
+from coupledgp.cli.commands.interpolate_options import AuditOptions
 
 
 def audit(options: AuditOptions) -> None:

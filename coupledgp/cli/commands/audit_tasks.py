@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coupledgp.cli.commands.page_options import AuditOptions
+from coupledgp.cli.commands.interpolate_options import AuditOptions
 from coupledgp.cli.commands.table_tasks import labels_or_numbers, load
 from coupledgp.cli.readers.files import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
@@ -20,7 +20,7 @@ from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.foreign.law import chance_names
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.stochastic import StochasticOptions
+from coupledgp.diagnostics.probes import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import IntArray
 from coupledgp.spectra import parse_spectrum

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
+from coupledgp.cli.commands import demo_field, demo_pages
 from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.show.graph import node_map
-from coupledgp.couplings.frequencies.posterior import POSTERIOR
+from coupledgp.couplings.frequencies.registry import POSTERIOR
 from coupledgp.datasets import friedman2
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.sections.layout import Layout
@@ -75,7 +75,7 @@ class Study:
     report: PosteriorReport
     shown: str
     seconds: dict[str, float]
-    mesh: demo_mesh.MeshStudy
+    mesh: demo_pages.MeshStudy
 
     def mean_and_error(self, coupling: str, size: int, figure: str) -> tuple[float, float]:
         """Mean over seeds, and its standard error (0 for one seed)."""
@@ -124,7 +124,7 @@ def write_studies(pages: dict[str, list[Path]], n_seeds: int, seed: int) -> tupl
         Page and file of figures of each report, by name. Without `"report"`, the comparison, and
         the model of the table are left out.
     """
-    mesh = demo_pages.mesh_report(demo_mesh.SHAPE, seed)
+    mesh = demo_pages.mesh_report(demo_pages.SHAPE, seed)
     demo_pages.write(mesh, *pages[demo_pages.MESH])
     if "report" not in pages:
         return mesh.layout(), pages[demo_pages.MESH][1].read_text("utf-8")
@@ -198,7 +198,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
         report=last,
         shown=str(model.drawn_),
         seconds=clock.seconds,
-        mesh=demo_mesh.run_mesh(min(n_seeds, demo_mesh.MAX_DRAWS), seed),
+        mesh=demo_pages.run_mesh(min(n_seeds, demo_pages.MAX_DRAWS), seed),
     )  # fmt: skip
 
 
@@ -270,8 +270,8 @@ def study_section(study: Study) -> Section:
 
 def _by_size(study: Study) -> Picture:
     """The divergence of every coupling against the number of frequencies."""
-    from coupledgp.diagnostics.pages.palette import coupling_style
     from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis
+    from coupledgp.diagnostics.pages.scale import coupling_style
 
     figure, axes = axes_of(7.6, 4.0)
     for k, coupling in enumerate(study.figures):

@@ -13,7 +13,7 @@ from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.cli.readers.tables import check_table_path, write_table
-from coupledgp.cli.shared.left_out import LeftOutPlaces
+from coupledgp.cli.shared.options import LeftOutPlaces
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import GLTF, WRITERS, checked_fields, mesh_format, save_mesh
 from coupledgp.formats.projection import LONLAT

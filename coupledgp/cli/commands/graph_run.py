@@ -1,34 +1,207 @@
-"""The run of `coupledgp interpolate` for a kernel on the nodes of a graph."""
+"""The run of `coupledgp interpolate` for a kernel on the nodes of a graph.
+
+Observations that `coupledgp interpolate` reads, and the law that it writes.
+
+Scores at hidden nodes and the comparison with the exact GP, for `coupledgp interpolate`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+import pyarrow as pa
+
 from coupledgp.cli.commands.field_files import named
-from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
-from coupledgp.cli.commands.graph_tasks import (
-    announce_law,
-    beside_exact,
-    describe,
-    split_nodes,
-)
 from coupledgp.cli.commands.interpolate_options import FACE_WEIGHTS, OF_GRAPHS, InterpolateOptions
-from coupledgp.cli.readers.networks import Network, read_network
-from coupledgp.cli.readers.node_values import read_positions
-from coupledgp.cli.readers.tables import check_table_path
-from coupledgp.cli.shared.domain import Domain, Paths, texts
-from coupledgp.cli.shared.evaluate import ExactComparison, scores
+from coupledgp.cli.readers.networks import Network, label_column, read_network
+from coupledgp.cli.readers.node_values import read_positions, read_values
+from coupledgp.cli.readers.notices import announce
+from coupledgp.cli.readers.tables import check_table_path, write_table
+from coupledgp.cli.shared.declare import as_options, parameters_of
+from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
+from coupledgp.cli.shared.evaluate import ExactComparison, Stopwatch, scores
 from coupledgp.cli.shared.options import selection_of
-from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.graph import GraphResult, graph_report
+from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.meshes import WRITERS, mesh_format
+from coupledgp.formats.meshes import WRITERS, checked_fields, mesh_format, save_mesh
+from coupledgp.gp.node_costs import probes_forecast
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice
+from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.models import GraphGPRegressor, choose_graph
+from coupledgp.random import FloatArray, IntArray
+
+
+def write_law(network: Network, fields: dict[str, Any], path: Path, like: Path) -> None:
+    """Write nodes and fields (n_nodes,) of them as a table, or with the mesh."""
+    if like.suffix.lower() not in WRITERS:
+        labels = label_column([network.graph.label(k) for k in range(network.graph.n_nodes)])
+        write_table(pa.table({"node": labels, **fields}), path, like)
+        return
+    save_mesh(path, like.suffix.lower(), checked_fields(network.mesh, network.nodes, fields))
+
+
+def observations(
+    network: Network, values: Path | None, node_column: str | None, value_column: str | None,
+    signal: str | None, graph: Path,
+) -> tuple[IntArray, FloatArray]:  # fmt: skip
+    """Observed nodes (n,) and their values (n,), from a table or from the geometry of the mesh."""
+    if values is not None:
+        nodes, found, _ = read_values(values, network, node_column, value_column)
+        return nodes, found
+    if network.mesh is None:
+        raise InvalidInputError(f"--signal: {signal} needs a mesh, got {str(graph)!r}")
+    return np.arange(network.graph.n_nodes), network.normal_z()
+
+
+def check_isolated(network: Network, observed: IntArray, keep: bool, path: Path) -> None:
+    """Refuse nodes with neither edge nor value, unless `keep`; `observed` are node numbers (n,)."""
+    alone = np.setdiff1d(np.flatnonzero(network.graph.degrees == 0), observed)
+    if alone.size and not keep:
+        label = network.graph.label(int(alone[0]))
+        raise InvalidInputError(
+            f"{path}: expected an edge or a value for every node, got neither for {label!r} "
+            f"({alone.size} such nodes); --keep-isolated gives them the prior"
+        )
+
+
+# Seconds, by forecast, above which a log evidence that the fit did not need is left out.
+EVIDENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """Observations for the fit, and observations that are hidden from it.
+
+    Attributes
+    ----------
+    nodes : IntArray (n,)
+        Numbers of the observed nodes.
+    y : FloatArray (n,)
+        Values at these nodes.
+    hidden : IntArray (h,)
+        Numbers of the hidden nodes.
+    hidden_y : FloatArray (h,)
+        Values at the hidden nodes.
+    """
+
+    nodes: IntArray
+    y: FloatArray
+    hidden: IntArray
+    hidden_y: FloatArray
+
+
+def split_nodes(nodes: IntArray, y: FloatArray, share: float, seed: int) -> Task:
+    """Hide a random share of the distinct nodes of (n,), values (n,); at least one stays."""
+    distinct = np.unique(nodes)
+    n_hidden = min(round(share * distinct.size), distinct.size - 1)
+    chosen = np.random.default_rng(seed).permutation(distinct)[:n_hidden]
+    away = np.isin(nodes, chosen)
+    return Task(nodes[~away], y[~away], nodes[away], y[away])
+
+
+def beside_exact(
+    model: GraphGPRegressor, network: Network, task: Task, exact_nodes: int, seed: int
+) -> ExactComparison:
+    """Compare with the exact twin at hidden nodes, or without any at unobserved or observed ones.
+
+    If there are more than `exact_nodes` of them, a random subset is compared.
+    """
+    unobserved = np.setdiff1d(np.arange(network.graph.n_nodes), task.nodes)
+    known = task.hidden.size > 0
+    points = task.hidden if known else unobserved if unobserved.size else np.unique(task.nodes)
+    chosen = np.arange(points.size)
+    if points.size > exact_nodes:
+        rng = np.random.default_rng([seed, 1])
+        chosen = np.sort(rng.choice(points.size, exact_nodes, replace=False))
+    labels = network.graph.label_all(points[chosen])
+    report = compare(model, labels, task.hidden_y[chosen] if known else None)
+    return ExactComparison(report, int(task.nodes.size), int(chosen.size), not unobserved.size)
+
+
+def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
+    """Hops and truncation of walks; None where the kernel is exact and nothing was walked."""
+    if model.method_ != "walks":
+        return {"exact_hops": None, "truncation": None}
+    plan, cut = model.plan_, model.truncation_
+    return {
+        "exact_hops": {
+            "n_hops": plan.n_hops,
+            "reason": plan.reason,
+            "predicted_error": plan.predicted_error,
+        },
+        "truncation": {"relative": cut.relative, "kernel_bound": cut.kernel_bound},
+    }
+
+
+def evidence_of(model: GraphGPRegressor) -> dict[str, float | None]:
+    """Log evidence and its standard error; None where computing them takes too long."""
+    names, process = ("log_evidence", "log_evidence_error"), model.first_process_
+    posterior = process.posterior
+    if process.known_evidence is None and isinstance(posterior, IterativePosterior):
+        ratio = posterior.noise / posterior.outputscale
+        kernel = posterior.prior.kernel
+        forecast = probes_forecast(process.graph, kernel, ratio, process.settings)
+        if forecast.seconds > EVIDENCE_SECONDS:
+            return dict.fromkeys(names)
+    values = model.log_marginal_likelihood_value_, model.log_marginal_likelihood_error_
+    return dict(zip(names, values, strict=True))
+
+
+def announce_law(model: GraphGPRegressor) -> None:
+    """Say the expected time of the law of all nodes, if it is long."""
+    count = model.first_process_.graph.n_nodes
+    announce(
+        f"means and standard deviations of all {count} nodes by {model.method_}",
+        model.steps_[-1].forecast if model.steps_ else 0.0,
+    )
+
+
+def describe(
+    model: GraphGPRegressor,
+    network: Network,
+    task: Task,
+    scored: dict[str, Any] | None,
+    comparison: ExactComparison | None,
+    clock: Stopwatch,
+) -> dict[str, Any]:
+    """Return data, settings and results of the run as plain values, the content of `--json`."""
+    graph = network.graph
+    n_components, member = graph.components()
+    return {
+        **heading(),
+        "data": {"n_observed": int(task.nodes.size), "n_hidden": int(task.hidden.size)},
+        "graph": {
+            "kind": network.kind,
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+            "n_components": n_components,
+            "n_isolated": int((graph.degrees == 0).sum()),
+            "n_nodes_beyond_data": int((~np.isin(member, member[task.nodes])).sum()),
+        },
+        "fitted": {
+            "kernel": repr(model.kernel_),
+            "outputscale": model.outputscale_,
+            "noise": model.noise_,
+            **evidence_of(model),
+            "n_rounds": int(model.n_rounds_),
+            "n_evaluations": int(model.n_evaluations_),
+            "converged": bool(model.converged_),
+            "steps": [asdict(step) for step in model.steps_],
+        },
+        "method": {"name": model.method_, "reason": model.method_reason_},
+        **of_walks(model),
+        "scores": scored,
+        "comparison": None if comparison is None else comparison.to_dict(),
+        "seconds": clock.seconds,
+    }
+
 
 MESH_NODES = ("faces", "vertices")
 # Parameters of the model that its JSON has.

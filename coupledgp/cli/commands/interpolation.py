@@ -8,17 +8,15 @@ from typing import Any
 from coupledgp.cli.commands.field_files import NETWORK_PLACES, SURFACE_PLACES, check_output
 from coupledgp.cli.commands.field_run import FieldDomain
 from coupledgp.cli.commands.graph_run import GraphDomain
-from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions
+from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions, check_together
 from coupledgp.cli.commands.latent_tasks import is_gaussian
 from coupledgp.cli.commands.law_run import OF_GAUSSIAN, NodesUnderLaw
-from coupledgp.cli.commands.series_options import check_together
 from coupledgp.cli.readers.domains import DomainOptions, SpatialDomain, is_mesh, read_domain
 from coupledgp.cli.readers.guesses import is_name
 from coupledgp.cli.readers.node_values import labels_or_numbers
 from coupledgp.cli.readers.tables import check_table_path, read_table
-from coupledgp.cli.shared.declare import FIELD_PANEL, GRAPH_PANEL, refuse
+from coupledgp.cli.shared.declare import FIELD_PANEL, GRAPH_PANEL, as_options, parameters_of, refuse
 from coupledgp.cli.shared.domain import Domain, noted
-from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.columns.arrow import is_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter

@@ -25,7 +25,7 @@ def krige(options: KrigeOptions) -> None:
         write_map,
     )
     from coupledgp.cli.readers.tables import check_table_path
-    from coupledgp.cli.shared.parameters import as_options
+    from coupledgp.cli.shared.declare import as_options
     from coupledgp.diagnostics.pages.terminal import PlainConsole
 
     netcdf = options.output.suffix in NETCDF

@@ -15,8 +15,7 @@ from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.guesses import guessed_places, value_column
 from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.readers.tables import POINTS, check_columns, numeric, read_table, write_table
-from coupledgp.cli.shared.declare import refuse
-from coupledgp.cli.shared.parameters import parameters_of
+from coupledgp.cli.shared.declare import parameters_of, refuse
 from coupledgp.columns.globe import narrower
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.transformed import has_normal_noise

@@ -11,8 +11,7 @@ import numpy as np
 from coupledgp.cli.commands.field_files import (
     Fields,
 )
-from coupledgp.cli.commands.graph_files import write_law
-from coupledgp.cli.commands.graph_tasks import split_nodes
+from coupledgp.cli.commands.graph_run import split_nodes, write_law
 from coupledgp.cli.commands.interpolate_options import OF_GRAPHS, InterpolateOptions
 from coupledgp.cli.commands.latent_tasks import class_scores, describe_law, is_gaussian
 from coupledgp.cli.commands.predict_tasks import law_columns
@@ -24,9 +23,9 @@ from coupledgp.cli.readers.node_values import (
     read_values,
 )
 from coupledgp.cli.readers.tables import check_table_path
+from coupledgp.cli.shared.declare import parameters_of
 from coupledgp.cli.shared.domain import Domain, Paths, heading
 from coupledgp.cli.shared.evaluate import scores
-from coupledgp.cli.shared.parameters import parameters_of
 from coupledgp.cli.show.latent import place_report
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.formats.meshes import WRITERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coupledgp.cli.commands.page_options import ReportOptions
+from coupledgp.cli.commands.interpolate_options import ReportOptions
 from coupledgp.cli.shared.options import (
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,
@@ -20,7 +20,7 @@ OF_DATA = ("target", "couplings", "mesh", "positions", "leave_out_overlap", "how
 def report(options: ReportOptions) -> None:
     """Compare, write the page and print the figures."""
     max_rows = options.max_rows
-    from coupledgp.cli.commands.report_tasks import chosen, described, rows_at, test_data
+    from coupledgp.cli.commands.predict_tasks import chosen, described, rows_at, test_data
     from coupledgp.cli.readers.files import about, read_model
     from coupledgp.cli.shared.declare import refuse
     from coupledgp.cli.shared.domain import write_page
@@ -78,7 +78,7 @@ def report(options: ReportOptions) -> None:
 
 def left_out(options: ReportOptions) -> None:
     """Write the page on training rows as predicted from each other, and print the figures."""
-    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
+    from coupledgp.cli.commands.latent_tasks import check_has_rows, groups_of
     from coupledgp.cli.readers.files import about, read_model
     from coupledgp.cli.shared.domain import write_page
     from coupledgp.diagnostics import cross_validate

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
-from coupledgp.cli.commands.graph_files import check_isolated
+from coupledgp.cli.commands.graph_run import check_isolated
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.commands.series_files import (
     LawLayout,
@@ -35,9 +35,9 @@ from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, guessed_times, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
+from coupledgp.cli.shared.declare import as_options, parameters_of
 from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
 from coupledgp.cli.shared.options import naming
-from coupledgp.cli.shared.parameters import as_options, parameters_of
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report

@@ -12,13 +12,18 @@ from coupledgp.cli.commands.latent_tasks import (
     latent_scores,
     make_classifier,
 )
-from coupledgp.cli.commands.table_models import chosen_name, make_model
 from coupledgp.cli.commands.table_options import FitOptions
-from coupledgp.cli.commands.table_tasks import describe_fit, load, spread_of
+from coupledgp.cli.commands.table_tasks import (
+    chosen_name,
+    describe_fit,
+    load,
+    make_model,
+    spread_of,
+)
 from coupledgp.cli.readers.kinds import forced_kinds
+from coupledgp.cli.shared.declare import as_options
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
-from coupledgp.cli.shared.parameters import as_options
 from coupledgp.cli.show.latent import latent_report
 from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of

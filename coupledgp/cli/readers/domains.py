@@ -38,7 +38,7 @@ from coupledgp.formats.roads import RoadNetwork, same_roads
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.locations import Locations
 from coupledgp.geometry.operator import LaplaceOperator
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 UNITS = {"length_m": "m", "length_km": "km"}

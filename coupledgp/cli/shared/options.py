@@ -1,13 +1,20 @@
-"""Values of options that several commands share."""
+"""Values of options that several commands share.
+
+Sensors of a field, each as all others predict it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
 
 AUTO = "auto"
 # Refuses a value of an option of a name.
@@ -124,3 +131,34 @@ def selection_line(selection: dict[str, Any] | None) -> list[str]:
         return []
     measured = f"{selection['measured_kl_per_point']:.3g}"
     return [f"{selection['explanation']} KL measured after the fit: {measured} nats per point."]
+
+
+# Level of the intervals that tables and pictures of sensors show.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutPlaces:
+    """Predictions of each observation from those at all other places.
+
+    Attributes
+    ----------
+    y, mean, std : FloatArray (n,)
+        Observations, and the law of each.
+    names : tuple of str
+        Names of the sensors.
+    """
+
+    y: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def residual(self) -> FloatArray:
+        """Standardised residuals (n,): observation minus mean, over std."""
+        return (self.y - self.mean) / self.std
+
+    def worst(self) -> IntArray:
+        """Numbers of the sensors (n,), those with the largest residuals first."""
+        return np.argsort(-np.abs(self.residual), kind="stable")

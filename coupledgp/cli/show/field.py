@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
+from coupledgp.cli.shared.options import LEVEL, LeftOutPlaces
 from coupledgp.cli.show.table import LEAST_WEIGHT, score_rows
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import (
@@ -215,13 +215,13 @@ def sensor_section(shown: FieldResult) -> Section | None:
         return None
 
     def beside() -> Picture:
-        from coupledgp.diagnostics.pages.left_out import left_out
+        from coupledgp.diagnostics.pages.dependence import left_out
 
         assert loo is not None
         return left_out(loo.y, loo.mean, loo.std, loo.names, LEVEL)
 
     def deviations() -> Picture:
-        from coupledgp.diagnostics.pages.left_out import residuals
+        from coupledgp.diagnostics.pages.dependence import residuals
 
         assert loo is not None
         return residuals(loo.y, loo.mean, loo.std, loo.names)

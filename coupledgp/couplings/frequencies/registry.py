@@ -1,4 +1,7 @@
-"""Frequencies as directions times norms, and the text form of every coupling (MATH 3)."""
+"""Frequencies as directions times norms, and the text form of every coupling (MATH 3).
+
+The law of frequencies drawn for a posterior, which stands where couplings do.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
-from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms
 from coupledgp.couplings.frequencies.directions import (
     Directions,
     IidDirections,
     OrthogonalDirections,
+    SimplexDirections,
+    SimplexPlusDirections,
 )
 from coupledgp.couplings.frequencies.hadamard import FastDirections, StructuredFrequencies
 from coupledgp.couplings.frequencies.norms import (
+    GaussianCopulaNorms,
     IndependentNorms,
     MonotoneNorms,
     Norms,
@@ -24,9 +29,7 @@ from coupledgp.couplings.frequencies.norms import (
     SharedStrataNorms,
     StratifiedNorms,
 )
-from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
-from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies
-from coupledgp.couplings.frequencies.simplex import SimplexDirections, SimplexPlusDirections
+from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies, QuasiMonteCarlo
 from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int, unknown_choice
@@ -292,3 +295,34 @@ def register_coupling(
     'orthogonal+monotone'
     """
     COUPLINGS.register(name, make, replace=replace)
+
+
+POSTERIOR = "posterior"
+
+
+@dataclass(frozen=True)
+class PosteriorLaw(FrequencyCoupling):
+    """Frequencies drawn for the posterior of rows, with importance weights, under the name of it.
+
+    It stands where couplings do, among those that are compared and as what a map was drawn by.
+    """
+
+    def __str__(self) -> str:
+        return POSTERIOR
+
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        raise InvalidInputError(f"coupling: {POSTERIOR!r} needs rows to draw frequencies for")
+
+
+def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling:
+    """Return a coupling, or the draw for the posterior, from its text or an object.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names neither.
+    """
+    asked = isinstance(law, str) and law == POSTERIOR
+    return PosteriorLaw() if asked else parse_coupling(law, name)

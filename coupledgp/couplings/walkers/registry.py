@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from coupledgp.couplings.text_form import TextForm, check_text
-from coupledgp.couplings.walkers.length_laws import GeometricLaw, LengthLaw, MatchedLaw
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
+    GeometricLaw,
     IidLengths,
+    LengthLaw,
     Lengths,
+    MatchedLaw,
     SigmaLengths,
     StratifiedLengths,
 )

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.table import ForeignTable
-from coupledgp.diagnostics.scoring.other_model import Alternative
+from coupledgp.diagnostics.scoring.figures import Alternative
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.gp.exact import StationaryPrior

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.scoring.distribution_laws import DistributionLaws, is_distribution
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.laws import Law
-from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
+from coupledgp.diagnostics.scoring.quantile_laws import (
+    DistributionLaws,
+    QuantileLaws,
+    is_distribution,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
@@ -299,7 +302,7 @@ def chance_names(given: Any) -> dict[Any, float]:
     if not hasattr(given, "keys") or _has(given, "mean"):
         return {}
     found = {}
-    for name in given.keys():  # noqa: SIM118, not rows of a frame
+    for name in list(given.keys()):  # not rows of a frame
         try:
             found[name] = float(str(name).lower().removeprefix("q"))
         except ValueError:
@@ -309,7 +312,7 @@ def chance_names(given: Any) -> dict[Any, float]:
 
 def _has(value: Any, name: str) -> bool:
     """Whether a mapping, data frame or data set has a column of a name."""
-    return hasattr(value, "keys") and name in value.keys()  # noqa: SIM118, not rows of a frame
+    return hasattr(value, "keys") and name in set(value.keys())  # not rows of a frame
 
 
 def _only_variable(group: Any) -> Any:

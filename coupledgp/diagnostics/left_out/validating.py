@@ -12,10 +12,14 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
-from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
-from coupledgp.diagnostics.left_out.report import CrossValidationReport
-from coupledgp.diagnostics.residuals.carried import equal_columns
-from coupledgp.diagnostics.residuals.columns import Column, columns_of, kept_columns, with_row_order
+from coupledgp.diagnostics.left_out.report import CrossValidationReport, Optimism, optimism
+from coupledgp.diagnostics.residuals.columns import (
+    Column,
+    columns_of,
+    equal_columns,
+    kept_columns,
+    with_row_order,
+)
 from coupledgp.diagnostics.residuals.findings import (
     Findings,
     look,
@@ -23,18 +27,16 @@ from coupledgp.diagnostics.residuals.findings import (
     predicted_columns,
 )
 from coupledgp.diagnostics.residuals.shapes import Shapes
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions
+from coupledgp.diagnostics.scoring.figures import Figures, OwnScores, Predictions, versions
 from coupledgp.diagnostics.scoring.laws import Law, PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores
-from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, process_of
-from coupledgp.diagnostics.sections.moves import moves_of
-from coupledgp.diagnostics.sections.place_map import PlacesOf
+from coupledgp.diagnostics.sections.place_map import PlacesOf, moves_of
+from coupledgp.diagnostics.sections.posterior import REMARK
 from coupledgp.diagnostics.sections.section import short_numbers
-from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import usual_groups
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (

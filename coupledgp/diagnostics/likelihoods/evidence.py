@@ -7,11 +7,11 @@ import numpy as np
 from coupledgp.diagnostics.likelihoods.class_laws import LEAST_CHANCE, ClassLaws, drawn_labels
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.diagnostics.likelihoods.rivals import ClassRival, CountRival
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.scores import paired_difference
 from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.bernoulli import class_log_chances
+from coupledgp.likelihoods.counts import class_log_chances
 from coupledgp.random import FloatArray, IntArray
 
 # Draws of the labels of the test points, and functions that are drawn at once.

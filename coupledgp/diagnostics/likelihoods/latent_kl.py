@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.probes import StochasticOptions, solved_law
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
 from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
-from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess

@@ -13,8 +13,15 @@ from coupledgp.diagnostics.likelihoods.sections import register_likelihoods
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.verdicts.result import NO_TARGETS
-from coupledgp.diagnostics.verdicts.rules import FEWEST, MATTERS, SERIOUS
-from coupledgp.diagnostics.verdicts.verdict import HONESTY, Advice, Colour, Verdict
+from coupledgp.diagnostics.verdicts.verdict import (
+    FEWEST,
+    HONESTY,
+    MATTERS,
+    SERIOUS,
+    Advice,
+    Colour,
+    Verdict,
+)
 from coupledgp.random import IntArray
 
 # Calibration error beyond chance from which chances are seriously off.

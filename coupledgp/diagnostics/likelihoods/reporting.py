@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
+from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws, ObservedLaws
 from coupledgp.diagnostics.likelihoods.evidence import (
     class_draws,
     class_rival_beside,
@@ -23,20 +23,24 @@ from coupledgp.diagnostics.likelihoods.latent_kl import (
     LatentKL,
     latent_process,
 )
-from coupledgp.diagnostics.likelihoods.observed import ObservedLaws
 from coupledgp.diagnostics.likelihoods.reliability import Reliability
 from coupledgp.diagnostics.likelihoods.report import ClassReport, LikelihoodReport
 from coupledgp.diagnostics.likelihoods.rivals import ClassRival, class_rivals, observation_rivals
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.probes import StochasticOptions
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, OwnScores, Predictions
+from coupledgp.diagnostics.scoring.figures import (
+    Accuracy,
+    Figures,
+    OwnScores,
+    Predictions,
+    versions,
+)
 from coupledgp.diagnostics.scoring.laws import check_targets
 from coupledgp.diagnostics.scoring.measures import differences, marginal_scores
 from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of, rows_at
-from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.scoring.scores import paired_difference
 from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
-from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.verdicts.adequacy import SAME, Cost
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import correlations, usual_groups
@@ -46,7 +50,7 @@ from coupledgp.gp.protocol import Points
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.bernoulli import Bernoulli, class_log_chances
+from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.random import FloatArray, IntArray
 
 # What to do where observations spread more, and less, than their law says.

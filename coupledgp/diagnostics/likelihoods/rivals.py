@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
-from coupledgp.diagnostics.rivals.baselines import Baselines
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import kind_of
 from coupledgp.diagnostics.rivals.places import FieldRivals
+from coupledgp.diagnostics.rivals.rival import Baselines
 from coupledgp.diagnostics.rivals.tables import TableRivals, drawn_parts
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows

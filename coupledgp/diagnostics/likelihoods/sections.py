@@ -22,7 +22,7 @@ def chances(report: Any) -> Section | None:
         return None
 
     def draw() -> Picture:
-        from coupledgp.diagnostics.pages.classes import reliability_diagram
+        from coupledgp.diagnostics.pages.pictures import reliability_diagram
 
         return reliability_diagram(found)
 
@@ -122,7 +122,7 @@ def confusion(report: Any) -> Section | None:
     table = ReportTable("Classes and the most probable ones", columns, rows, "confusion", note=note)
 
     def draw() -> Picture:
-        from coupledgp.diagnostics.pages.classes import confusion_map
+        from coupledgp.diagnostics.pages.pictures import confusion_map
 
         return confusion_map(matrix[order][:, order], [names[j] for j in order])
 

@@ -2,22 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.ground.lazy import attach
+from coupledgp.ground.extras import attach
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages.classes import confusion_map as confusion_map
     from coupledgp.diagnostics.pages.field import RoadMap as RoadMap
     from coupledgp.diagnostics.pages.field import SurfaceMap as SurfaceMap
     from coupledgp.diagnostics.pages.mesh import NodeLayout as NodeLayout
     from coupledgp.diagnostics.pages.mesh import NodeMap as NodeMap
     from coupledgp.diagnostics.pages.picture import plotted as plotted
     from coupledgp.diagnostics.pages.pictures import band as band
+    from coupledgp.diagnostics.pages.pictures import confusion_map as confusion_map
     from coupledgp.diagnostics.pages.pictures import predictions as predictions
 else:
     __all__, __getattr__, __dir__ = attach(__name__, {
-        "classes": "confusion_map",
         "field": "RoadMap SurfaceMap",
         "mesh": "NodeLayout NodeMap",
         "picture": "plotted",
-        "pictures": "band predictions",
+        "pictures": "band confusion_map predictions",
     })  # fmt: skip

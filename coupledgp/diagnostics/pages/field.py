@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.pages.maps import RINGS, draw_faces, panels, view
 from coupledgp.diagnostics.pages.picture import Picture
+from coupledgp.diagnostics.pages.place_map import RINGS, draw_faces, panels, view
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.diagnostics.plotted import LawMap

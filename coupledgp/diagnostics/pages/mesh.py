@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import EDGES, RINGS, draw_faces, panels
+from coupledgp.diagnostics.pages.place_map import EDGES, RINGS, draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale
 from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.diagnostics.plotted import LawMap

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
+from coupledgp.diagnostics.pages.scale import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
 from coupledgp.diagnostics.verdicts.verdict import in_units_of
 from coupledgp.errors import InvalidInputError

@@ -1,20 +1,30 @@
-"""Pictures of comparisons: predictions, calibration and errors of the kernel."""
+"""Pictures of comparisons: predictions, calibration and errors of the kernel.
+
+The picture of what could be picked instead of a model.
+
+Pictures of classifiers: reliability and confusion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.pages.palette import ALERT, COLOURS, GUIDE, INK, MODEL, REFERENCE
+from coupledgp.diagnostics.likelihoods.reliability import Reliability
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis, styled
+from coupledgp.diagnostics.pages.scale import ALERT, BASELINE, COLOURS, GUIDE, INK, MODEL, REFERENCE
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
+from coupledgp.diagnostics.scoring.divergences import KernelErrors
 from coupledgp.diagnostics.scoring.ecdf import EcdfEnvelope
-from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.scoring.figures import Alternative
+from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
-from coupledgp.random import FloatArray
+from coupledgp.ground.visible import in_lines, short
+from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,3 +282,101 @@ def kernel_map(errors: KernelErrors) -> Picture:
 def _plain(axes: Axes) -> None:
     plain_axis(axes.xaxis)
     plain_axis(axes.yaxis)
+
+
+def coloured_rivals(report: ComparisonResult) -> list[tuple[Alternative, str]]:
+    """Baselines and the reference, each with its colour, the best first."""
+    found = [(as_alternative(one), BASELINE) for one in report.baselines]
+    figures = report.figures
+    if figures.differences and report.has_other_reference:
+        scores = figures.get("reference_rmse"), figures.get("reference_nlpd")
+        reference = BesideBaseline("reference", *scores, figures.differences)
+        found.append((as_alternative(reference), REFERENCE))
+    return sorted(found, key=lambda pair: -pair[0].gain)
+
+
+def beside(report: ComparisonResult) -> Picture:
+    """Draw by how much others predict worse than the model; see `has_others`."""
+    rows = coloured_rivals(report)[::-1]
+    figure, axes = axes_of(SIZE[0], max(1.8, 0.8 + 0.36 * len(rows)))
+    axes.axvline(0, color=MODEL, linewidth=1.5)
+    for height, (one, colour) in enumerate(rows):
+        axes.errorbar(
+            [-one.gain], [height], xerr=[2 * (one.standard_error or 0.0)], fmt="o", markersize=5,
+            capsize=3, linewidth=1.2, color=colour,
+        )  # fmt: skip
+    names = [in_lines(one.name.removeprefix("the ")) for one, _ in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=8, parse_math=False)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    low, high = axes.get_xlim()
+    least = 0.02 * max(1.0, float(np.abs([low, high]).max()))
+    axes.set_xlim(min(low, -least), max(high, least))
+    axes.set_xlabel(f"{report.nlpd_is} minus the model's, nats per point")
+    axes.grid(axis="y", visible=False)
+    plain_axis(axes.xaxis, 4)
+    caption = (
+        "What could be picked instead, with two standard errors: right of the line, the model, it "
+        "predicts worse; left of it, better"
+    )
+    return Picture("beside", caption, figure)
+
+
+# Share of a row from which its number is written in a light colour.
+DARK = 0.6
+
+
+def reliability_diagram(found: Reliability) -> Picture:
+    """Draw the share of an event in each bin against its mean chance."""
+    figure, axes = axes_of(*WIDE)
+    chance = np.array([one.chance for one in found.bins])
+    share = np.array([one.share for one in found.bins])
+    ends = np.array([one.interval for one in found.bins]).T
+    axes.plot([0, 1], [0, 1], color=GUIDE, linewidth=1)
+    axes.errorbar(
+        chance, share, yerr=np.abs(ends - share), fmt="o-", markersize=5, capsize=3, linewidth=1.2,
+        color=MODEL, label=f"{len(chance)} bins of equal numbers of points",
+    )  # fmt: skip
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(f"chance of {short(found.event)}")
+    axes.set_ylabel("share of the labels")
+    plain_axis(axes.xaxis)
+    plain_axis(axes.yaxis)
+    legend(figure, axes)
+    caption = (
+        f"Reliability: share of {found.event} against its chance, with binomial intervals of 95 %; "
+        "on the line they are equal"
+    )
+    return Picture("reliability", caption, figure)
+
+
+def confusion_map(matrix: IntArray, names: Sequence[str]) -> Picture:
+    """Draw shares of the rows of a confusion matrix (m, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics.pages import confusion_map
+    >>> picture = confusion_map(np.array([[8, 2], [1, 9]]), ["cat", "dog"])
+    >>> [text.get_text() for text in picture.figure.axes[0].texts]
+    ['8', '2', '1', '9']
+    """
+    figure, axes = axes_of(*SIZE)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    with styled():
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    size = 8 if len(names) <= 6 else 6
+    for i, row in enumerate(matrix.tolist()):
+        for j, count in enumerate(row):
+            colour = "white" if shares[i, j] > DARK else INK
+            axes.text(j, i, str(count), ha="center", va="center", fontsize=size, color=colour)
+    shown = [short(name) for name in names]
+    turned = 90 if len(names) > 4 else 0
+    axes.set_xticks(range(len(names)), shown, fontsize=size, parse_math=False, rotation=turned)
+    axes.set_yticks(range(len(names)), shown, fontsize=size, parse_math=False)
+    axes.set_xlabel("most probable class")
+    axes.set_ylabel("class")
+    caption = "Numbers of points of each class by the most probable one; shades are shares of rows"
+    return Picture("confusion", caption, figure)

@@ -1,17 +1,24 @@
-"""Reports on a terminal, and as plain text."""
+"""Reports on a terminal, and as plain text.
+
+Reports as HTML: a page in one file that fetches nothing.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import jinja2
 from rich import box
 from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from coupledgp.diagnostics.pages.scale import THEME
+from coupledgp.diagnostics.verdicts.verdict import SIGNS
 from coupledgp.ground.visible import visible
 
 if TYPE_CHECKING:
@@ -101,3 +108,24 @@ def _print_table(console: Console, table: ReportTable) -> None:
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))  # as Text: a name may look like markup
     console.print(drawn)
+
+
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True, trim_blocks=True,
+    lstrip_blocks=True,
+)  # fmt: skip
+ENVIRONMENT.globals |= {"SIGNS": SIGNS, "THEME": THEME}
+# Exponents in cells hold together at the ends of lines.
+ENVIRONMENT.filters["unbroken"] = lambda cell: re.sub(
+    r"(?<=\d)e-0?(?=\d)", "e\N{NON-BREAKING HYPHEN}", f"{cell}"
+)
+
+
+def html_of(report: Mapping[str, Any]) -> str:
+    """Return the parts of a report as one HTML document."""
+    pictures = [one for part in report["parts"] for _, one in part["pictures"]]
+    text = ENVIRONMENT.get_template("page.html").render(
+        report, has_scene=any(one.scene is not None for one in pictures),
+        has_frames=any(one.scene and one.scene.frames for one in pictures),
+    )  # fmt: skip
+    return visible(text)

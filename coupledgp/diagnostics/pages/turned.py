@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import EDGES, GREY, RINGS, view
+from coupledgp.diagnostics.pages.place_map import EDGES, GREY, RINGS, view
 from coupledgp.diagnostics.pages.scale import Quantity
 from coupledgp.diagnostics.pages.scene import Scene
 from coupledgp.errors import InvalidInputError

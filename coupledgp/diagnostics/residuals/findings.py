@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.residuals.check import ResidualCheck
-from coupledgp.diagnostics.residuals.checks import CHECKS
+from coupledgp.diagnostics.residuals.checks import CHECKS, ResidualCheck
 from coupledgp.diagnostics.residuals.columns import ORDER, PREDICTED, UNSEEN, Column
 from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.diagnostics.scoring.scores import MeanOverPoints, paired_difference

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from coupledgp.diagnostics.rivals.baselines import Baseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations, positive
+from coupledgp.diagnostics.rivals.rival import Baseline
 from coupledgp.errors import NumericalError
 from coupledgp.linalg.matrices import solve_lower
 from coupledgp.random import FloatArray, IntArray

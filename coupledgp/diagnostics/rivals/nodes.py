@@ -18,13 +18,13 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
+from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import available_bytes
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.nodes.forecast import factor_seconds
 from coupledgp.inference.nodes.precision import precision_work
 from coupledgp.random import FloatArray, IntArray

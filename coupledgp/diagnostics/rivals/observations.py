@@ -18,7 +18,7 @@ from coupledgp.diagnostics.scoring.laws import TransformedLaws
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.target_maps import mapped_moments
 from coupledgp.gp.transforms import TargetTransform
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
 

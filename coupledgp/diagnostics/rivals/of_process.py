@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coupledgp.diagnostics.rivals.baselines import Baselines
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.observations import Rivals
 from coupledgp.diagnostics.rivals.places import FieldRivals
+from coupledgp.diagnostics.rivals.rival import Baselines
 from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.fields import FieldGP

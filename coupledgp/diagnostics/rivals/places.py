@@ -22,16 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
-from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
-from coupledgp.diagnostics.rivals.links import linked
+from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival, linked
 from coupledgp.diagnostics.rivals.nearest import Finder, RowFinder, WayFinder
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
+from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import Locations, canonical, location_positions, location_rows
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.gp.left_out import rows_of_groups
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
 # Observations, drawn at random, from which its hyperparameters are found, and restarts of that.

@@ -18,7 +18,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from coupledgp.diagnostics.rivals.baselines import Baseline, Baselines, Maker
 from coupledgp.diagnostics.rivals.flexible import (
     AdditiveRival,
     BoostedRival,
@@ -32,10 +31,11 @@ from coupledgp.diagnostics.rivals.observations import (
     Rivals,
     positive,
 )
+from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.errors import MemoryLimitError
 from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.ground.validation import varies
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
 # Smallest eigenvalue of the share of the other rows in a direction; below it a group is all that

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coupledgp.diagnostics.scoring.divergences import covariance_root
-from coupledgp.diagnostics.scoring.provenance import versions
+from coupledgp.diagnostics.scoring.figures import versions
 from coupledgp.errors import MissingLibraryError
 from coupledgp.random import FloatArray
 

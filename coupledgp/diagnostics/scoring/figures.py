@@ -1,10 +1,17 @@
-"""Figures of a comparison of two predictive laws, their errors, and predictions, as plain data."""
+"""Figures of a comparison of two predictive laws, their errors, and predictions, as plain data.
+
+Versions of the software that figures were computed with.
+
+Other models as a report compares them with its own.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -13,7 +20,7 @@ from scipy.special import ndtr
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.quantile_laws import QuantileLaws
 from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, lacking, score_names
-from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.scores import nats_text, point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
@@ -337,3 +344,74 @@ class Predictions:
         assert self.y is not None
         mean, std = next((mean, std) for name, mean, std in self.laws() if name == prefix)
         return np.asarray(ndtr((self.y - mean) / std))
+
+
+# Packages whose code changes figures in their last digits.
+PACKAGES = ("coupledgp", "numpy", "scipy", "torch", "gpytorch", "numba", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of the platform and of the installed numerical packages."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another model, fitted to the same training rows and scored at the same test points.
+
+    Attributes
+    ----------
+    name : str
+    action : str
+        How to get it, a sentence in the imperative.
+    gain : float
+        Mean paired decrease of the NLPD, that of the model minus its own, nats per point.
+    standard_error : float or None
+        Its standard error; where the model's joint law is known it allows for errors that near
+        points share. None for a single point.
+    rmse, nlpd : float
+        Scores of the alternative, in units of y (of the transformed targets for a model of such)
+        and nats per point.
+    seconds : float
+        Time of its fit and predictions.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics.scoring.figures import Alternative
+    >>> trees = Alternative(
+    ...     "trees", "Fit boosted trees.", 0.5, 0.25, rmse=0.3, nlpd=0.2, seconds=1.5
+    ... )
+    >>> trees.advantage  # standard errors by which it is better
+    2.0
+    """
+
+    name: str
+    action: str
+    gain: float
+    standard_error: float | None
+    rmse: float
+    nlpd: float
+    seconds: float
+
+    @property
+    def advantage(self) -> float:
+        """Standard errors by which it is better than the model; negative where it is worse."""
+        return self.gain / self.standard_error if self.standard_error else 0.0
+
+    def gain_text(self) -> str:
+        """The gain with its sign and its standard error."""
+        return nats_text(self.gain, self.standard_error, "+.3f")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An alternative without scores, and why."""
+
+    name: str
+    reason: str

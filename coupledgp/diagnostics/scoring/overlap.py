@@ -14,7 +14,7 @@ from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.geometry.locations import Locations
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.tables import RowDigests
 from coupledgp.random import FloatArray, IntArray
 
 # Test rows for each training row among them above which verdicts stand: a duplicate in twenty.

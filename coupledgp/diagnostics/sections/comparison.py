@@ -15,8 +15,7 @@ from coupledgp.diagnostics.scoring.score_table import (
     per_cent,
 )
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.diagnostics.sections.moves import moves
-from coupledgp.diagnostics.sections.place_map import place_map
+from coupledgp.diagnostics.sections.place_map import moves, place_map
 from coupledgp.diagnostics.sections.section import ReportTable, Row, Section, register_section
 from coupledgp.diagnostics.verdicts.quality import as_alternative
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
@@ -53,7 +52,7 @@ def instead(report: ComparisonResult) -> Section | None:
     table = rival_table(report)
 
     def draw() -> Picture:
-        from coupledgp.diagnostics.pages.beside import beside
+        from coupledgp.diagnostics.pages.pictures import beside
 
         return beside(report)
 

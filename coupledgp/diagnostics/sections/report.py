@@ -44,7 +44,7 @@ class Rendered(Shown, Plotted):
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
         with named_extras():
-            from coupledgp.diagnostics.pages.html import html_of
+            from coupledgp.diagnostics.pages.terminal import html_of
 
             page = html_of(self.layout().parts())
         return text_written(page, path)

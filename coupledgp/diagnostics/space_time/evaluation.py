@@ -12,7 +12,7 @@ import numpy as np
 
 from coupledgp.diagnostics.rivals.contest import Contest, Entry
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
-from coupledgp.diagnostics.scoring.other_model import Skipped
+from coupledgp.diagnostics.scoring.figures import Skipped
 from coupledgp.diagnostics.space_time.models import fitted_to, readings_of
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law, rival_seconds
 from coupledgp.diagnostics.space_time.scoring import ALL, SCORED, ScoreRow, SpaceTimeLaw, score_rows

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import EDGES, draw_faces, panels
 from coupledgp.diagnostics.pages.picture import Picture, panels_of, plain_axis, styled
+from coupledgp.diagnostics.pages.place_map import EDGES, draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.space_time.layout import places_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.scoring.provenance import versions
+from coupledgp.diagnostics.scoring.figures import versions
 from coupledgp.diagnostics.space_time.evaluation import (
     AS_THE_MODEL,
     SpaceTimeEvaluation,

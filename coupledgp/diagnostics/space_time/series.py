@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.pages.palette import (
+from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
+from coupledgp.diagnostics.pages.scale import (
     ALERT,
     BASELINE,
     GUIDE,
     REFERENCE,
     coupling_style,
 )
-from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
-from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
 from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,

@@ -277,7 +277,7 @@ class CouplingStudy(ExplainedChoice, Plotted):
         matplotlib.figure.Figure
             Each panel is 2.5 inches wide, letters have 8 points.
         """
-        from coupledgp.diagnostics.studies.study_figure import study_figure  # matplotlib is slow
+        from coupledgp.diagnostics.studies.study_pictures import study_figure  # matplotlib is slow
 
         names = self.figures if figures is None else figures
         chosen = [check_choice(name, self.figures, "figures") for name in names]

@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.diagnostics.verdicts.chance import clear_gap
-from coupledgp.diagnostics.verdicts.rules import LOST, MATTERS, SERIOUS, TOLD
-from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Colour, Verdict
+from coupledgp.diagnostics.verdicts.neighbour_residuals import clear_gap
+from coupledgp.diagnostics.verdicts.verdict import (
+    ADEQUACY,
+    LOST,
+    MATTERS,
+    SERIOUS,
+    TOLD,
+    Colour,
+    Verdict,
+)
 
 # Words for a divergence below a bound, in nats per point. A shift of each prediction by 0.045, 0.14
 # and 0.45 of its standard deviation gives 1e-3, 1e-2 and 1e-1.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.diagnostics.residuals.carried import Carried
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.residuals.columns import Carried
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.quality import REFITS, better_flexible, loses, name_of
-from coupledgp.diagnostics.verdicts.rules import LOST, MATTERS, WORSE_RMSE
-from coupledgp.diagnostics.verdicts.verdict import Advice
+from coupledgp.diagnostics.verdicts.verdict import LOST, MATTERS, WORSE_RMSE, Advice
 
 # What to do where a baseline is better.
 BASELINE_ACTIONS = {

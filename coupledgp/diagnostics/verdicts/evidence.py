@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from coupledgp.diagnostics.residuals.carried import Carried
+from coupledgp.diagnostics.residuals.columns import Carried
 from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import Finding, Findings
-from coupledgp.diagnostics.residuals.reach import Reach
-from coupledgp.diagnostics.residuals.shapes import Shapes
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.residuals.shapes import Reach, Shapes
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.scoring.other_model import Alternative
+from coupledgp.diagnostics.scoring.figures import Alternative
 from coupledgp.diagnostics.scoring.scores import MeanOverPoints
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import is_better
 from coupledgp.diagnostics.verdicts.closing import Closing
-from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE, HINTED, LOST, TOLD
+from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation, is_better
 from coupledgp.diagnostics.verdicts.variations import Variation
+from coupledgp.diagnostics.verdicts.verdict import EVIDENCE, HINTED, LOST, TOLD
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.residuals.carried import Carried, equal_columns
-from coupledgp.diagnostics.residuals.columns import PREDICTED, columns_of
+from coupledgp.diagnostics.residuals.columns import PREDICTED, Carried, columns_of, equal_columns
 from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
-from coupledgp.diagnostics.residuals.reach import Reach
-from coupledgp.diagnostics.residuals.shapes import Shapes
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.residuals.shapes import Reach, Shapes
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.tables import TableRivals
@@ -28,14 +26,16 @@ from coupledgp.diagnostics.scoring.score_table import OwnLaws, lacking
 from coupledgp.diagnostics.scoring.scores import LEVELS, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, in_suited_threads, some_rows
 from coupledgp.diagnostics.verdicts.adequacy import Cost
-from coupledgp.diagnostics.verdicts.chance import shared_variances, widened, with_shared
+from coupledgp.diagnostics.verdicts.closing import refitted, transform_gain
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
     residual_correlation_of,
+    shared_variances,
+    widened,
+    with_shared,
 )
 from coupledgp.diagnostics.verdicts.quality import better_flexible
-from coupledgp.diagnostics.verdicts.refitting import refitted, transform_gain
 from coupledgp.diagnostics.verdicts.variations import problem_of, variations
 from coupledgp.errors import CoupledGPError, NumericalError
 from coupledgp.gp.conformal import conformal_intervals

@@ -9,8 +9,16 @@ from coupledgp.diagnostics.residuals.findings import Finding
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.scoring.calibration import SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.diagnostics.verdicts.rules import MATTERS, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
-from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict, narrower
+from coupledgp.diagnostics.verdicts.verdict import (
+    HONESTY,
+    MATTERS,
+    SERIOUS,
+    SERIOUS_SHARE,
+    SERIOUS_TAIL,
+    Colour,
+    Verdict,
+    narrower,
+)
 
 RULE = (
     "Coverage, the worst group, the shape (PIT) and the mean squared residual are each beside 2000 "

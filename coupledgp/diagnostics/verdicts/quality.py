@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from coupledgp.diagnostics.residuals.findings import Finding
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.scoring.other_model import Alternative
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
+from coupledgp.diagnostics.scoring.figures import Alternative
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.diagnostics.verdicts.chance import Gaining, clear_gap, is_better
 from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.rules import (
+from coupledgp.diagnostics.verdicts.neighbour_residuals import Gaining, clear_gap, is_better
+from coupledgp.diagnostics.verdicts.verdict import (
     EVIDENCE,
     HINTED,
     LOST,
     MATTERS,
+    QUALITY,
     SERIOUS,
     TOLD,
     WORSE_RMSE,
+    Colour,
+    Verdict,
+    narrower,
 )
-from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict, narrower
 
 # Names of the baselines in sentences.
 NAMES = {

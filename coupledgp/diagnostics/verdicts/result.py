@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from coupledgp.diagnostics.residuals.reach import MANY
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.residuals.shapes import MANY
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.calibration import Calibration
-from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
-from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
-from coupledgp.diagnostics.scoring.other_model import Alternative
+from coupledgp.diagnostics.scoring.divergences import KernelErrors
+from coupledgp.diagnostics.scoring.figures import Accuracy, Alternative, Figures, Predictions
 from coupledgp.diagnostics.scoring.overlap import Overlap
 from coupledgp.diagnostics.verdicts.adequacy import SAME, adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
@@ -24,8 +23,14 @@ from coupledgp.diagnostics.verdicts.quality import (
     name_of,
     quality,
 )
-from coupledgp.diagnostics.verdicts.rules import FEWEST
-from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
+from coupledgp.diagnostics.verdicts.verdict import (
+    ADEQUACY,
+    FEWEST,
+    HONESTY,
+    QUALITY,
+    Advice,
+    Verdict,
+)
 from coupledgp.ground.visible import name_of_targets
 
 NO_TARGETS = "Not judged: there are no targets to judge it by."

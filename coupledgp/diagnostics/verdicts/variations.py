@@ -23,8 +23,8 @@ from scipy.special import gammaln
 
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
-from coupledgp.diagnostics.verdicts.rules import EVIDENCE
 from coupledgp.diagnostics.verdicts.varying import Sample, Varied, varied
+from coupledgp.diagnostics.verdicts.verdict import EVIDENCE
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS, Kernel, Sum
 from coupledgp.gp.additive import AdditiveProblem

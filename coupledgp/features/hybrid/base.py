@@ -11,7 +11,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import as_rows
 from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.random import Seed, as_rng
 
 Side: TypeAlias = Literal["query", "key"]

@@ -16,8 +16,7 @@ from coupledgp.features.walks.compiled_steps import Moves, moves_of
 from coupledgp.features.walks.engine import LEAST_ROWS, Engine
 from coupledgp.features.walks.lengths import LengthsOf
 from coupledgp.features.walks.reference import plain_walk
-from coupledgp.features.walks.store import Store, Track
-from coupledgp.features.walks.visits import PackedForm, Visits, form_of, weigh
+from coupledgp.features.walks.visits import PackedForm, Store, Track, Visits, form_of, weigh
 from coupledgp.graphs import Graph
 from coupledgp.ground.compiled import share_rows
 from coupledgp.random import FloatArray, IntArray

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.walks.modulation import (
+from coupledgp.features.walks.lengths import (
     SERIES_TOLERANCE,
     ModulationLike,
     coefficients,

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.hops import HopNodes, HopPlan, plan_hops, split_series
-from coupledgp.features.walks.modulation import (
+from coupledgp.features.walks.lengths import (
     ModulationLike,
     check_modulation,
     coefficients,

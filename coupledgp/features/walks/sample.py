@@ -16,7 +16,7 @@ from coupledgp.couplings.walkers.registry import (
     WalkerCouplingLike,
 )
 from coupledgp.features.walks.collect import Weights, collect_sums, collect_visits
-from coupledgp.features.walks.modulation import (
+from coupledgp.features.walks.lengths import (
     ModulationLike,
     check_modulation,
     coefficients,

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT, LengthLaw, MatchedLaw
-from coupledgp.couplings.walkers.lengths import SigmaLengths
+from coupledgp.couplings.walkers.lengths import LENGTH_LIMIT, LengthLaw, MatchedLaw, SigmaLengths
 from coupledgp.couplings.walkers.registry import (
     LengthLawLike,
     WalkerCoupling,
@@ -18,8 +17,13 @@ from coupledgp.couplings.walkers.registry import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.collect import WalkTask
-from coupledgp.features.walks.lengths import lengths_of, spread_lengths_of
-from coupledgp.features.walks.modulation import ModulationLike, coefficients, n_terms_for
+from coupledgp.features.walks.lengths import (
+    ModulationLike,
+    coefficients,
+    lengths_of,
+    n_terms_for,
+    spread_lengths_of,
+)
 from coupledgp.features.walks.visits import form_of
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes

@@ -7,19 +7,37 @@ outputs that share everything. With `lam = s / v`,
 
 `quad(lam) = y' (G + lam I)^-1 y` summed over outputs, and, with `a = (G + lam I)^-1 y`,
 `d log p / d G = 1/2 [ a a' / v - k (G + lam I)^-1 ]`.
+
+Objectives that a search for hyperparameters minimises, and rounds of such objectives.
+
+Rows that differ in their noise, or that count more than once.
+
+Row i has the noise variance `s r_i` and counts `c_i` times, as if it stood c_i times in the table:
+
+    p(y | f) = prod_i N(y_i; f_i, s r_i)^c_i .
+
+With `p_i = c_i / r_i` and `P = diag(p)`, the evidence of k outputs is that of the rows of
+`P^1/2 Phi`, or the Gram matrix `P^1/2 G P^1/2`, and of the targets `P^1/2 y`, whose number of rows
+is `sum_i c_i`, times `prod_i r_i^(-k c_i / 2)`. A row of weight c in a table is a row of count c; a
+row of known noise is one of count 1. For whole counts it is the table with repeated rows.
+
+Distances of rows in the metric of a kernel, and stationary kernels on any device.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.linalg.low_rank import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.linalg.matrices import (
     Matrix,
     add_to_diagonal,
@@ -31,8 +49,84 @@ from coupledgp.linalg.matrices import (
     library,
     rounding_unit,
 )
-from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.spectra import Spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """Relative noise and counts of n rows.
+
+    Attributes
+    ----------
+    noise : FloatArray (n,)
+        Relative noise variances r, positive: row i has the noise variance `s r_i`.
+    counts : FloatArray (n,)
+        Counts c, positive: how often each row counts.
+    level : float or None
+        Noise variance of a row of relative noise one, in units of y squared, where it is known.
+    exposure : FloatArray (n,) or None
+        Exposures e, positive: a likelihood of counts takes `f + log e` for f. None: ones.
+    """
+
+    noise: FloatArray
+    counts: FloatArray
+    level: float | None = None
+    exposure: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.noise)
+
+    @classmethod
+    def ones(cls, n_rows: int, exposure: FloatArray | None = None) -> RowWeights:
+        """Weights of n rows that count once each and have the noise variance s."""
+        return cls(np.ones(n_rows), np.ones(n_rows), exposure=exposure)
+
+    @classmethod
+    def joined(cls, parts: Sequence[RowWeights]) -> RowWeights:
+        """Weights of the rows of all parts, with the level of the first part."""
+        noise = np.concatenate([part.noise for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
+        exposure = None
+        if any(part.exposure is not None for part in parts):
+            own = [np.ones(len(p)) if p.exposure is None else p.exposure for p in parts]
+            exposure = np.concatenate(own)
+        return cls(noise, counts, parts[0].level, exposure)
+
+    def take(self, rows: NDArray[np.integer] | slice) -> RowWeights:
+        """Weights of some rows, by their places."""
+        exposure = None if self.exposure is None else self.exposure[rows]
+        return RowWeights(self.noise[rows], self.counts[rows], self.level, exposure)
+
+    @property
+    def relative_noise(self) -> FloatArray:
+        """`r / c` (n,): the posterior depends on the weights by these ratios alone."""
+        return self.noise / self.counts
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """`sqrt(c / r)` (n,), the factors of the rows of features and targets."""
+        return np.sqrt(self.counts / self.noise)
+
+    @property
+    def n_counted(self) -> float:
+        """Number of rows, each as often as it counts."""
+        return float(self.counts.sum())
+
+    @property
+    def log_noise(self) -> float:
+        """`sum_i c_i log r_i`."""
+        return float(self.counts @ np.log(self.noise))
+
+    def log_repetition(self, noise: float) -> float:
+        """Log evidence of one output minus the log density of its rows with noise `s r / c`.
+
+        `1/2 sum log(r / c) - 1/2 sum c log r - 1/2 sum (c - 1) log(2 pi s)`, zero where all counts
+        are one: the law of repeated values about their mean.
+        """
+        own = np.log(self.relative_noise) - self.counts * np.log(self.noise)
+        return float(0.5 * (own - (self.counts - 1) * np.log(2 * np.pi * noise)).sum())
 
 
 @dataclass(frozen=True)
@@ -312,3 +406,103 @@ def log_evidence(
     scale = n_rows * np.log(2 * np.pi * outputscale)
     value = -0.5 * (quad / outputscale + n_outputs * (logdet + scale))
     return float(value) if isinstance(quad, float) else value
+
+
+Point = TypeVar("Point")
+# Lower and upper end of each variable.
+Box: TypeAlias = Sequence[tuple[float, float]]
+
+
+class Objective(ABC, Generic[Point]):
+    """Minus the log posterior density of hyperparameters, up to a constant and a positive factor.
+
+    A point is a set of hyperparameters as its domain states them, for example a kernel; variables
+    (q,) are the free hyperparameters as an optimiser moves them, mostly logarithms. Scales whose
+    best values are known in closed form given the others are profiled out, or start at these
+    values.
+
+    Attributes
+    ----------
+    title : str
+        Words before each line of progress.
+    size : float
+        Number that nats are divided by: the objective is a mean over so many targets, or a sum.
+    line_tolerance : float or None
+        Accuracy of a search over a single variable by values alone; None: every search uses the
+        gradient.
+    """
+
+    title: str = ""
+    size: float = 1.0
+    line_tolerance: float | None = None
+
+    @abstractmethod
+    def variables(self, point: Point) -> FloatArray:
+        """Variables (q,) of a point from which a run starts."""
+
+    @abstractmethod
+    def point(self, variables: FloatArray) -> Point:
+        """The point at which a run has ended, from its variables (q,)."""
+
+    @abstractmethod
+    def box(self, start: Point) -> Box:
+        """Lower and upper end of each variable in a run from a start."""
+
+    @abstractmethod
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """The objective at variables (q,), and its gradient (q,).
+
+        Raises
+        ------
+        NumericalError
+            A matrix is singular to rounding there; a run takes a shorter step.
+        """
+
+    def safer(self) -> Objective[Point] | None:
+        """The objective by a slower way, for a start at which it has no value; None for none."""
+        return None
+
+    def value(self, point: Point) -> float:
+        """The objective at a point."""
+        return self.value_and_gradient(self.variables(point))[0]
+
+
+class VectorObjective(Objective[FloatArray]):
+    """An objective whose points are vectors (q,) of variables."""
+
+    def variables(self, point: FloatArray) -> FloatArray:
+        """The point itself."""
+        return point
+
+    def point(self, variables: FloatArray) -> FloatArray:
+        """The variables themselves."""
+        return variables
+
+
+def distances_between(rows: Tensor, others: Tensor, metric: Metric) -> Tensor:
+    """Distances (..., n, p) between rows (..., n, d) and (..., p, d), where they are.
+
+    Each is a sum over differences of columns, so that near rows lose no digits.
+    """
+    mode = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(rows, others, p=float(metric.order), compute_mode=mode)
+
+
+def distances_on(device: torch.device, a: FloatArray, b: FloatArray, metric: Metric) -> Tensor:
+    """Distances (n, p) between rows of `a` (n, d) and `b` (p, d), on a device."""
+    rows, others = (torch.tensor(x, dtype=torch.float64, device=device) for x in (a, b))
+    return distances_between(rows, others, metric)
+
+
+def kernel_of(spectrum: Spectrum, distances: Tensor) -> Tensor:
+    """Kernel `kappa(r)` (n, p) of distances, where they are.
+
+    Kernels that torch has no function for are computed on the CPU, and come back.
+    """
+    return spectrum.kernel_and_slope(spectrum.metric.powers(distances))[0]
+
+
+def slope_of(spectrum: Spectrum, distances: Tensor) -> Tensor:
+    """`kernel_slope` (n, p) of distances, zero at distance zero where it has no limit."""
+    metric = spectrum.metric
+    return -metric.order * spectrum.kernel_and_slope(metric.powers(distances))[1]

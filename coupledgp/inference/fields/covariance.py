@@ -14,7 +14,7 @@ from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners, location_positions, location_rows
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.fields.precision_matrices import (
+from coupledgp.inference.fields.precision import (
     edge_noise,
     edge_precision,
     is_exact_on_edges,

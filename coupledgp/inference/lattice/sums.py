@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.lattice.lattice import Complex, Lattice
 from coupledgp.random import FloatArray
 

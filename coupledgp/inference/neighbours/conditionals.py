@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
-from coupledgp.inference.evidence.stationary import distances_between
+from coupledgp.inference.evidence.problem import distances_between
 from coupledgp.linalg.distances import weighted_powers_within
 from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.metrics import Metric

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 

@@ -23,7 +23,7 @@ from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.conditionals import Conditionals, Neighbourhoods
 from coupledgp.inference.neighbours.nearest import MISSING, Places
-from coupledgp.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
+from coupledgp.linalg.low_rank import GRAM_ROUNDINGS, bounded, inverse_sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,7 @@ from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
-from coupledgp.linalg.lanczos import lanczos_quadrature
-from coupledgp.linalg.probe_errors import widened_error
+from coupledgp.linalg.lanczos import lanczos_quadrature, widened_error
 from coupledgp.random import FloatArray, IntArray
 
 # Bounds of the noise as a multiple of the mean diagonal of the kernel: from next to none to far

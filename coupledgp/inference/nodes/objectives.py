@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import GraphEvidence, Scales, ratio_bounds
 from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.priors import GraphPrior

@@ -15,8 +15,8 @@ from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
+from coupledgp.linalg.low_rank import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.linalg.matrices import Factor, covariance_factor
-from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, column_norms, error_of_residual
 from coupledgp.random import FloatArray, IntArray
 
 # Nodes or samples whose columns exist at once.

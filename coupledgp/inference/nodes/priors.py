@@ -14,7 +14,7 @@ import numpy as np
 
 from coupledgp.couplings import LengthLaw, WalkerCoupling
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
-from coupledgp.features.walks.modulation import n_terms_for
+from coupledgp.features.walks.lengths import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.ground.devices import CPU

@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.sites.priors import DifferentiableSites
 from coupledgp.inference.sites.rules import Observed, SiteRule, Variational, expected_log_density
 from coupledgp.inference.sites.steps import HALF, LikelihoodSites, find_sites

@@ -23,7 +23,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import unknown_choice
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.likelihoods.base import LEAST_PRECISION, Likelihood, Site
 from coupledgp.random import FloatArray
 

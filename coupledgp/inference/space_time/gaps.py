@@ -31,8 +31,7 @@ from coupledgp.inference.space_time.toeplitz import (
     first_columns,
 )
 from coupledgp.linalg.conjugate_gradients import solve_columns
-from coupledgp.linalg.lanczos import lanczos_quadrature
-from coupledgp.linalg.probe_errors import widened_error
+from coupledgp.linalg.lanczos import lanczos_quadrature, widened_error
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]

@@ -16,7 +16,7 @@ from coupledgp.ground.memory import available_bytes, check_memory
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.inference.nodes.moments import ChebyshevColumns
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT
-from coupledgp.linalg.probe_errors import widened_error
+from coupledgp.linalg.lanczos import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 # Memory of recurrences that are kept to be continued at a higher degree: at most this, and at most

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.features import FourierFeatures
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
     check_hyperparameters,
@@ -29,8 +29,7 @@ from coupledgp.inference.spectra.posterior_kl import (
 )
 from coupledgp.inference.weights.evidence import feature_gradients, normal_equations
 from coupledgp.inference.weights.normal_equations import solve_ridge
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.random import FloatArray
 
 

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.couplings.balanced import balanced_sample, recombined_sample
-from coupledgp.couplings.frequencies.posterior import PosteriorLaw
-from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
+from coupledgp.couplings.frequencies.quadrature import QuasiMonteCarlo
+from coupledgp.couplings.frequencies.registry import PosteriorLaw
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.spectra.posterior_form import Atoms, PosteriorForm
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum

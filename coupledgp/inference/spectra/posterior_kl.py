@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.matrices import cholesky
 from coupledgp.random import FloatArray

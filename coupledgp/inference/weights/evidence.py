@@ -24,14 +24,16 @@ from coupledgp.inference.evidence.problem import (
     GramAtLengthscale,
     LadderProblem,
     PredictiveEvidence,
+    RowWeights,
     SpectralEvidence,
 )
-from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.rounding import error_of_evidence
+from coupledgp.inference.weights.normal_equations import (
+    NormalEquations,
+    error_of_evidence,
+    solve_ridge,
+)
+from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.inference.weights.statistics import stream_moments
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 
 # Rows whose products are summed in single precision before the sum goes on in double: few enough to

@@ -16,11 +16,18 @@ from itertools import chain
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import SMALLEST
-from coupledgp.inference.weights.normal_equations import NormalEquations
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.rounding import FeatureRounding
-from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
-from coupledgp.inference.weights.weighted_sums import WeightedSums, row_factors
+from coupledgp.inference.weights.normal_equations import (
+    FeatureRounding,
+    NormalEquations,
+    WeightedSums,
+    row_factors,
+)
+from coupledgp.inference.weights.posterior import (
+    FeatureStream,
+    WeightPosterior,
+    add_gram,
+    fill_lower,
+)
 from coupledgp.random import FloatArray
 
 # Features (b, M) and targets (b, k) of b rows; a third tensor (b, 2) holds the relative noise r and

@@ -23,7 +23,7 @@ from linear_operator.operators import (
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.features.directions import check_directions
+from coupledgp.features.fourier import check_directions
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed, as_rng

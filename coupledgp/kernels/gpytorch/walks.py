@@ -25,7 +25,7 @@ from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
 from coupledgp.features.walks.hops import series_at_scales, split_series
-from coupledgp.features.walks.modulation import SERIES_TOLERANCE, n_terms_for
+from coupledgp.features.walks.lengths import SERIES_TOLERANCE, n_terms_for
 from coupledgp.features.walks.visits import Expanded, form_of, packed
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph

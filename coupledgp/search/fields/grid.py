@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.evidence import (
+from coupledgp.inference.fields.precision_evidence import (
     RatioEvidence,
     evidence_at_ratios,
     integrated_amplitude,

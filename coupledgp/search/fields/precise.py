@@ -24,7 +24,7 @@ from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (

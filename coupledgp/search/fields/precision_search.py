@@ -11,7 +11,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.evidence.objective import Box, Objective
+from coupledgp.inference.evidence.problem import Box, Objective
 from coupledgp.inference.fields.precision_evidence import (
     FieldPrecisionEvidence,
     FieldScales,

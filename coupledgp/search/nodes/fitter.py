@@ -17,7 +17,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import Progress
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters

@@ -25,7 +25,7 @@ from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.sites.objective import REACH, SiteObjective

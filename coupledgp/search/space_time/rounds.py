@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.evidence.objective import Box, Objective
+from coupledgp.inference.evidence.problem import Box, Objective
 from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.imputation import N_IMPUTATIONS, Imputer, SpaceTimeData
 from coupledgp.inference.space_time.whittle import Gram, SpaceTimeParameters, Whittle, box

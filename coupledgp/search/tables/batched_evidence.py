@@ -21,11 +21,11 @@ from coupledgp.inference.evidence.problem import (
     SpectralEvidence,
 )
 from coupledgp.inference.weights.evidence import ColumnsAtLengthscale, FeatureEvidence
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
-from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
-from coupledgp.search.row_order import first_rows
+from coupledgp.search.starts import first_rows
 
 # Bytes of random rows in memory at once.
 SAMPLE_BYTES = 2**27

@@ -15,8 +15,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
-from coupledgp.inference.dense.expression_evidence import ExpressionEvidence
-from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.dense.evidence import ExpressionEvidence
+from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.sites.objective import REACH, SiteObjective
 from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.inference.sites.rules import Observed, rule_of

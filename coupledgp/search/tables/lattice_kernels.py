@@ -20,11 +20,12 @@ from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
     N_PROBES,
+    SUM_ROWS,
     HopelessError,
     LatticeFitter,
+    LatticeRows,
     LatticeSearch,
 )
-from coupledgp.search.tables.lattice_rows import SUM_ROWS, LatticeRows
 from coupledgp.spectra import Spectrum
 
 # Rows whose sums are timed.

@@ -16,19 +16,23 @@ from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.threads import LIGHT, suited_threads
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.inference.neighbours.evidence import (
+    MOST_ROWS,
+    BatchEvidence,
+    OrderedRows,
+    SharedEvidence,
+)
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
-from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Rounds, Search, SearchResult
-from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import (
     N_CENTRES,
     NEAR_ROWS,
+    SearchSpace,
     coarse_rows,
     proposed_starts,
 )

@@ -12,12 +12,10 @@ from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import Tensor
-from coupledgp.ground.warned import warn
+from coupledgp.ground.visible import warn
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters, RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
-from coupledgp.inference.spectra.mixture import mixture_weights
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_KL,
     MOST_KL,
@@ -27,11 +25,12 @@ from coupledgp.inference.spectra.posterior_draw import (
     pilot_form,
     pilot_places,
 )
+from coupledgp.inference.spectra.posterior_form import mixture_weights
 from coupledgp.inference.spectra.posterior_kl import Teacher
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import OptimizationResult, maximise_evidence
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,

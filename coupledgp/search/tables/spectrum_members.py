@@ -9,8 +9,8 @@ too small. Three measures keep the predictions honest; the last one suffices alo
 2. From each stage, and from a second trajectory on the plain evidence, the state is kept that
    predicts best on held-out rows.
 3. These states and the sampled spectrum are members of a mixture, whose weights the held-out rows
-   decide (`inference.spectra.mixture`). No member needs to be right: one that is over-confident
-   loses weight.
+   decide (`inference.spectra`). No member needs to be right: one that is over-confident loses
+   weight.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.profile import ROUNDINGS
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import LEARNING_RATE
 from coupledgp.spectra import Spectrum
 

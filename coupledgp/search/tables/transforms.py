@@ -24,7 +24,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import along_line
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds, profile_scales
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Rows on which a transform is chosen: an evaluation of the evidence of 500 takes about 50 ms.

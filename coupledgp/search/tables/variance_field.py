@@ -18,15 +18,15 @@ from scipy.optimize import minimize
 
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.tails import Tail
+from coupledgp.gp.units import Tail
 from coupledgp.gp.varying_noise import VarianceField, variance_features
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.objective import Box
+from coupledgp.inference.evidence.problem import Box
 from coupledgp.inference.sites.objective import SiteObjective
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.inference.sites.steps import find_sites
-from coupledgp.likelihoods.squared_normal import SquaredNormal
+from coupledgp.likelihoods.gaussian import SquaredNormal
 from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping

@@ -10,8 +10,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
-from coupledgp.diagnostics.left_out.optimism import optimism
-from coupledgp.diagnostics.left_out.report import CrossValidationReport, rows_table
+from coupledgp.diagnostics.left_out.report import CrossValidationReport, optimism, rows_table
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_crps

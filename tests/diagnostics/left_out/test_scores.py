@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.left_out.report import Optimism, optimism
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.diagnostics.scoring.measures import marginal_scores

@@ -9,8 +9,7 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import FeaturePrior
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.likelihoods import Bernoulli, Poisson
 from coupledgp.search.latent import one_row
 from coupledgp.spectra import parse_spectrum

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.diagnostics import ClassReport
-from coupledgp.diagnostics.foreign.classes import functions, is_classifier
+from coupledgp.diagnostics.foreign.table import functions, is_classifier
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP

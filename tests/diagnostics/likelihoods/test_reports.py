@@ -8,9 +8,9 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import ClassReport, LikelihoodReport, compare
+from coupledgp.diagnostics.likelihoods.class_laws import ObservedLaws
 from coupledgp.diagnostics.likelihoods.evidence import class_draws
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
-from coupledgp.diagnostics.likelihoods.observed import ObservedLaws
 from coupledgp.diagnostics.likelihoods.reporting import chances_of, likelihood_report
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY
 from coupledgp.errors import InvalidInputError

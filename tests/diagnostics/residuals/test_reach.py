@@ -10,7 +10,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.residuals.reach import Reach
+from coupledgp.diagnostics.residuals.shapes import Reach
 
 KNOWN = np.array([[0.0, 0.0], [1.0, 10.0]])
 

@@ -8,7 +8,7 @@ from coupledgp.diagnostics.rivals.nearest import RowFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 
 
 def table(n=30, d=3, seed=0):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
 from coupledgp.diagnostics.rivals.rival import Rival
-from coupledgp.diagnostics.scoring.other_model import Skipped
+from coupledgp.diagnostics.scoring.figures import Skipped
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of

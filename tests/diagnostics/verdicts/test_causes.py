@@ -10,7 +10,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import BesideBaseline, compare, cross_validate, rivals_of
-from coupledgp.diagnostics.residuals.carried import Carried, equal_columns
+from coupledgp.diagnostics.residuals.columns import Carried, equal_columns
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.scores import nats_text

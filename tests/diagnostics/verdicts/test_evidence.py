@@ -7,14 +7,14 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts import gathering, variations
-from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.gathering import correlations, gather, thirds, usual_groups
+from coupledgp.diagnostics.verdicts.neighbour_residuals import shared_variances, widened
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 

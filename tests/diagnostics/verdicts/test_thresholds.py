@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
-from coupledgp.diagnostics.verdicts.chance import clear_gap, shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty, is_serious
+from coupledgp.diagnostics.verdicts.neighbour_residuals import clear_gap, shared_variances, widened
 from coupledgp.diagnostics.verdicts.quality import quality
 from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.diagnostics.verdicts.variations import Variation

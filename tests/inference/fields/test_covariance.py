@@ -11,7 +11,7 @@ from coupledgp.inference.fields.covariance import (
     SizedCache,
     SurfaceCovariance,
 )
-from coupledgp.inference.fields.precision_matrices import edge_noise, edge_precision
+from coupledgp.inference.fields.precision import edge_noise, edge_precision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 
 KAPPA = 1.7

@@ -7,7 +7,7 @@ from scipy import linalg, stats
 
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.evidence import evidence_at_ratios, integrated_amplitude
+from coupledgp.inference.fields.precision_evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,

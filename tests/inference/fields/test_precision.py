@@ -12,13 +12,18 @@ from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions, location_rows
 from coupledgp.ground.progress import silent
-from coupledgp.inference.fields.precision import FieldPrecision, edge_slope, flat_variance
+from coupledgp.inference.fields.precision import (
+    FieldPrecision,
+    edge_precision,
+    edge_slope,
+    flat_variance,
+    shifted_stiffness,
+)
 from coupledgp.inference.fields.precision_evidence import (
     FieldPrecisionEvidence,
     FieldScales,
     PositionFeatures,
 )
-from coupledgp.inference.fields.precision_matrices import edge_precision, shifted_stiffness
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.search.fields.precision_search import (
     PrecisionSearch,

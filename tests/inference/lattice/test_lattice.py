@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.lattice import evidence, lattice
 from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
 from coupledgp.inference.lattice.lattice import (

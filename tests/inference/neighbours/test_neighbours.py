@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.neighbours import nearest as module
 from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditionals
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows

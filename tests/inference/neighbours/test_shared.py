@@ -6,10 +6,9 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from coupledgp.inference.evidence.rows import RowWeights
-from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows, SharedEvidence
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.inference.neighbours.shared import SharedEvidence
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "matern-0.8", "laplace")

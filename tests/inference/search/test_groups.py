@@ -11,11 +11,11 @@ from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import HyperparameterPrior, TablePosterior
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.starts import SearchSpace, first_places
 from coupledgp.search.tables.spectra import SpectrumFitter
 from coupledgp.spectra import parse_spectrum
 

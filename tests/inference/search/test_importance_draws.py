@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.inference.evidence.objective import VectorObjective
+from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.search import averaging
 from coupledgp.search.averaging import importance_draws
 

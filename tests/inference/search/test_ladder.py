@@ -14,11 +14,11 @@ from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     LadderProblem,
     PredictiveEvidence,
+    RowWeights,
     SpectralEvidence,
 )
-from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.search import ladder as ladder_module
 from coupledgp.search.ladder import (
     SINGLE_ERROR,
@@ -29,9 +29,8 @@ from coupledgp.search.ladder import (
     single_error,
 )
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.search import Search
-from coupledgp.search.space import SearchSpace
-from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.search import Search, TableObjective
+from coupledgp.search.starts import SearchSpace
 
 DIM = 2
 

@@ -8,7 +8,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import (
     OPTIMIZERS,
@@ -24,7 +24,7 @@ from coupledgp.search.minimise import (
     patient,
 )
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import SearchSpace
 
 
 def bowl(x: FloatArray) -> tuple[float, FloatArray]:

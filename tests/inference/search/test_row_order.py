@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from coupledgp.search.row_order import first_rows
+from coupledgp.search.starts import first_rows
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from coupledgp.errors import NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
-from coupledgp.inference.evidence.objective import VectorObjective
+from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.search.averaging import systematic_draws
 from coupledgp.search.minimise import Stopping, along_line
 from coupledgp.search.search import Rounds, Search, SearchResult

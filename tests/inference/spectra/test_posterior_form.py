@@ -7,8 +7,7 @@ import torch
 from coupledgp.couplings import parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.inference.spectra import posterior_draw as posterior_draws
 from coupledgp.inference.spectra.posterior_draw import (
     inclusion,

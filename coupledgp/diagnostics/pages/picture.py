@@ -150,6 +150,20 @@ class Picture:
         svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
         return re.sub(r"font-family: [^;\"]*", f"font-family: {FONT}", svg)
 
+    def inline(self, name: str) -> str:
+        """Return the SVG element for a page: as wide as its place, in colours of the page.
+
+        Its identifiers begin with a name that no other picture of the page has.
+        """
+        svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'width="100%"', self.svg(), count=1)
+        svg = svg.replace(' style="fill: #ffffff"', ' style="fill: none"', 1)  # the paper
+        svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+        svg = re.sub(r"#[0-9a-f]{6}\b", _themed, svg)
+        svg = re.sub(r' d="[^"]*"', _rounded, svg)
+        svg = re.sub(r'\bid="', f'id="{name}-', svg)
+        svg = re.sub(r"url\(#", f"url(#{name}-", svg)
+        return re.sub(r'xlink:href="#', f'xlink:href="#{name}-', svg)
+
     def in_notebook(self) -> NotebookPicture:
         """Return the picture as PNG for a notebook, in fewer pixels where they take much room."""
         png = b""

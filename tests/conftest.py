@@ -86,7 +86,7 @@ LONG = (
     "tests/test_processors.py", "tests/test_reproductions.py",
     "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
-    "tests/test_performance_suite.py", "tests/outputs/", "tests/cli/test_pipes.py",
+    "tests/outputs/", "tests/cli/test_pipes.py",
     "tests/test_odd_arguments.py",
     "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",

@@ -67,6 +67,7 @@ def row_of(page, heading):
     return re.findall(">([^<]*)</td>", found[1])
 
 
+@pytest.mark.long
 def test_a_mean_of_losses_is_everywhere(model):
     register_score(pinball())
     report = compare(model, X[TEST], Y[TEST])

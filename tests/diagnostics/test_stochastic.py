@@ -206,6 +206,7 @@ def test_every_figure_agrees_with_the_dense_ones(
     assert given.kl_per_point == report.kl_per_point
 
 
+@pytest.mark.long
 def test_bounds_hold_at_every_tolerance(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
     for case in range(8):

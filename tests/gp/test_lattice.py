@@ -82,6 +82,7 @@ class TestContract(ProcessContract):
         return process(*PLACES["two"])
 
 
+@pytest.mark.long
 def test_many_waves_differ_by_draws_alone():
     """With a small block means are those of all waves, and variances have the error they state."""
     exact = process(*PLACES["two"])

@@ -70,6 +70,7 @@ def test_processes_are_those_of_an_exact_prior(inference: str) -> None:
     np.testing.assert_allclose(ours.log_evidence, exact.log_evidence, atol=0.02)
 
 
+@pytest.mark.long
 def test_many_waves_have_the_same_posterior_up_to_their_draws(monkeypatch: Any) -> None:
     """Blocks that do not hold all waves: variances by draws, determinants by probes."""
     data = Data.of(PLACES, COUNTS[:, None])

@@ -167,6 +167,7 @@ def test_without_patience_the_pieces_have_the_last_word(monkeypatch: pytest.Monk
     assert found.point.kernel.scale == pytest.approx(TRUE.scale, rel=0.6)
 
 
+@pytest.mark.long
 def test_an_interrupted_search_goes_on(tmp_path) -> None:
     expected = searcher(observed()).search()
     record = SearchCheckpoint(tmp_path / "fit.json")
@@ -187,6 +188,7 @@ def test_an_interrupted_search_goes_on(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", [cgp.GraphGPRegressor, cgp.ExactGraphGPRegressor])
+@pytest.mark.long
 def test_regressors_say_what_they_did_and_what_it_took(
     kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -294,6 +294,7 @@ def test_fits(name):
         assert other.log_evidence < made.log_evidence
 
 
+@pytest.mark.long
 def test_a_quadrature_rule_is_as_good_as_exact_where_lengthscales_are_long():
     sphere = LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=2))
     points, further = places(sphere, 150, 1), places(sphere, 20, 2)

@@ -163,6 +163,7 @@ def test_observations_at_one_node_have_the_variance_of_that_node():
     assert model.outputscale_ < 100
 
 
+@pytest.mark.long
 def test_small_noise_on_many_nodes_is_answered_by_the_greatest_evidence():
     """There the covariance is a series, which has not the digits for so small a noise."""
     ends = np.arange(3000)

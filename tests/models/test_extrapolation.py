@@ -200,6 +200,7 @@ def test_many_equal_rows_have_a_posterior(rows):
         replace(problem, known_noise=1e-10).conditioned(prior, given)
 
 
+@pytest.mark.long
 def test_a_member_that_fails_leaves_the_others(monkeypatch):
     X, y, _ = table(0)
     whole = ExactMembers.search

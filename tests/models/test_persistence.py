@@ -41,14 +41,11 @@ def sparse(**parameters):
 
 MODELS = {
     "moments": lambda: sparse().fit(X, Y[:, 0]),
-    "optimised": lambda: sparse(optimizer="lbfgs", n_restarts=0, max_iter=3).fit(X, Y[:, 0]),
     "rows": lambda: sparse(n_frequencies=128).fit(X, Y[:, 0]),
     "float32": lambda: sparse(dtype="float32", coupling="sobol").fit(X, Y[:, 0]),
     "outputs": lambda: sparse(kernel="matern-3/2", ard=False).fit(X, Y),
     "laplace": lambda: sparse(features="laplace", coupling="orthogonal+pnc+antithetic").fit(X, Y),
     "batches": lambda: sparse().fit(X[:50], Y[:50]).partial_fit(X[50:], Y[50:]),
-    "unnormalised": lambda: sparse(normalize_y=False, fixed=("noise",)).fit(X, Y[:, 0]),
-    "kept": lambda: sparse(lengthscale=np.array([1.0, 2, 3])).fit(X, Y[:, 0]),
     "stack": lambda: sparse(frequencies="fitted", n_frequencies=6).fit(X, Y[:, 0]),
     "posterior": lambda: sparse(
         frequencies="fitted", objective="posterior-kl", n_frequencies=4, teacher_rows=30
@@ -56,9 +53,6 @@ MODELS = {
     "exact": lambda: cgp.ExactGPRegressor(optimizer=None, random_state=0).fit(X, Y),
     "twin": lambda: sparse().fit(X, Y[:, 1]).exact_twin(),
     "local": lambda: cgp.LocalGPRegressor("matern-3/2", 4, random_state=0).fit(X, Y),
-    "local twin": lambda: (
-        cgp.LocalGPRegressor("matern-1/2", 4, random_state=0).fit(X, Y[:, 0]).exact_twin()
-    ),
     "chosen": lambda: cgp.GPRegressor(("local", "exact"), random_state=0).fit(X, Y[:, 0]),
 }
 

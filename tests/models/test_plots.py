@@ -118,6 +118,7 @@ def test_latitude_and_longitude_have_maps():
     assert [one.get_title() for one in model.plot()] == ["mean", "standard deviation"]
 
 
+@pytest.mark.long
 def test_fields_have_maps_with_their_sensors():
     part = trimesh.creation.box((4.0, 2.0, 1.0))
     sensors, _ = trimesh.sample.sample_surface(part, 30, seed=0)

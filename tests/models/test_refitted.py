@@ -87,6 +87,7 @@ def test_laws_for_scores_are_those_of_predict():
     np.testing.assert_allclose(law.std[~readings.seen], std[~readings.seen], rtol=1e-9)
 
 
+@pytest.mark.long
 def test_draws_are_as_many_as_asked_for():
     few = fitted(dynamics=False).with_variance_samples(3)
     other = made(dynamics=False, n_variance_samples=3).fit(NODES, Y, times=STAMPS)

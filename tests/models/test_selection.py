@@ -133,6 +133,7 @@ def test_given_hyperparameters_are_kept():
     assert hyper.noise / hyper.outputscale == pytest.approx(0.3 / 0.7)
 
 
+@pytest.mark.long
 def test_select_walkers():
     settings = {"kernel": "heat", "coupling": "iid", "random_state": 0}
     walked = cgp.GraphGPRegressor(CYCLE, exact_hops=0, length_law="geometric", **settings)

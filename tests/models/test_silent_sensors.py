@@ -70,6 +70,7 @@ def test_a_networkx_graph_stands_for_its_graph():
     assert classes.predict([0, 28]).tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_exposures_of_silent_sensors_are_left_out_too():
     y = np.random.default_rng(0).poisson(5.0, 15).astype(float)
     y[3] = np.nan

@@ -12,6 +12,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.container import pack
 from tests.models.few_steps import take_few_steps
+from tests.often import often
 
 N = 90
 
@@ -58,7 +59,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", often(MODELS, "sampled", "laplace", "isotropic"))
 def test_every_regressor_fits_predicts_and_saves(name, table, y, tmp_path):
     table = with_gaps(table)
     model = clone(MODELS[name]).set_params(missing="indicator").fit(table, y)
@@ -159,6 +160,7 @@ def test_further_rows_are_encoded_as_the_first(table, y):
     assert whole.sample_y(table[:4], 3).shape == (4, 3)
 
 
+@pytest.mark.long
 def test_auto_size_and_comparison(table, y):
     table = with_gaps(table)
     model = cgp.SparseSpectrumGPRegressor(
@@ -309,6 +311,7 @@ def test_cross_validation_with_rare_gaps_and_levels(table, y):
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.long
 def test_a_wide_table_costs_little_beside_its_fit(rng):
     """Five thousand columns: a part each, but for a category."""
     wide = pd.DataFrame(rng.normal(size=(30, 5_000)))

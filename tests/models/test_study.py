@@ -82,6 +82,7 @@ def test_json(report, tmp_path):
     assert {"numpy", "torch", "coupledgp", "python"} <= read["provenance"].keys()
 
 
+@pytest.mark.long
 def test_page(report, tmp_path):
     page = report.to_html(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
@@ -95,6 +96,7 @@ def test_page(report, tmp_path):
     assert not [a for a in addresses if not a.startswith(("#", "data:"))]
 
 
+@pytest.mark.long
 def test_page_of_a_mesh(graph_report):
     page = graph_report.to_html()
     assert "target minus mean" in page

@@ -19,6 +19,7 @@ from coupledgp.search.profile import ScaleBounds, profile_scales
 from coupledgp.search.tables.transforms import TransformProblem, candidates, chosen, fit_transforms
 from coupledgp.spectra import GaussianSpectrum
 from tests.models.few_steps import take_few_steps
+from tests.often import often
 
 RNG = np.random.default_rng(1)
 X, X_NEW = RNG.normal(size=(120, 2)), RNG.normal(size=(80, 2))
@@ -52,7 +53,7 @@ def new(name, **changes):
     return type(model)(**{**model.get_params(), **changes})
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", often(ESTIMATORS, *list(ESTIMATORS)[:2]))
 def test_a_log_model_is_the_model_of_the_logarithms(name, few_steps):
     model = new(name, target_transform="log").fit(X, POSITIVE)
     plain = new(name).fit(X, Z)
@@ -392,6 +393,7 @@ def test_tables_with_categories():
     assert (model.predict_interval(frame[:9])[0] >= 0).all()
 
 
+@pytest.mark.long
 def test_one_seed_one_transform():
     big = RNG.normal(size=(700, 2))
     y = np.exp(latent(big) + 0.3 * RNG.normal(size=700))

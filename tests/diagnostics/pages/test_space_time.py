@@ -202,6 +202,7 @@ def test_six_times_are_round_hours_of_the_last_day_and_a_forecast():
     assert texts == [f"Sat 3 Mar 2012 {hour}" for hour in hours]
 
 
+@pytest.mark.long
 def test_graphs_without_positions_are_laid_out_and_named_so():
     ring = np.column_stack([np.arange(10), (np.arange(10) + 1) % 10])
     places = laid_out(13, np.concatenate([ring, [[10, 11]]]))
@@ -257,6 +258,7 @@ def test_a_report_without_scores_sensors_or_terms_is_a_page_too():
     assert "<table" not in page
 
 
+@pytest.mark.long
 def test_pictures_and_tables_are_saved(tmp_path):
     saved = report().save_tables(tmp_path / "tables")
     assert {one.name for one in saved} == {

@@ -173,8 +173,8 @@ def read_edges(path: Path, weight: str | None, length: str | None) -> EdgeTable:
 def _of_edges(path: Path, weight: str | None, length: str | None) -> Network:
     found = read_edges(path, weight, length)
     sources, targets = ([found.labels[k] for k in side] for side in found.ends.T)
-    name = "weights" if found.length is None else "lengths"
-    graph = Graph.from_edges(sources, targets, **{name: found.values}, labels=found.labels)
+    values: dict[str, Any] = {"weights" if found.length is None else "lengths": found.values}
+    graph = Graph.from_edges(sources, targets, **values, labels=found.labels)
     words = _weighting(found.weight, found.length)
     return Network(graph, f"edge table, {len(found.ends)} rows, {words}")
 
@@ -227,9 +227,9 @@ def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: 
     weight, length = measure(names, weight, length)
     column = weight or length
     values = None if column is None else edge_values(edges, column)
+    given: dict[str, Any] = {"weights" if length is None else "lengths": values}
     sources, targets = [edge[0] for edge in edges], [edge[1] for edge in edges]
-    name = "weights" if length is None else "lengths"
-    graph = Graph.from_edges(sources, targets, **{name: values}, labels=list(found.nodes))
+    graph = Graph.from_edges(sources, targets, **given, labels=list(found.nodes))
     kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
     places = graph_positions(found)
     positions = None if places is None else places[0]
@@ -284,7 +284,7 @@ def found_nodes(
         more = f" ({bad.size} such places)" if bad.size > 1 else ""
         raise InvalidInputError(
             f"{where(int(bad[0]))}: expected one of the {len(numbers)} {kind} "
-            f"{next(iter(numbers))!r} to {next(reversed(numbers))!r}, got {texts[bad[0]]!r:.60}"
+            f"{next(iter(numbers))!r} to {list(numbers)[-1]!r}, got {texts[bad[0]]!r:.60}"
             f"{more}"
         )
     return found

@@ -67,7 +67,7 @@ processors: $(VENV)/.installed
 scripts: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.smallest
 
-# All comparisons with peers and limits of the machine; see benchmarks/RESULTS_PERFORMANCE.md.
+# All comparisons with peers; see benchmarks/RESULTS_PERFORMANCE.md.
 performance: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.performance --output performance-results
 

@@ -1,8 +1,8 @@
-"""All comparisons with peers and with limits of the machine, in one run.
+"""All comparisons with peers, in one run.
 
     python -m benchmarks.performance                      # everything, about an hour
     python -m benchmarks.performance --quick              # small sizes, some minutes
-    python -m benchmarks.performance --only pass walks --output FOLDER
+    python -m benchmarks.performance --only evidence tables --output FOLDER
 
 Methods of one size take turns in one process of one thread; medians, quartiles, ratios within
 rounds, slopes over sizes with standard errors and peaks of memory are written to
@@ -22,21 +22,24 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.performance.suite.catalogue import COMPARISONS
+from benchmarks.performance.suite.attention import ATTENTION
 from benchmarks.performance.suite.comparison import Comparison
+from benchmarks.performance.suite.graphs import GRAPHS
 from benchmarks.performance.suite.measuring import Record, measured
 from benchmarks.performance.suite.pictures import write_figure
-from benchmarks.performance.suite.summary import cells, judged, section, slopes
+from benchmarks.performance.suite.rows import EVIDENCE, TABLES
+from benchmarks.performance.suite.summary import cells, section, slopes
 from benchmarks.recorder import machine
 
+COMPARISONS = (EVIDENCE, TABLES, GRAPHS, ATTENTION)
 HEAD = """# Performance
 
 What `python -m benchmarks.performance` measured. Methods of a size take turns in one process of one
 thread, so that processor seconds are those of a machine that nobody else uses; they are medians
 over rounds, with quartiles; "times ours" is the median over rounds of the ratio to the seconds of
 the first method, above one where ours is faster. Peaks of memory are
-those of a call, beyond the data and the imports, in a process of its own. A limit is work that any
-method of the kind has to do on the machine; peers are what a user would take instead.
+those of a call, beyond the data and the imports, in a process of its own. Peers are what a user
+would take instead.
 """
 
 
@@ -45,25 +48,22 @@ def page(comparisons: list[Comparison], records: list[Record], quick: bool) -> s
     lines = [HEAD, f"Machine: {machine()}.", ""]
     if quick:
         lines += [
-            "A quick run: small sizes, one round, compilation included; no target is judged.",
+            "A quick run: small sizes, one round, compilation included.",
             "",
         ]
     for comparison in comparisons:
         if any(record["comparison"] == comparison.name for record in records):
-            lines += section(comparison, records, quick)
+            lines += section(comparison, records)
     return "\n".join(lines)
 
 
 def document(comparisons: list[Comparison], records: list[Record], quick: bool) -> dict[str, Any]:
     """The results as one JSON object."""
     out: dict[str, Any] = {"machine": machine(), "quick": quick, "records": records,
-                           "slopes": {}, "targets": []}  # fmt: skip
+                           "slopes": {}}  # fmt: skip
     for comparison in comparisons:
         found = cells(comparison, records)
         out["slopes"][comparison.name] = slopes(comparison, found)
-        targets = () if quick else comparison.targets
-        results = [judged(comparison, target, found) for target in targets]
-        out["targets"] += [result for result in results if result is not None]
     return out
 
 

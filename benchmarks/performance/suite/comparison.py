@@ -1,4 +1,4 @@
-"""What is compared: methods on tasks of growing size, and what their ratios should be."""
+"""What is compared: methods on tasks of growing size."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class Method:
     name : str
         Name in tables.
     role : str
-        `"ours"`; `"peer"`, what a user would take instead; or `"limit"`, work that any method of
-        the kind has to do at least, on this machine.
+        `"ours"`, or `"peer"`, what a user would take instead.
     prepare : callable
         Function of the task that returns the call to be timed. What it does itself is not timed.
     largest : float
@@ -29,25 +28,9 @@ class Method:
     """
 
     name: str
-    role: Literal["ours", "peer", "limit"]
+    role: Literal["ours", "peer"]
     prepare: Callable[[Any], Call]
     largest: float = float("inf")
-
-
-@dataclass(frozen=True)
-class Target:
-    """A bound of the median ratio of the times of the first method to those of another.
-
-    Attributes
-    ----------
-    against : str
-        Name of the other method.
-    at_most : float
-        Largest ratio of seconds, at the largest size that both have.
-    """
-
-    against: str
-    at_most: float
 
 
 @dataclass(frozen=True)
@@ -66,8 +49,6 @@ class Comparison:
         Function of a size that returns the task, the same whenever it is called.
     methods : tuple of Method
         All methods.
-    targets : tuple of Target
-        What should hold.
     """
 
     name: str
@@ -77,7 +58,6 @@ class Comparison:
     quick: tuple[int, ...]
     make: Callable[[int], Any]
     methods: tuple[Method, ...]
-    targets: tuple[Target, ...] = ()
 
     def methods_at(self, size: int) -> tuple[Method, ...]:
         """Methods that take part at a size."""

@@ -11,10 +11,9 @@ from benchmarks.performance.suite.summary import LEAST_PEAK, cells
 
 COLOURS = {
     "ours": ("#0072b2", "#56b4e9"),
-    "limit": ("#555555", "#999999"),
     "peer": ("#d55e00", "#009e73", "#cc79a7", "#e69f00"),
 }
-LINES = {"ours": ("-", 2.0), "limit": (":", 1.5), "peer": ("--", 1.5)}
+LINES = {"ours": ("-", 2.0), "peer": ("--", 1.5)}
 
 
 def write_figure(comparison: Comparison, records: list[Record], path: Path) -> None:

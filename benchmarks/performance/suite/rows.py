@@ -1,19 +1,17 @@
-"""Passes over the rows of a table, evidence, the KL, and whole fits of tables."""
+"""Evidence of features, and whole fits of tables."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 import coupledgp as cgp
-from benchmarks.performance.suite.comparison import Call, Comparison, Figures, Method, Target
-from coupledgp.diagnostics import compare
+from benchmarks.performance.suite.comparison import Call, Comparison, Figures, Method
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.search.search import TableObjective
 from coupledgp.search.starts import SearchSpace
 
@@ -47,64 +45,6 @@ def gaussian_figures(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray | fl
         "coverage": float(np.mean(np.abs(z) < 1.959964)),
     }
 
-
-# One pass: features of all rows, and the sums of their products.
-
-
-def our_pass(task: Table) -> Call:
-    """Features and sufficient statistics by the package."""
-    features = FourierFeatures(task.X.shape[1], N_FEATURES // 2, generator=0)
-    ones = np.ones(task.X.shape[1])
-    stream = FeatureStream(features, task.X, 0.0 * ones, 3.0 * ones)
-    offset = torch.zeros(1, dtype=torch.float64)
-
-    def call() -> None:
-        stream_moments(stream, task.y[:, None], offset)
-
-    return call
-
-
-def plain_product(task: Table) -> Call:
-    """`Phi' Phi` of a matrix that is there, in chunks of 16 384 rows: no features, no targets."""
-    chunk = torch.randn(min(16_384, len(task.X)), N_FEATURES, dtype=torch.float64)
-    out = torch.zeros(N_FEATURES, N_FEATURES, dtype=torch.float64)
-
-    def call() -> None:
-        for start in range(0, len(task.X), len(chunk)):
-            part = chunk[: len(task.X) - start]
-            torch.addmm(out, part.T, part, out=out)
-
-    return call
-
-
-def sklearn_pass(task: Table) -> Call:
-    """scikit-learn's `RBFSampler` of all rows and a product of numpy."""
-    from sklearn.kernel_approximation import RBFSampler
-
-    sampler = RBFSampler(gamma=1 / 18, n_components=N_FEATURES, random_state=0).fit(task.X[:1])
-
-    def call() -> None:
-        features = sampler.transform(task.X)
-        features.T @ features
-        features.T @ task.y
-
-    return call
-
-
-PASS = Comparison(
-    "pass",
-    f"One pass over a table of 8 columns with {N_FEATURES} Fourier features in double precision",
-    "rows",
-    (16_384, 65_536, 262_144, 1_048_576),
-    (4096, 16_384),
-    table,
-    (
-        Method("coupledgp", "ours", our_pass),
-        Method("plain product", "limit", plain_product),
-        Method("scikit-learn RBFSampler", "peer", sklearn_pass, largest=300_000),
-    ),
-    (Target("plain product", 1.1), Target("scikit-learn RBFSampler", 1.0)),
-)
 
 # Evidence and gradient.
 
@@ -147,7 +87,6 @@ EVIDENCE = Comparison(
         Method("coupledgp", "ours", our_evidence),
         Method("gpytorch RFFKernel", "peer", gpytorch_evidence),
     ),
-    (Target("gpytorch RFFKernel", 0.5),),
 )
 
 # Whole fits with predictions.
@@ -219,49 +158,5 @@ TABLES = Comparison(
         Method("gradient boosting", "peer", boosting),
         Method("scikit-learn GP", "peer", sklearn_gp, largest=1000),
         Method("Nystroem, Bayesian ridge", "peer", nystroem, largest=64_000),
-    ),
-)
-
-# The KL from the exact posterior.
-
-
-def _features_model(task: Table) -> Any:
-    return cgp.SparseSpectrumGPRegressor(
-        n_frequencies=64, lengthscale=3.0, optimizer=None, random_state=0, progress=False
-    ).fit(task.X, task.y)
-
-
-def dense_kl(task: Table) -> Call:
-    """Exact: Cholesky factor of the covariance of all rows."""
-    model = _features_model(task)
-
-    def call() -> Figures:
-        report = compare(model, task.X_test[:64], task.y_test[:64], method="dense")
-        return {"KL": float(report.kl_per_point)}
-
-    return call
-
-
-def stochastic_kl(task: Table) -> Call:
-    """Conjugate gradients whose error is known and part of the result."""
-    model = _features_model(task)
-
-    def call() -> Figures:
-        report = compare(model, task.X_test[:64], task.y_test[:64], method="stochastic")
-        return {"KL": float(report.kl_per_point)}
-
-    return call
-
-
-KL = Comparison(
-    "kl",
-    "KL from the exact posterior at 64 test points to one of 128 features",
-    "rows",
-    (1000, 2000, 4000, 8000),
-    (100,),
-    table,
-    (
-        Method("by conjugate gradients", "ours", stochastic_kl),
-        Method("by a Cholesky factor", "peer", dense_kl),
     ),
 )

@@ -1,13 +1,12 @@
-"""Medians, ratios within rounds, slopes with errors, and targets, as a table of Markdown."""
+"""Medians, ratios within rounds, and slopes with errors, as a table of Markdown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from benchmarks.performance.suite.comparison import Comparison, Target
+from benchmarks.performance.suite.comparison import Comparison
 from benchmarks.performance.suite.measuring import Record
 
 # Peaks below this are pages of the interpreter as much as the method's: they have no slope.
@@ -96,21 +95,6 @@ def slopes(
     return out
 
 
-def judged(
-    comparison: Comparison, target: Target, found: dict[tuple[int, str], Cell]
-) -> dict[str, Any] | None:
-    """A target with what was measured at the largest size; None where nothing was."""
-    sizes = [size for size, name in found if name == target.against]
-    if not sizes:
-        return None
-    size = max(sizes)
-    ratio = 1.0 / found[size, target.against].ratio
-    return {
-        "comparison": comparison.name, "against": target.against, "size": size,
-        "at_most": target.at_most, "ratio": ratio, "met": ratio <= target.at_most,
-    }  # fmt: skip
-
-
 def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1e5 else f"{value:.2e}"
 
@@ -120,15 +104,15 @@ def _with_error(found: Slope) -> str:
     return f"{rate:.2f}" + ("" if error is None else f" ± {error:.2f}")
 
 
-def section(comparison: Comparison, records: list[Record], quick: bool) -> list[str]:
-    """Lines of Markdown about a comparison; a quick run judges no targets."""
+def section(comparison: Comparison, records: list[Record]) -> list[str]:
+    """Lines of Markdown about a comparison."""
     found = cells(comparison, records)
     names = list(dict.fromkeys(name for cell in found.values() for name in cell.figures))
     head = [comparison.unit, "method", "CPU seconds (quartiles)", "times ours", "peak MB", *names]
     lines = [f"## {comparison.name}", "", comparison.title, "", "| " + " | ".join(head) + " |",
              "|" + "---|" * len(head)]  # fmt: skip
     roles = {method.name: method.role for method in comparison.methods}
-    shown = {"ours": "{} (ours)", "limit": "{} (limit)", "peer": "{}"}
+    shown = {"ours": "{} (ours)", "peer": "{}"}
     for (size, name), cell in found.items():
         peak = "" if cell.peak_bytes is None else _number(cell.peak_bytes / 1e6)
         row = [
@@ -147,13 +131,4 @@ def section(comparison: Comparison, records: list[Record], quick: bool) -> list[
     if parts:
         lines += ["", f"Slopes in the number of {comparison.unit}, both as logarithms: "
                   + "; ".join(parts) + "."]  # fmt: skip
-    for target in () if quick else comparison.targets:
-        result = judged(comparison, target, found)
-        if result is not None:
-            word = "met" if result["met"] else "missed"
-            lines += [
-                "",
-                f"Target: at most {target.at_most:g} times the seconds of {target.against}: "
-                f"{result['ratio']:.3g} at {result['size']}, {word}.",
-            ]
     return [*lines, ""]

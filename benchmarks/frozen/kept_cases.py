@@ -326,12 +326,8 @@ of_rows(
     n_frequencies=24, frequencies="posterior",
 )  # fmt: skip
 of_rows(
-    "SparseSpectrum fitted", "SparseSpectrumGPRegressor", 80, "gaussian", ALL, n_frequencies=8,
-    frequencies="fitted",
-)  # fmt: skip
-of_rows(
     "SparseSpectrum fitted posterior-kl", "SparseSpectrumGPRegressor", 60, "gaussian", ALL,
-    n_frequencies=8, frequencies="fitted", objective="posterior-kl",
+    n_frequencies=8, frequencies="fitted",
 )  # fmt: skip
 of_rows(
     "SparseSpectrum averaged", "SparseSpectrumGPRegressor", 50, "gaussian", ALL, n_frequencies=16,

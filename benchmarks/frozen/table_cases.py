@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch
 
 import coupledgp as cgp
 from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, SimplexDirections
@@ -114,15 +113,9 @@ def automatic(parameters: dict[str, Any]) -> Figures:
     return {**law(gp, Y_NEW[:, 0]), **chosen}
 
 
-def square_loss(frequencies: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Loss that pulls the frequencies towards unit length; for objectives that are functions."""
-    return (weights * (frequencies.square().sum(1) - 1).square()).sum()
-
-
 OFF = {"optimizer": None}
 FITTED = {"frequencies": "fitted", "n_frequencies": 6}
-BATCHES = {**FITTED, "batch_rows": 50, "ard": False}
-POSTERIOR = {**FITTED, "objective": "posterior-kl", "teacher_rows": 60}
+POSTERIOR = {**FITTED, "teacher_rows": 60}
 LAPLACE = {"features": "laplace", "coupling": "orthogonal+pnc+antithetic"}
 
 for name, settings in {
@@ -166,16 +159,8 @@ for name, settings in {
     case(f"sparse conditioned-on {name}", conditioned, settings)
 case("sparse partial-fit several-outputs", in_batches, OFF, [0, 1])
 case("sparse conditioned-on several-outputs", conditioned, OFF, [0, 1])
-case("sparse fitted-evidence", in_all_ways, FITTED)
-case(
-    "sparse fitted-evidence batches",
-    in_all_ways,
-    {**FITTED, "batch_rows": 50, "ard": False},
-    [0, 1],
-)
 case("sparse fitted-posterior-kl", in_all_ways, POSTERIOR)
 case("sparse fitted-posterior-kl queries", lambda: in_all_ways(POSTERIOR, [0, 1], queries=X_NEW))
-case("sparse fitted-function", in_all_ways, {**FITTED, "objective": square_loss})
 case("sparse exact-twin", twin, {})
 case("sparse exact-twin several-outputs", twin, OFF, [0, 1])
 case("sparse auto-size", automatic, {"n_frequencies": "auto", "kl_target": 0.05})

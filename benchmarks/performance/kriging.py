@@ -159,7 +159,7 @@ def by_svgp(X: np.ndarray, y: np.ndarray, Z: np.ndarray, budget: float) -> tuple
     """GPyTorch's variational process of 1024 inducing points, after `budget` seconds of Adam."""
     import torch
 
-    from benchmarks.performance.fitted_against_svgp import trained_svgp
+    from benchmarks.performance.svgp import trained_svgp
 
     offset, scale = y.mean(), y.std()
     model, likelihood, *_ = trained_svgp(X, (y - offset) / scale, INDUCING, budget, 0)

@@ -5,7 +5,7 @@ noise of standard deviation .1. On each, one after the other:
 
 * ours: the defaults of `SparseSpectrumGPRegressor` on the GPU, in double and in single precision,
   and in double precision on the CPU;
-* SVGP: the one of `fitted_against_svgp.py`, as many inducing points as we have features, stopped
+* SVGP: the one of `svgp.py`, as many inducing points as we have features, stopped
   after the seconds that our fit on the CPU took, but `--svgp-seconds` at least;
 * RFFKernel: the one of `kin40k_against_gpytorch.py`, as many frequencies as we have, in single
   precision, `--adam-steps` steps of Adam on all rows.
@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from benchmarks.performance.fitted_against_svgp import fit_svgp, split
 from benchmarks.performance.kin40k_against_gpytorch import fit_peer
+from benchmarks.performance.svgp import fit_svgp, split
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.devices import parse_device
 

@@ -8,7 +8,7 @@ process of its own, forked from this one after all imports, on the same rows and
   each group of them a system by itself;
 * gpboost: Vecchia approximation with 20 neighbours, Matern-3/2 with one lengthscale a column
   (exact below 1200 rows), a constant mean; left out where the package is not installed;
-* svgp: gpytorch's, as in `fitted_against_svgp.py`, as long as ours took, at most `--svgp-seconds`;
+* svgp: gpytorch's, as in `svgp.py`, as long as ours took, at most `--svgp-seconds`;
 * catboost: `CatBoostRegressor`, its law as that of boosting; left out where it is not installed;
 * boosting: scikit-learn's `HistGradientBoostingRegressor`, its law Gaussian with the variance of
   residuals of five-fold cross-validation;
@@ -41,7 +41,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fitted_against_svgp import fit_svgp
 from generated_tables import GENERATED
 from rich.console import Console
 from rich.table import Table
@@ -53,6 +52,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from svgp import fit_svgp
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp

@@ -66,7 +66,7 @@ def run_split(name: str, number: int, size: int, draws: int) -> dict[str, list[f
             rows = [figures(gp.fit(X, y), X_test, y_test, exact) for gp in models]
             result[coupling] = np.mean(rows, axis=0).tolist()
         fitted = cgp.SparseSpectrumGPRegressor(
-            frequencies="fitted", objective="posterior-kl", random_state=number, **shared
+            frequencies="fitted", random_state=number, **shared
         ).fit(X, y)
         result["fitted"] = figures(fitted, X_test, y_test, exact)
         return result

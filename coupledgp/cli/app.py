@@ -45,9 +45,9 @@ scoring; --holdout 0 fits all rows and scores none.
 
 --kernel, --features and --coupling also take the names that installed packages add.
 
-The NLPD is that of the model's own density: Gaussian, or a mixture's for --frequencies fitted with
-the evidence as objective. Up to 40 000 rows the exact GP beside it is that of all rows; above 5000
-it takes iterative solves at 128 test rows (240 CPU seconds for 36 000 rows of 8 columns).
+The NLPD is that of the model's own density, Gaussian or a mixture. Up to 40 000 rows the exact GP
+beside it is that of all rows; above 5000 it takes iterative solves at 128 test rows (240 CPU
+seconds for 36 000 rows of 8 columns).
 
 Examples:
 

@@ -330,8 +330,6 @@ class Drawn:
         Joint law that they were sampled from, or moved from, and its parts if it has any.
     weights : str
         `"equal"`, `"importance"`, `"fitted"`, or `"rule"` for those of a quadrature.
-    n_fitted : int
-        Number of fitted spectra that are mixed with the sampled one.
 
     Examples
     --------
@@ -352,11 +350,10 @@ class Drawn:
     directions: str | None
     norms: str | None
     weights: str
-    n_fitted: int = 0
 
     @classmethod
-    def of(cls, made: FeatureMap, n_fitted: int = 0) -> Drawn:
-        """Describe a map, mixed with so many others whose frequencies were fitted."""
+    def of(cls, made: FeatureMap) -> Drawn:
+        """Describe a map."""
         own, maker = made.coupling, made.maker
         name = features_text(made) or str(getattr(maker, "__name__", type(made).__name__))
         ruled = own.weights(made.n_frequencies, made.dim, made.spectrum) is not None
@@ -367,11 +364,10 @@ class Drawn:
         law = "rows" if made.from_rows else "kernel"
         if isinstance(own, PosteriorLaw):
             law = str(own)
-        elif n_fitted or (made.weights is not None and not ruled and not made.from_rows):
+        elif made.weights is not None and not ruled and not made.from_rows:
             law = "fitted"
         weights = "rule" if ruled else WEIGHTS.get(law, "equal")
-        return cls(name, str(made.spectrum), made.n_frequencies, law, coupling, *parts,
-                   weights, n_fitted)  # fmt: skip
+        return cls(name, str(made.spectrum), made.n_frequencies, law, coupling, *parts, weights)
 
     @property
     def name(self) -> str:
@@ -381,8 +377,6 @@ class Drawn:
     def __str__(self) -> str:
         """Return all in words."""
         how = HOW[self.law].format(coupling=self.coupling)
-        if self.n_fitted:
-            how = f"sampled by {self.coupling} and mixed with {self.n_fitted} fitted spectra"
         if self.weights == "rule":
             how = f"placed by {self.coupling} with the weights of its rule"
         own = "" if self.weights in ("equal", "rule") else f", with {self.weights} weights"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,6 @@ from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.progress import Progress, reporter
-from coupledgp.ground.tensors import Tensor
 from coupledgp.ground.threads import numbers_of
 from coupledgp.ground.validation import (
     check_choice,
@@ -50,7 +48,7 @@ from coupledgp.models.stored import FittedModel, fitted_result
 from coupledgp.models.table_rows import named_rows
 from coupledgp.random import FloatArray
 from coupledgp.search.starts import SearchSpace, first_places
-from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
+from coupledgp.search.tables.spectra import FittedFeatures, SpectrumFitter
 from coupledgp.selection.members import is_auto
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
@@ -87,19 +85,10 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         several times closer to the exact posterior (docs/posterior_draws.md). The hyperparameters
         are searched with sampled ones, and the variances once more with those drawn. `"auto"`:
         `"posterior"` where a pilot expects a gain, `"sampled"` elsewhere and where a coupling is
-        given. `"fitted"`: sampled and then moved to where the `objective` wants them, each with a
-        weight (MATH section 4). They are then no unbiased sample of the kernel:
+        given. `"fitted"`: sampled and then moved, each with a weight, to where the KL from the
+        posterior of an exact GP on at most `teacher_rows` rows is least; that GP also supplies the
+        hyperparameters (MATH section 4). They are then no unbiased sample of the kernel:
         `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
-    objective
-        Objective of the fit of the frequencies. `"evidence"`, for prediction: several spectra from
-        annealed and early-stopped maximisation of the evidence. With the sampled spectrum they are
-        the members of a mixture, whose weights a held-out tenth of the rows decides.
-        `"posterior-kl"`: KL from the posterior of an exact GP on `teacher_rows` rows, which also
-        supplies the hyperparameters; for closeness to the exact GP with few frequencies. A function
-        `loss(frequencies, weights)` of tensors (m, d), in units of one over the lengthscale, and
-        (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
-        sampled spectrum, then the loss is minimised. Where frequencies are not fitted, only
-        `"evidence"`, which the hyperparameters maximise.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -107,10 +96,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         `"float64"`, or `"float32"`: features and matrix products of at most 16384 rows in single,
         sums and solves in double precision.
     teacher_rows
-        Largest number of rows, drawn from the table, of the exact GP of `objective="posterior-kl"`.
-    batch_rows
-        Largest number of rows in one step of `objective="evidence"` with fitted frequencies; for a
-        longer table each step draws its own rows.
+        Largest number of rows, drawn from the table, of the exact GP of `frequencies="fitted"`.
     device
         Where features, sums and solves are computed (docs/models.md, "On a GPU"): None or `"cpu"`,
         `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Draws, and
@@ -120,21 +106,16 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     Attributes
     ----------
     lengthscale_, outputscale_, noise_
-        Fitted hyperparameters, in units of X and of y squared; with several members, the
-        hyperparameters of the sampled spectrum.
+        Fitted hyperparameters, in units of X and of y squared.
     features_
         The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
-        `features_.weights` (m,) where frequencies were fitted. With several members, the map of the
-        sampled spectrum.
+        `features_.weights` (m,) where frequencies were fitted.
     members_, member_weights_
-        The models whose laws are mixed and their weights (K,): the sampled spectrum first; with
-        `ard` then the same with one factor on all lengthscales; then the fitted ones. Where
-        frequencies were not fitted to the evidence, the model itself with weight one. `predict`
-        gives the precision-weighted mean and the root of the mixture's second moment about it,
-        `log_density` the density of the mixture itself, `sample_y` draws from it.
+        The models whose laws are mixed where hyperparameters are averaged, and their weights (K,);
+        elsewhere the model itself with weight one.
     spectrum_start_loss_, spectrum_loss_
-        Value of the objective before and after the frequencies were fitted: for `"posterior-kl"`
-        at points that no step used, for a function its own value.
+        KL per point from the exact posterior before and after frequencies were fitted, at points
+        that no step used.
     n_frequencies_
         Number of frequencies in use.
 
@@ -154,7 +135,6 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     n_frequencies: int | str = 256
     coupling: CouplingLike | None = None
     frequencies: str = "auto"
-    objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence"
     ard: bool = True
     lengthscale: ArrayLike | None = None
     outputscale: float | None = None
@@ -166,14 +146,13 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     center: ArrayLike | None = None
     dtype: str = "float64"
     teacher_rows: int = 500
-    batch_rows: int = 8192
 
     size_parameter: ClassVar[str] = "n_frequencies"
 
     spectrum_start_loss_ = fitted_result(
-        "spectrum_start_loss_", "The objective of fitted frequencies before they were moved."
+        "spectrum_start_loss_", "KL per point before frequencies were fitted."
     )
-    spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
+    spectrum_loss_ = fitted_result("spectrum_loss_", "KL per point of fitted frequencies.")
     pilot_ = fitted_result("pilot_", "Why the frequencies were drawn as they were.")
 
     def fit(
@@ -192,8 +171,8 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         X, y, sample_weight, sample_noise
             As in `ExactGPRegressor.fit`.
         queries
-            Inputs (q, d) without targets, such as those to be predicted: for
-            `objective="posterior-kl"`, points where the posterior matters. They take half of the
+            Inputs (q, d) without targets, such as those to be predicted: where frequencies are
+            drawn for the posterior or fitted to it, points where it matters. They take half of the
             places at which it is compared with the teacher's, drawn with replacement; the other
             half lies near the teacher's rows. None: rows that the teacher was not given, if any.
 
@@ -221,7 +200,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
 
     @property
     def features_(self) -> FeatureMap:
-        """The feature map in use; with several members, the map of the sampled spectrum."""
+        """The feature map in use."""
         return self._first.feature_map
 
     @property
@@ -234,9 +213,7 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     @property
     def drawn_(self) -> Drawn:
         """What the frequencies are, in one form for all texts."""
-        process = untransformed(self.process_)
-        members: Any = process.members if isinstance(process, MixtureGP) else ()
-        return Drawn.of(self.features_, sum(one.feature_prior.is_fitted for one in members))
+        return Drawn.of(self.features_)
 
     @property
     def n_frequencies_(self) -> int:
@@ -295,11 +272,11 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
         with reporter("fit", self.progress) as report:
             problem = FeatureEvidence(stream, units.normalized(data.targets), data.weights)
-            found = self._fitted_priors(problem, space, rng, report, queries)
-            first = found.priors[0]
+            found = self._fitted_features(problem, space, rng, report, queries)
+            first = found.prior
             average = self._averaged(problem, space, first.hyperparameters, rng, report)
         if average is None:
-            return self._process(found, data, units), self._results(found)
+            return first.given(data, units, self.normalize_y), self._results(found)
         members = [
             replace(first, hyperparameters=hyperparameters).given(data, units, self.normalize_y)
             for hyperparameters in average.hyperparameters
@@ -326,14 +303,14 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         check_positive(self.kl_target, "kl_target")
         check_choice(self.dtype, DTYPES, "dtype")
 
-    def _fitted_priors(
+    def _fitted_features(
         self,
         problem: FeatureEvidence,
         space: SearchSpace,
         rng: np.random.Generator,
         report: Progress,
         queries: FloatArray | None,
-    ) -> FittedPriors:
+    ) -> FittedFeatures:
         fitter = SpectrumFitter(
             problem,
             space,
@@ -342,7 +319,6 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             self.n_restarts,
             self.max_iter,
             self.teacher_rows,
-            self.batch_rows,
             queries,
             why_sampled(self, problem.n_rows, problem.stream.X.shape[1]),
         )
@@ -350,22 +326,14 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             if fitter.kept:
                 return fitter.sampled()
             return fitter.for_posterior(self.frequencies == "posterior")
-        if callable(self.objective):
-            return fitter.to_loss(self.objective)
-        if self.objective == "posterior-kl":
-            return fitter.to_posterior()
-        return fitter.to_evidence()
-
-    def _process(self, found: FittedPriors, data: Data, units: Units) -> GaussianProcess:
-        members = [prior.given(data, units, self.normalize_y) for prior in found.priors]
-        return members[0] if len(members) == 1 else MixtureGP.of(members, found.weights, data)
+        return fitter.to_posterior()
 
     def _explained(self) -> list[str]:
         pilot, drawn = self.fitted_.results.get("pilot_"), self.drawn_
         why = "" if pilot is None else f": {pilot.explain()}"
         return [*super()._explained(), *([] if drawn is None else [f"frequencies: {drawn}{why}"])]
 
-    def _results(self, found: FittedPriors) -> dict[str, Any]:
+    def _results(self, found: FittedFeatures) -> dict[str, Any]:
         results = search_results(found.search)
         if found.pilot is not None:
             results["pilot_"] = found.pilot

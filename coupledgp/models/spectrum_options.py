@@ -18,8 +18,7 @@ from coupledgp.inference.weights.posterior import CHUNK_BYTES
 from coupledgp.selection.members import is_auto
 
 FREQUENCIES = ("auto", "sampled", "posterior", "fitted")
-OBJECTIVES = ("evidence", "posterior-kl")
-# Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
+# Fewest rows to whose posterior frequencies are fitted.
 LEAST_ROWS = 10
 # Matrices of the features' order, and chunks of features, that are alive at once.
 MATRICES, CHUNKS = 8, 4
@@ -76,16 +75,8 @@ def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
     check_frequencies(model.frequencies)
     check_posterior(model, n_rows)
-    if not callable(model.objective):
-        check_choice(model.objective, OBJECTIVES, "objective")
     check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)
-    check_positive_int(model.batch_rows, "batch_rows", minimum=LEAST_ROWS)
     if model.frequencies != "fitted":
-        if model.objective != "evidence":
-            raise InvalidInputError(
-                f"objective: {model.objective!r} moves the frequencies, which needs "
-                f"frequencies='fitted', got frequencies={model.frequencies!r}"
-            )
         return
     if model.hyperparameters == "averaged":
         raise InvalidInputError(
@@ -110,17 +101,14 @@ def check_keeping(keep_rows: Any) -> None:
 
 
 def check_use_of_queries(model: Any) -> None:
-    """Refuse query points where the objective does not use them."""
-    fitted = model.frequencies == "fitted"
+    """Refuse query points where no posterior is looked at."""
     drawn = model.frequencies in ("auto", "posterior") and model.coupling is None
-    used = model.objective == "posterior-kl" if fitted else drawn
+    used = drawn or model.frequencies == "fitted"
     if not used or is_auto(model.n_frequencies) or is_auto(model.coupling):
         raise InvalidInputError(
             "queries: expected none unless frequencies of a given number are drawn for the "
-            "posterior, or fitted with objective='posterior-kl', got "
-            f"n_frequencies={model.n_frequencies!r}, coupling={model.coupling!r}, "
-            f"frequencies={model.frequencies!r}, "
-            f"objective={model.objective!r}"
+            f"posterior or fitted to it, got n_frequencies={model.n_frequencies!r}, "
+            f"coupling={model.coupling!r}, frequencies={model.frequencies!r}"
         )
 
 
@@ -137,8 +125,6 @@ def check_room(model: Any, features: FeatureMap, n_rows: int) -> None:
     if model.hyperparameters == "averaged":
         members = model.n_hyperparameter_draws
     entries = (MATRICES + 2 * members) * side**2 + (0 if n_rows >= size else 4 * side * size)
-    if model.frequencies == "fitted":
-        entries += MATRICES * min(n_rows, model.batch_rows) * size
     check_device_memory(
         device,
         8.0 * entries + CHUNKS * CHUNK_BYTES,

@@ -106,14 +106,14 @@ def test_relevance_finds_the_only_column_that_matters(data, call):
 def test_options_reach_the_model(data, call, tmp_path, monkeypatch):
     take_few_steps(monkeypatch)
     call("fit", data, "-t", "price", "--kernel", "matern-3/2", "--coupling", "halton",
-         "--frequencies", "fitted", "--objective", "posterior-kl",
+         "--frequencies", "fitted",
          "--isotropic", "--dtype", "float32", "--seed", 5, "--n-frequencies", 9, "--max-iter", 2,
          "--drop", "flag", "--drop", "b b", "-o", tmp_path / "m")  # fmt: skip
     model = cgp.load_model(tmp_path / "m")
     parameters = model.get_params()
     expected = {"kernel": "matern-3/2", "coupling": "halton", "ard": False, "dtype": "float32",
                 "random_state": 5, "n_frequencies": 9, "max_iter": 2,
-                "frequencies": "fitted", "objective": "posterior-kl"}  # fmt: skip
+                "frequencies": "fitted"}  # fmt: skip
     assert {name: parameters[name] for name in expected} == expected
     assert list(model.feature_names_in_) == ["a", "fixed"]
 

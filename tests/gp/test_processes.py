@@ -35,10 +35,9 @@ TABLES = {
     "single precision": {"n_frequencies": 9, "dtype": "float32", "random_state": 3},
     "units of y": {"n_frequencies": 9, "normalize_y": False, "random_state": 3},
     "fitted spectrum": {
-        "n_frequencies": 4, "frequencies": "fitted", "objective": "posterior-kl", "random_state": 3,
+        "n_frequencies": 4, "frequencies": "fitted", "random_state": 3,
     },
 }  # fmt: skip
-MIXED = {"n_frequencies": 4, "frequencies": "fitted", "max_iter": 5, "random_state": 3}
 AVERAGED = {
     "n_frequencies": 9, "hyperparameters": "averaged", "n_hyperparameter_draws": 8,
     "random_state": 3,
@@ -54,7 +53,7 @@ FEW = {"n_hyperparameter_draws": 5, "random_state": 3}
 @cache
 def process_of_table(name, n_outputs):
     y = Y[n_outputs][:, 0] if n_outputs == 1 else Y[n_outputs]
-    settings = {**TABLES, "mixture": MIXED, "averaged": AVERAGED}.get(name)
+    settings = {**TABLES, "averaged": AVERAGED}.get(name)
     kind = cgp.ExactGPRegressor if settings is None else cgp.SparseSpectrumGPRegressor
     with pytest.MonkeyPatch.context() as patch:
         take_few_steps(patch)
@@ -74,7 +73,7 @@ def process_of_graph(name, n_outputs):
 
 
 class TestTables(ProcessContract):
-    @pytest.fixture(autouse=True, params=[*TABLES, "mixture", "averaged", "exact"])
+    @pytest.fixture(autouse=True, params=[*TABLES, "averaged", "exact"])
     def _choose(self, request, seed):
         for n_outputs in (1, 2):
             self.process = process_of_table(request.param, n_outputs)
@@ -85,7 +84,7 @@ class TestTables(ProcessContract):
 
 
 class TestOneOutput(ProcessContract):
-    @pytest.fixture(autouse=True, params=["features", "mixture", "averaged", "exact"])
+    @pytest.fixture(autouse=True, params=["features", "averaged", "exact"])
     def _choose(self, request, seed):
         self.process = process_of_table(request.param, 1)
         self.points, self.further, self.seed = X_TEST, Data.of(X_MORE, Y_MORE[1]), seed
@@ -105,7 +104,7 @@ def weighted(X, y, kind, places):
 class TestRowsThatDiffer(ProcessContract):
     @pytest.fixture(
         autouse=True,
-        params=["features", "more features than rows", "single precision", "mixture", "averaged",
+        params=["features", "more features than rows", "single precision", "averaged",
                 "exact"],
     )  # fmt: skip
     def _choose(self, request, row_kind, seed):
@@ -144,7 +143,6 @@ TRANSFORMED = {
     },
     "yeo-johnson": {"target_transform": YeoJohnson(0.6), "n_frequencies": 9, "random_state": 3},
     "logit": {"target_transform": Logit(-50.0, 500.0), "n_frequencies": 9, "random_state": 3},
-    "mixture": {"target_transform": "log", **MIXED},
     "averaged": {"target_transform": "log", **AVERAGED},
     "exact": {"target_transform": "log"},
 }  # fmt: skip
@@ -231,7 +229,7 @@ class TestGraphs(ProcessContract):
 
 
 def test_the_mixture_is_one_of_several_members():
-    process = process_of_table("mixture", 2)
+    process = process_of_table("averaged", 2)
     assert isinstance(process, MixtureGP)
     assert len(process.members) > 1
     assert all(member.rows is None for member in process.members), "rows are kept once"

@@ -17,7 +17,11 @@ GRAPH = cgp.Graph.from_edges(np.arange(30), (np.arange(30) + 1) % 30)
 @pytest.fixture(scope="module")
 def mixture():
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=4, frequencies="fitted", max_iter=5, random_state=0
+        n_frequencies=4,
+        hyperparameters="averaged",
+        n_hyperparameter_draws=4,
+        max_iter=5,
+        random_state=0,
     ).fit(X, Y)
     assert len(gp.members_) > 1
     return gp

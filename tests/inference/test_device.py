@@ -14,7 +14,7 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.ground.progress import silent
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss
+from coupledgp.inference.spectra.evidence import evidence_loss
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import FeatureStream
@@ -22,13 +22,6 @@ from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
-from coupledgp.search.tables.spectrum_members import (
-    EvidenceSettings,
-    JitterStage,
-    Member,
-    UnseenRows,
-    fit_members,
-)
 from coupledgp.spectra import GaussianSpectrum
 from tests.pretend_device import DEVICE, PretendDevice, on_device, pretend_device
 
@@ -156,26 +149,6 @@ def test_a_search_runs_on_the_device(device: PretendDevice) -> None:
     ]
     assert found[1].log_evidence == pytest.approx(found[0].log_evidence, rel=1e-9)
     assert max(len(shape) for shape in device.left) == 1
-
-
-def test_spectra_are_fitted_to_the_evidence_on_the_device(device: PretendDevice) -> None:
-    settings = EvidenceSettings((JitterStage(10, 0.1),), (JitterStage(10, 0.0),), batch_rows=20)
-    found = {}
-    for where in (torch.device("cpu"), DEVICE):
-        drawn = feature_map("fourier", 5, where)
-        start = Member(drawn.frequencies, torch.full_like(drawn.frequencies[:, 0], 0.2), HYPER)
-        members = fit_members(
-            SpectrumEvidence(X, Y), UnseenRows(POINTS, POINTS[:, :1]), start,
-            SearchSpace(np.ones(2), ard=True), GaussianSpectrum(), settings,
-            np.random.default_rng(0), silent,
-        )  # fmt: skip
-        assert {m.frequencies.device for m in members} == {where}
-        assert {m.weights.device for m in members} == {where}
-        found[where] = [m.frequencies.cpu().numpy() for m in members]
-    for ours, theirs in zip(*found.values(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-8)
-    assert (40, 10) not in device.left
-    assert (10, 10) not in device.left
 
 
 def test_spectra_are_fitted_to_a_posterior_on_the_device(device: PretendDevice) -> None:

@@ -1,6 +1,5 @@
 """Fits and searches of a few steps, which take all the turns that hundreds of steps take."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -20,14 +19,6 @@ from coupledgp.selection import (
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:
     """Let every fit of frequencies end after a few steps."""
-    usual = fit_spectrum.EvidenceSettings()
-    stages = {
-        name: tuple(replace(stage, n_steps=2) for stage in getattr(usual, name))
-        for name in ("annealed", "plain")
-    }
-    patch.setattr(
-        fit_spectrum, "EvidenceSettings", partial(fit_spectrum.EvidenceSettings, **stages)
-    )
     patch.setattr(fit_spectrum, "KLSettings", partial(fit_spectrum.KLSettings, n_steps=4))
 
 

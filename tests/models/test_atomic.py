@@ -216,7 +216,6 @@ FITS = {
 }  # fmt: skip
 UPDATES = {
     "sparse": (lambda: first(sparse()), 60),
-    "sparse mixture": (lambda: first(sparse(frequencies="fitted", n_frequencies=3)), 60),
     "sparse transformed": (
         lambda: first(sparse(target_transform="yeo-johnson", optimizer=None)),
         20,

@@ -108,7 +108,7 @@ def test_fitted_spectra_are_fitted_on_the_device(
 ) -> None:
     short = KLSettings(n_steps=10, n_queries=8, n_starts=2)
     monkeypatch.setattr("coupledgp.search.tables.spectra.KLSettings", lambda: short)
-    model = fit(sparse(**FITTED, objective="posterior-kl", teacher_rows=30, device=device))
+    model = fit(sparse(**FITTED, teacher_rows=30, device=device))
     assert {member.features_.device for member in model.members_} == {device}
     assert np.isfinite(model.predict(POINTS)).all()
 

@@ -71,8 +71,7 @@ def test_only_what_is_not_named_is_chosen():
     [
         ({"hyperparameters": "averaged", "n_hyperparameter_draws": 4, "optimizer": "lbfgs",
           "noise": None, "fixed": ("lengthscale", "outputscale")}, "posterior", "importance"),
-        ({"frequencies": "fitted", "objective": lambda w, a: (a * w.square().sum(1)).sum()},
-         "fitted", "fitted"),
+        ({"frequencies": "fitted", "teacher_rows": 20, "n_frequencies": 4}, "fitted", "fitted"),
         ({"features": "laplace", "coupling": "orthogonal+antithetic"}, "kernel", "equal"),
         ({"features": "importance-laplace"}, "rows", "importance"),
         ({"kernel": "matern-3/2", "n_frequencies": 20}, "kernel", "equal"),
@@ -91,15 +90,6 @@ def test_options_are_told(parameters, law, weights):
     assert str(found) in gp.explain()
     moved = made.weights is not None and law == "fitted"
     assert untransformed(gp.process_).first.feature_prior.is_fitted == moved
-
-
-@pytest.mark.long
-def test_a_mixture_tells_how_many_spectra_were_fitted():
-    gp = fitted(frequencies="fitted", n_frequencies=4, **(KEPT | {"optimizer": "lbfgs"}))
-    weighted = [one.features_.weights is not None for one in gp.members_]
-    assert gp.drawn_.n_fitted == sum(weighted) > 0
-    assert gp.drawn_.name == "fitted"
-    assert f"mixed with {sum(weighted)} fitted spectra" in gp.explain()
 
 
 @pytest.mark.parametrize("parameters", [{}, {"coupling": SOME[0]}])

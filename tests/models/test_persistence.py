@@ -46,10 +46,10 @@ MODELS = {
     "outputs": lambda: sparse(kernel="matern-3/2", ard=False).fit(X, Y),
     "laplace": lambda: sparse(features="laplace", coupling="orthogonal+pnc+antithetic").fit(X, Y),
     "batches": lambda: sparse().fit(X[:50], Y[:50]).partial_fit(X[50:], Y[50:]),
-    "stack": lambda: sparse(frequencies="fitted", n_frequencies=6).fit(X, Y[:, 0]),
-    "posterior": lambda: sparse(
-        frequencies="fitted", objective="posterior-kl", n_frequencies=4, teacher_rows=30
-    ).fit(X, Y),
+    "mixture": lambda: sparse(
+        hyperparameters="averaged", n_hyperparameter_draws=4, n_frequencies=6, optimizer="lbfgs"
+    ).fit(X, Y[:, 0]),
+    "posterior": lambda: sparse(frequencies="fitted", n_frequencies=4, teacher_rows=30).fit(X, Y),
     "exact": lambda: cgp.ExactGPRegressor(optimizer=None, random_state=0).fit(X, Y),
     "twin": lambda: sparse().fit(X, Y[:, 1]).exact_twin(),
     "local": lambda: cgp.LocalGPRegressor("matern-3/2", 4, random_state=0).fit(X, Y),

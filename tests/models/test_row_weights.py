@@ -11,13 +11,11 @@ from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.posterior_form import mixture_weights
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
-from coupledgp.search.tables.spectrum_members import Member, UnseenRows, log_densities
 from coupledgp.spectra import GaussianSpectrum
 
 RNG = np.random.default_rng(3)
@@ -184,23 +182,6 @@ def test_the_evidence_is_that_of_repeated_rows(k):
         assert here.value(*hyper) == pytest.approx(there.value(*hyper), rel=1e-9)
 
 
-def test_spectra_are_fitted_to_weighted_rows():
-    frequencies = torch.as_tensor(RNG.normal(size=(5, 2)))
-    log_weights = torch.as_tensor(RNG.normal(size=5)).log_softmax(0)
-    targets = (Y - Y.mean())[:, None]
-    weights = RowWeights(np.ones(N), COUNTS.astype(float))
-    given = frequencies, log_weights, 1.3, 0.2
-    found = SpectrumEvidence(X, targets, weights).evaluate(*given)
-    expected = SpectrumEvidence(X[REPEATED], targets[REPEATED]).evaluate(*given)
-    for name in ("value", "outputscale", "noise", "frequencies", "log_weights"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7)
-    noisy = RowWeights(NOISE, np.ones(N))
-    one = SpectrumEvidence(X, targets, noisy).evaluate(*given).value
-    features = SpectrumEvidence(X, targets).features(frequencies, log_weights, X).numpy()
-    cov = 1.3 * features @ features.T + 0.2 * np.diag(NOISE)
-    assert one == pytest.approx(stats.multivariate_normal.logpdf(targets[:, 0], None, cov))
-
-
 def test_the_teacher_of_a_spectrum_knows_weights():
     hyper = Hyperparameters(np.array([1.1, 0.8]), 1.3, 0.2)
     targets = (Y - Y.mean())[:, None]
@@ -216,10 +197,9 @@ def test_the_teacher_of_a_spectrum_knows_weights():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("objective", ["evidence", "posterior-kl"])
-def test_fitted_spectra_and_averages_keep_the_rows(objective):
+def test_fitted_spectra_keep_the_rows():
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=4, frequencies="fitted", objective=objective, random_state=0
+        n_frequencies=4, frequencies="fitted", random_state=0
     ).fit(X, Y, sample_weight=COUNTS)
     np.testing.assert_array_equal(model.process_.data.counts, COUNTS)
     again = model.process_.conditioned(model.process_.data, renormalize=True)
@@ -227,25 +207,6 @@ def test_fitted_spectra_and_averages_keep_the_rows(objective):
     np.testing.assert_allclose(new_, old, rtol=1e-9)
     alike = model.process_.conditioned(Data.of(X, Y[:, None]), renormalize=True)
     assert not np.allclose(alike.law(X_NEW, "mean").mean, old, rtol=1e-4)
-
-
-def test_held_out_rows_have_their_own_noise():
-    targets, half = (Y - Y.mean())[:, None], N // 2
-    frequencies = torch.as_tensor(RNG.normal(size=(5, 2)))
-    shares = torch.full((5,), 0.2, dtype=torch.float64)
-    member = Member(frequencies, shares, Hyperparameters(np.ones(2), 1.3, 0.2))
-    weights = RowWeights(NOISE, np.ones(N))
-    train, held = weights.take(slice(half)), weights.take(slice(half, None))
-    problem = SpectrumEvidence(X[:half], targets[:half], train)
-    rows = UnseenRows(X[half:], targets[half:], held)
-    features = problem.features(frequencies, shares.log(), X).numpy()
-    cov = 1.3 * features @ features.T
-    own = cov[:half, :half] + 0.2 * np.diag(train.noise)
-    gain = np.linalg.solve(own, cov[:half, half:]).T
-    mean = gain @ targets[:half, 0]
-    variance = np.diagonal(cov[half:, half:] - gain @ cov[:half, half:]) + 0.2 * held.noise
-    expected = stats.norm.logpdf(targets[half:, 0], mean, np.sqrt(variance))
-    np.testing.assert_allclose(log_densities(problem, member, rows), expected, rtol=1e-7)
 
 
 def test_weights_of_members_count_rows():

@@ -180,7 +180,7 @@ def test_transformed_targets_and_weights_of_rows(table, y):
 def test_queries_of_a_fit_to_the_posterior(table, y, monkeypatch):
     take_few_steps(monkeypatch)
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=8, frequencies="fitted", objective="posterior-kl", random_state=0, max_iter=5
+        n_frequencies=8, frequencies="fitted", random_state=0, max_iter=5
     )
     assert np.isfinite(model.fit(table, y, queries=table[:30]).predict(table)).all()
     with pytest.raises(InvalidInputError, match="queries: X: column 'sex'"):

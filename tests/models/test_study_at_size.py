@@ -128,10 +128,9 @@ def test_dense_algebra_if_asked_for(model, monkeypatch):
         cgp.posterior_report(model, X[TEST], method="exact")
 
 
-@pytest.mark.parametrize("objective", ["evidence", "posterior-kl"])
-def test_fitted_frequencies_beside_sampled_ones(objective):
+def test_fitted_frequencies_beside_sampled_ones():
     """The study draws from the kernel's spectrum, whatever the model's frequencies are."""
-    model = fitted(frequencies="fitted", objective=objective, max_iter=10)
+    model = fitted(frequencies="fitted", max_iter=10)
     asked = {"couplings": ["iid"], "sizes": [4], "n_draws": 2}
     row = cgp.coupling_study(model, X[TEST], Y[TEST], **asked).rows[0]
     hyper, kl = model.process_.hyperparameters, []

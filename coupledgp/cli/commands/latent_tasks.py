@@ -29,7 +29,7 @@ from coupledgp.random import FloatArray
 
 # Options of regressors, which have no meaning for classes.
 OF_NUMBERS = ("noise_column", "target_transform", "model", "kl_target", "coupling", "frequencies",
-              "objective", "features", "n_frequencies", "ard", "dtype", "max_iter", "n_restarts",
+              "features", "n_frequencies", "ard", "dtype", "max_iter", "n_restarts",
               "exposure", "device")  # fmt: skip
 # Options that compare with an exact GP, and one of normal laws alone.
 OF_NORMAL = ("exact_rows", "how", "noise_column", "target_transform")

@@ -104,15 +104,9 @@ class FitOptions(TableOptions):
         check=check_above_zero,
     )
     frequencies: str = option(
-        "sampled from the kernel's spectrum, drawn for the posterior, or fitted to the objective; "
+        "sampled from the kernel's spectrum, drawn for the posterior, or fitted to the exact one; "
         "auto: posterior where a pilot expects a gain and no coupling is named.",
         default="auto",
-        panel=MODEL_PANEL,
-    )
-    objective: str = option(
-        "Of fitted frequencies: evidence, for prediction, or posterior-kl, for closeness "
-        "to the exact GP.",
-        default="evidence",
         panel=MODEL_PANEL,
     )
     dtype: str = option("float64 or float32 features.", default="float64", panel=MODEL_PANEL)

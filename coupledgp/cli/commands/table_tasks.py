@@ -40,11 +40,11 @@ CHOICES = (
 NAMES = {"features": "sparse-spectrum"}
 # Options that only the sparse-spectrum model has.
 SPARSE = (
-    "kernel", "features", "n_frequencies", "coupling", "kl_target", "frequencies", "objective",
+    "kernel", "features", "n_frequencies", "coupling", "kl_target", "frequencies",
     "ard", "dtype", "max_iter", "n_restarts",
 )  # fmt: skip
 MODEL_PARAMETERS = (
-    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
+    "kernel", "features", "n_frequencies", "coupling", "frequencies", "ard", "dtype",
     "random_state",
 )  # fmt: skip
 Model = SparseSpectrumGPRegressor | GPRegressor

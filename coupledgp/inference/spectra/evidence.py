@@ -12,15 +12,14 @@ Both passes over the rows go chunk by chunk, O(n M^2) time and O(M^2) memory for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from coupledgp.features import FourierFeatures
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
-from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
     check_hyperparameters,
@@ -33,55 +32,47 @@ from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.random import FloatArray
 
 
-@dataclass(frozen=True)
-class SpectrumGradient:
-    """Log evidence and its gradients.
-
-    Attributes
-    ----------
-    value : float
-        Log evidence in nats.
-    frequencies : Tensor (m, d)
-        Gradient in the frequencies.
-    log_weights : Tensor (m,)
-        Gradient in the logs of the weights.
-    outputscale, noise : float
-        Derivatives in the log of v and in the log of s, the other one fixed.
-    """
-
-    value: float
-    frequencies: Tensor
-    log_weights: Tensor
-    outputscale: float
-    noise: float
-
-
-class SpectrumEvidence:
-    """Evidence of one table under Fourier features of any frequencies and weights.
+class EvidenceLoss:
+    """Loss `frequencies, weights -> -log evidence per target`; see `evidence_loss`.
 
     Parameters
     ----------
     X
         Inputs (n, d), near the origin: a shift changes no evidence, but loses digits of the phases.
     targets
-        Normalised targets (n, k).
-    weights
-        Relative noise and counts of the rows; None for rows that are all alike.
+        Targets (n, k).
+    hyperparameters
+        Lengthscales (d,) and variances.
     """
 
     def __init__(
-        self, X: FloatArray, targets: FloatArray, weights: RowWeights | None = None
+        self, X: FloatArray, targets: FloatArray, hyperparameters: Hyperparameters
     ) -> None:
-        self.X, self.targets, self.weights = X, targets, weights
-        self._root = None if weights is None else weights.root
-        self._weighted = targets if self._root is None else targets * self._root[:, None]
-        self.n_rows, self.n_outputs = targets.shape
+        self.X, self.targets, self.hyperparameters = X, targets, hyperparameters
+        # As logarithms and back: the last digit of a fit depends on it.
+        scales = [hyperparameters.outputscale, hyperparameters.noise]
+        self._scales = torch.tensor(scales, dtype=torch.float64).log().exp().tolist()
         self._map: FourierFeatures | None = None
 
-    def subset(self, rows: NDArray[np.intp]) -> SpectrumEvidence:
-        """Return the problem of some rows, given by their numbers (b,)."""
-        weights = None if self.weights is None else self.weights.take(rows)
-        return SpectrumEvidence(self.X[rows], self.targets[rows], weights)
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return self.X.shape[1]
+
+    def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Nats per target, differentiable; weights (m,) of sum one, equal if None."""
+        check_frequencies(frequencies, self.dim)
+        frequencies, weights = with_weights(frequencies, weights)
+        log_weights = weights.clamp_min(torch.finfo(torch.float64).tiny).log()
+        lengthscale = torch.as_tensor(self.hyperparameters.lengthscale, device=frequencies.device)
+        scaled = frequencies / lengthscale
+        if torch.is_grad_enabled():
+            value: Tensor = _LogEvidence.apply(self, scaled, log_weights)
+        else:  # the gradient would take a second pass
+            equations = normal_equations(self._stream(scaled, log_weights), self.targets, None)
+            posterior = WeightPosterior.from_moments(equations, *self._scales)
+            value = frequencies.new_tensor(posterior.log_evidence)
+        return -value / self.targets.size
 
     def _stream(self, frequencies: Tensor, log_weights: Tensor) -> FeatureStream:
         weights = log_weights.exp()
@@ -90,141 +81,43 @@ class SpectrumEvidence:
         # Any positive weights will do here, so they go past the check that their sum is one.
         self._map.frequencies, self._map.weights = frequencies, weights
         self._map.n_frequencies, dim = frequencies.shape
-        return FeatureStream(self._map, self.X, np.zeros(dim), np.ones(dim), self._root)
+        return FeatureStream(self._map, self.X, np.zeros(dim), np.ones(dim))
 
-    def posterior(
-        self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
-    ) -> WeightPosterior:
-        """Posterior of the weights of features with frequencies (m, d) and log weights (m,)."""
-        stream = self._stream(frequencies, log_weights)
-        equations = normal_equations(stream, self._weighted, self.weights)
-        return WeightPosterior.from_moments(equations, outputscale, noise)
-
-    def features(self, frequencies: Tensor, log_weights: Tensor, X: FloatArray) -> Tensor:
-        """Features (b, M) of other inputs (b, d)."""
-        self._stream(frequencies, log_weights)
-        assert self._map is not None
-        with torch.no_grad():
-            features: Tensor = self._map(torch.as_tensor(X))
-        return features
-
-    def evaluate(
-        self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
-    ) -> SpectrumGradient:
-        """Evidence and gradients for frequencies (m, d) and log weights (m,): two passes."""
-        stream = self._stream(frequencies, log_weights)
-        equations = normal_equations(stream, self._weighted, self.weights)
-        factor, weights, value = solve_ridge(equations, outputscale, noise)
+    def log_evidence_and_gradients(
+        self, frequencies: Tensor, log_weights: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
+        """Log evidence, nats, and its gradients in frequencies (m, d) and log weights (m,)."""
+        stream, (v, s) = self._stream(frequencies, log_weights), self._scales
+        equations = normal_equations(stream, self.targets, None)
+        factor, weights, value = solve_ridge(equations, v, s)
         inverse = torch.cholesky_inverse(factor)
-        lam, k = noise / outputscale, self.n_outputs
-        by_feature = weights.square().sum(1) / outputscale - k * (1 - lam * inverse.diagonal())
-        by_outputscale = 0.5 * float(by_feature.sum())
-        quad = float(equations.square.sum() - (equations.cross * weights).sum()) / lam
-        # Scaling v and s together leaves lam alone, and the derivative along that is known.
-        by_both = 0.5 * (quad / outputscale - k * equations.n_rows)
-        return SpectrumGradient(
-            value,
-            self._frequency_gradient(stream, weights, inverse, noise),
-            0.5 * by_feature.reshape(2, -1).sum(0),
-            by_outputscale,
-            by_both - by_outputscale,
-        )
-
-    def _frequency_gradient(
-        self, stream: FeatureStream, weights: Tensor, inverse: Tensor, noise: float
-    ) -> Tensor:
+        explained = self.targets.shape[1] * (1 - s / v * inverse.diagonal())
+        by_feature = weights.square().sum(1) / v - explained
         assert self._map is not None
         gradient = torch.zeros_like(self._map.frequencies)
-        chunks = feature_gradients(stream, self._weighted, weights, inverse, noise)
-        for inputs, features, upstream in chunks:
+        for inputs, features, upstream in feature_gradients(
+            stream, self.targets, weights, inverse, s
+        ):
             gradient.addmm_(self._map.phase_gradient(features, upstream).T, inputs)
-        return gradient
+        return value, gradient, 0.5 * by_feature.reshape(2, -1).sum(0)
 
 
 class _LogEvidence(Differentiable):
-    """`SpectrumEvidence.evaluate` as one differentiable operation."""
+    """Log evidence as one differentiable operation."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        problem: SpectrumEvidence,
-        frequencies: Tensor,
-        log_weights: Tensor,
-        log_outputscale: Tensor,
-        log_noise: Tensor,
-    ) -> Tensor:
+    def forward(ctx: Any, loss: EvidenceLoss, frequencies: Tensor, log_weights: Tensor) -> Tensor:
         """Log evidence; the gradients are computed at once and kept."""
-        result = problem.evaluate(
-            frequencies.detach(),
-            log_weights.detach(),
-            float(log_outputscale.exp()),
-            float(log_noise.exp()),
+        value, *gradients = loss.log_evidence_and_gradients(
+            frequencies.detach(), log_weights.detach()
         )
-        new = frequencies.new_tensor
-        by_scales = new(result.outputscale), new(result.noise)
-        ctx.save_for_backward(result.frequencies, result.log_weights, *by_scales)
-        return new(result.value)
+        ctx.save_for_backward(*gradients)
+        return frequencies.new_tensor(value)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         """Scale the gradients."""
         return None, *(upstream * gradient for gradient in ctx.saved_tensors)
-
-
-def log_evidence_of(
-    problem: SpectrumEvidence,
-    frequencies: Tensor,
-    log_weights: Tensor,
-    log_outputscale: Tensor,
-    log_noise: Tensor,
-) -> Tensor:
-    """Log evidence in nats, a scalar tensor, differentiable in all arguments but the problem.
-
-    Parameters
-    ----------
-    problem
-        The table.
-    frequencies
-        Tensor (m, d), in units of one over the inputs.
-    log_weights
-        Tensor (m,).
-    log_outputscale, log_noise
-        Scalar tensors.
-    """
-    if not torch.is_grad_enabled():  # the gradient would take a second pass
-        scales = float(log_outputscale.exp()), float(log_noise.exp())
-        return frequencies.new_tensor(
-            problem.posterior(frequencies, log_weights, *scales).log_evidence
-        )
-    value: Tensor = _LogEvidence.apply(
-        problem, frequencies, log_weights, log_outputscale, log_noise
-    )
-    return value
-
-
-class EvidenceLoss:
-    """Loss `frequencies, weights -> -log evidence per target`; see `evidence_loss`."""
-
-    def __init__(
-        self, problem: SpectrumEvidence, lengthscale: FloatArray, outputscale: float, noise: float
-    ) -> None:
-        self.problem = problem
-        self.lengthscale = lengthscale
-        self.log_scales = torch.tensor([outputscale, noise], dtype=torch.float64).log()
-
-    @property
-    def dim(self) -> int:
-        """Input dimension d."""
-        return len(self.lengthscale)
-
-    def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Nats per target, differentiable; weights (m,) of sum one, equal if None."""
-        check_frequencies(frequencies, self.dim)
-        frequencies, weights = with_weights(frequencies, weights)
-        log_weights = weights.clamp_min(torch.finfo(torch.float64).tiny).log()
-        scaled = frequencies / torch.as_tensor(self.lengthscale, device=frequencies.device)
-        value = log_evidence_of(self.problem, scaled, log_weights, *self.log_scales)
-        return -value / (self.problem.n_rows * self.problem.n_outputs)
 
 
 def evidence_loss(
@@ -268,5 +161,4 @@ def evidence_loss(
     """
     inputs, targets = check_table(X, y)
     hyper = check_hyperparameters(inputs.shape[1], lengthscale, outputscale, noise)
-    problem = SpectrumEvidence(inputs - inputs.mean(axis=0), targets)
-    return EvidenceLoss(problem, hyper.lengthscale, hyper.outputscale, hyper.noise)
+    return EvidenceLoss(inputs - inputs.mean(axis=0), targets, hyper)

@@ -1,4 +1,4 @@
-"""Spectra fitted to a posterior, to the evidence or to a loss of the user's own."""
+"""Frequencies sampled, drawn for a posterior or fitted to it, and their hyperparameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from coupledgp.errors import PrecisionWarning
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
-from coupledgp.ground.tensors import Tensor
 from coupledgp.ground.visible import warn
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters, RowWeights
-from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_KL,
     MOST_KL,
@@ -25,7 +23,6 @@ from coupledgp.inference.spectra.posterior_draw import (
     pilot_form,
     pilot_places,
 )
-from coupledgp.inference.spectra.posterior_form import mixture_weights
 from coupledgp.inference.spectra.posterior_kl import Teacher
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.random import FloatArray
@@ -34,50 +31,32 @@ from coupledgp.search.starts import SearchSpace
 from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,
-    SpectrumFit,
-    fit_loss,
     fit_posterior_kl,
 )
-from coupledgp.search.tables.spectrum_members import (
-    EvidenceSettings,
-    Member,
-    UnseenRows,
-    fit_members,
-    hold_out,
-    log_densities,
-)
 
-# Prior counts of the weights of members, in held-out rows: few held-out rows tell little about
-# which members are over-confident, and then the sampled spectrum keeps a large weight.
-SAMPLED_COUNT, ONE_FACTOR_COUNT, FITTED_COUNT = 4.0, 2.0, 1.0
 # Most unlabelled points per row of the teacher: more add nothing, since they are drawn with
 # replacement.
 FURTHER_POINTS = 20
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-
 
 @dataclass(frozen=True, eq=False)
-class FittedPriors:
-    """Results of a fit of hyperparameters and frequencies.
+class FittedFeatures:
+    """Result of a fit of hyperparameters and frequencies.
 
     Attributes
     ----------
-    priors : tuple of FeaturePrior
-        Fitted priors: one, or the K members of a mixture, the sampled spectrum first.
-    weights : FloatArray (K,)
-        Weights of the mixture, of sum one.
+    prior : FeaturePrior
+        The fitted prior.
     search : OptimizationResult
-        The search for the hyperparameters of the first prior.
+        The search for its hyperparameters.
     start_loss, loss : float or None
-        Value of the objective that moved the frequencies, before and after the fit; None where no
-        objective did.
+        KL per point from the teacher's posterior before and after frequencies were fitted; None
+        where they were not.
     pilot : Pilot or None
         Why frequencies were drawn as they were; None where they were fitted.
     """
 
-    priors: tuple[FeaturePrior, ...]
-    weights: FloatArray
+    prior: FeaturePrior
     search: OptimizationResult
     start_loss: float | None = None
     loss: float | None = None
@@ -101,9 +80,8 @@ class SpectrumFitter:
     n_restarts, max_iterations : int
         Number of starts besides the best one, and largest number of iterations, of the search for
         the hyperparameters.
-    teacher_rows, batch_rows : int
-        Largest number of rows of the exact GP to whose posterior a spectrum is fitted, and of one
-        step on the evidence.
+    teacher_rows : int
+        Largest number of rows of the exact GP to whose posterior a spectrum is fitted.
     queries : FloatArray (q, d) or None
         Points at which the posterior matters.
     kept : str
@@ -117,7 +95,6 @@ class SpectrumFitter:
     n_restarts: int
     max_iterations: int
     teacher_rows: int
-    batch_rows: int
     queries: FloatArray | None = None
     kept: str = "as asked for"
 
@@ -126,13 +103,13 @@ class SpectrumFitter:
         """The sampled feature map."""
         return self.problem.stream.feature_map
 
-    def sampled(self) -> FittedPriors:
+    def sampled(self) -> FittedFeatures:
         """Hyperparameters of maximum evidence; frequencies stay as they were drawn."""
         found = self._maximise(self.problem, self.space)
         prior = self._prior(self.drawn, found.hyperparameters)
-        return FittedPriors((prior,), np.ones(1), found, pilot=Pilot(self.kept))
+        return FittedFeatures(prior, found, pilot=Pilot(self.kept))
 
-    def for_posterior(self, as_asked: bool) -> FittedPriors:
+    def for_posterior(self, as_asked: bool) -> FittedFeatures:
         """Hyperparameters of maximum evidence, then frequencies drawn anew for the posterior.
 
         Unless asked for, the draw is made only where a pilot expects that it gains.
@@ -145,20 +122,15 @@ class SpectrumFitter:
         own = None if weights is None else weights.take(places)
         rows = PilotRows(stream.X[places], own, n_counted, self.queries)
         prior, search, pilot = drawn_for_posterior(
-            before.priors[0], before.search, rows,
+            before.prior, before.search, rows,
             lambda made: FeatureEvidence(
                 replace(stream, feature_map=made), problem.targets, weights
             ),
             self.space, of_draws, self.report, as_asked,
         )  # fmt: skip
-        return FittedPriors((prior,), np.ones(1), search, pilot=pilot)
+        return FittedFeatures(prior, search, pilot=pilot)
 
-    def to_loss(self, loss: Loss) -> FittedPriors:
-        """Hyperparameters of maximum evidence, then frequencies that minimise a loss."""
-        found = self._maximise(self.problem, self.space)
-        return self._moved(found, fit_loss(loss, self.drawn, KLSettings(), self.report))
-
-    def to_posterior(self) -> FittedPriors:
+    def to_posterior(self) -> FittedFeatures:
         """Hyperparameters of an exact GP on some rows, and a spectrum fitted to its posterior."""
         stream, rng = self.problem.stream, self.rng
         n = self.problem.n_rows
@@ -183,94 +155,26 @@ class SpectrumFitter:
                 *shape, self.drawn.coupling, spectrum, rng, device=self.drawn.device
             )
 
-        return self._moved(
-            found, fit_posterior_kl(teacher, points, draw, KLSettings(), self.report)
-        )
-
-    def to_evidence(self) -> FittedPriors:
-        """Sampled spectrum, fitted ones, and the weights of their mixture.
-
-        The first member is the prior that `sampled` gives. The hyperparameters of the sampled
-        members are fitted to all rows, so that the held-out rows favour them a little.
-        """
-        stream, problem = self.problem.stream, self.problem
-        found = self._maximise(problem, self.space)
-        drawn = [_member(self.drawn, found.hyperparameters)]
-        drawn += self._one_factor(found, drawn[0])
-        train, held = hold_out(problem.n_rows, self.rng)
-        inputs, targets, weights = stream.X - stream.center, problem.targets, problem.weights
-        own, others = (None if weights is None else weights.take(rows) for rows in (train, held))
-        centred = SpectrumEvidence(inputs[train], targets[train], own)
-        held_out = UnseenRows(inputs[held], targets[held], others)
-        settings = EvidenceSettings(batch_rows=self.batch_rows)
-        fitted = fit_members(
-            centred, held_out, drawn[0], self.space, self.drawn.spectrum, settings, self.rng,
-            self.report,
+        fit = fit_posterior_kl(teacher, points, draw, KLSettings(), self.report)
+        moved = FourierFeatures.from_frequencies(
+            fit.frequencies.to(self.drawn.frequencies.dtype), self.drawn.coupling, spectrum,
+            fit.weights,
         )  # fmt: skip
-        members = [*drawn, *fitted]
-        self.report("weights of the mixture")
-        densities = np.array([log_densities(centred, m, held_out) for m in members])
-        credit = [SAMPLED_COUNT, ONE_FACTOR_COUNT][: len(drawn)] + [FITTED_COUNT] * len(fitted)
-        priors = [
-            self._prior(_map(self.drawn, m.frequencies, m.weights), m.hyperparameters)
-            for m in members
-        ]
-        priors[0] = self._prior(self.drawn, found.hyperparameters)
-        shares = mixture_weights(densities, credit, None if others is None else others.counts)
-        return FittedPriors(tuple(priors), shares, found)
+        prior = self._prior(moved, found.hyperparameters)
+        return FittedFeatures(prior, found, fit.start_loss, fit.loss)
 
-    def _one_factor(self, found: OptimizationResult, sampled: Member) -> list[Member]:
-        """The sampled spectrum with one free factor on all lengthscales, as a member or none.
-
-        Maximum evidence overfits many lengthscales to few rows; this member, with one factor,
-        cannot, and protects the mixture. It is left out where its evidence is lower by
-        `(d - 1) log n` or more, twice Schwarz's criterion: there it would add only cost.
-        """
-        space = self.space
-        if not (space.n_lengthscales > 1 and "lengthscale" in space.free):
-            return []
-        base = space.base if space.lengthscale is None else space.lengthscale
-        narrow = replace(space, ard=False, base=base)
-        result = self._maximise(self.problem, narrow, "one factor: ")
-        least_loss = (space.n_lengthscales - 1) * np.log(self.problem.n_rows)
-        if found.log_evidence - result.log_evidence >= least_loss:
-            return []
-        return [replace(sampled, hyperparameters=result.hyperparameters)]
-
-    def _maximise(
-        self, problem: EvidenceProblem, space: SearchSpace, prefix: str = ""
-    ) -> OptimizationResult:
+    def _maximise(self, problem: EvidenceProblem, space: SearchSpace) -> OptimizationResult:
         return maximise_evidence(
             problem,
             space,
             n_restarts=self.n_restarts,
             max_iterations=self.max_iterations,
             rng=self.rng,
-            report=lambda text: self.report(prefix + text),
+            report=self.report,
         )
-
-    def _moved(self, found: OptimizationResult, fit: SpectrumFit) -> FittedPriors:
-        moved = _map(self.drawn, fit.frequencies, fit.weights)
-        prior = self._prior(moved, found.hyperparameters)
-        return FittedPriors((prior,), np.ones(1), found, fit.start_loss, fit.loss)
 
     def _prior(self, feature_map: FeatureMap, hyperparameters: Hyperparameters) -> FeaturePrior:
         return FeaturePrior(feature_map, self.problem.stream.center, hyperparameters)
-
-
-def _member(feature_map: FeatureMap, hyperparameters: Hyperparameters) -> Member:
-    frequencies = feature_map.frequencies.double()
-    weights = feature_map.weights
-    m = len(frequencies)
-    equal = frequencies.new_full((m,), 1 / m)
-    return Member(frequencies, equal if weights is None else weights.double(), hyperparameters)
-
-
-def _map(like: FeatureMap, frequencies: Tensor, weights: Tensor) -> FourierFeatures:
-    """Feature map of a fitted spectrum, in the dtype of another map."""
-    return FourierFeatures.from_frequencies(
-        frequencies.to(like.frequencies.dtype), like.coupling, like.spectrum, weights
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Spectra fitted by Adam: to the posterior of a teacher, or to any differentiable loss (MATH 4).
+"""Spectra fitted by Adam to the posterior of a teacher (MATH 4).
 
 The result is no unbiased sample of the kernel: the frequencies have been moved to where the
 posterior needs them, and the prior of the features is further from that of the kernel.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.ground.descent import cosine, descend
 from coupledgp.ground.progress import Progress
@@ -58,8 +57,7 @@ class SpectrumFit:
     weights : Tensor (m,)
         Positive, of sum one.
     start_loss, loss : float
-        Losses of the start and of this spectrum: at the held-out points of a fit to a posterior,
-        else the objective itself.
+        KL per point at held-out points, of the start and of this spectrum.
     n_steps : int
         Number of steps that led to this spectrum.
     """
@@ -154,14 +152,6 @@ def fit_posterior_kl(
     return fit_spectrum(step_loss, judge, best, settings.n_steps, report)
 
 
-def fit_loss(
-    loss: SpectrumLoss, feature_map: FeatureMap, settings: KLSettings, report: Progress
-) -> SpectrumFit:
-    """Fit frequencies and weights to a loss; the result is the state of least loss."""
-    start = start_of(feature_map)
-    return fit_spectrum(loss, loss, start, settings.n_steps, report)
-
-
 def fit_spectrum(
     loss: SpectrumLoss,
     judge: SpectrumLoss,
@@ -173,14 +163,10 @@ def fit_spectrum(
     frequencies, log_weights = (t.clone() for t in start)
 
     def step_loss() -> Tensor:
-        value = loss(frequencies, log_weights.softmax(0))
-        check_loss(value, frequencies)
-        return value
+        return loss(frequencies, log_weights.softmax(0))
 
     def score() -> float:
-        value = judge(frequencies, log_weights.softmax(0))
-        check_scalar(value)
-        return float(value)
+        return float(judge(frequencies, log_weights.softmax(0)))
 
     found = descend(
         [frequencies, log_weights],
@@ -195,28 +181,3 @@ def fit_spectrum(
     )
     best, best_weights = found.best
     return SpectrumFit(best, best_weights.softmax(0), found.start_score, found.score, found.step)
-
-
-def check_loss(value: Tensor, frequencies: Tensor) -> None:
-    """Refuse a loss that is no finite scalar or does not depend on the frequencies."""
-    check_scalar(value)
-    if not value.requires_grad:
-        raise _no_loss(value)
-    if not torch.isfinite(value):
-        raise NumericalError(
-            f"objective: expected a finite loss, got {value.item()} at frequencies of norm up to "
-            f"{frequencies.detach().norm(dim=1).max().item():.3g}"
-        )
-
-
-def check_scalar(value: Tensor) -> None:
-    """Refuse a value that is not a scalar tensor."""
-    if not isinstance(value, Tensor) or value.ndim:
-        raise _no_loss(value)
-
-
-def _no_loss(value: object) -> InvalidInputError:
-    return InvalidInputError(
-        "objective: expected a function of frequencies and weights that returns a scalar tensor "
-        f"differentiable in them, got {value!r}"
-    )

@@ -11,12 +11,8 @@ from coupledgp.couplings import DirectionsAndNorms, OrthogonalDirections
 from coupledgp.couplings.frequencies.norms import Norms
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.random import FloatArray, open_uniforms
-from coupledgp.theory import (
-    distance_mse,
-    norms_floor,
-    simulated_distance_mse,
-    small_distance_coefficient,
-)
+from coupledgp.theory import distance_mse, norms_floor, simulated_distance_mse
+from tests.theory import small_distance_coefficient
 
 SMALL = 0.05
 
@@ -118,9 +114,6 @@ def test_it_is_nearly_met(t: float) -> None:
             "coupling: expected orthogonal or simplex directions, not antithetic",
         ),
         (lambda: norms_floor("fourier", "orthogonal", 3, 3, -1.0), "t: expected a finite"),
-        (lambda: small_distance_coefficient(5, 3), "n_frequencies: expected at most 3"),
-        (lambda: small_distance_coefficient(3, 3, 7.0), "block_variance: expected .* 0 to 6"),
-        (lambda: small_distance_coefficient(6, 3, 2.0, 3.0), "mean_variance: expected .* 0 to 2"),
     ],
 )
 def test_wrong_arguments_of_floors(call, message: str) -> None:

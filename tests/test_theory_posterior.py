@@ -126,28 +126,6 @@ def test_a_single_frequency_has_no_pair():
     assert found.kl.value == found.kl.independent
 
 
-def test_pairs_of_orthogonal_frequencies_have_the_leading_covariance():
-    rng, draws, size = np.random.default_rng(0), 60_000, 0.2
-    directions = np.linalg.qr(rng.normal(size=(draws, D, 2)))[0]
-    W = directions * np.sqrt(rng.chisquare(D, size=(draws, 1, 2)))
-    for other in (np.array([size, 0, 0]), np.array([0, size, 0]), np.array([0.1, 0.1, 0.05])):
-        delta = np.array([size, 0, 0])
-        one, two = np.cos(W[..., 0] @ delta), np.cos(W[..., 1] @ other)
-        product = (one - one.mean()) * (two - two.mean())
-        error = product.std() / np.sqrt(draws)
-        expected = theory.orthogonal_pair_covariance(delta, other)
-        # The next order is smaller by some |delta|^2.
-        assert product.mean() == pytest.approx(expected, abs=4 * error + 0.1 * abs(expected))
-
-
-def test_the_mean_over_directions_is_zero():
-    rng = np.random.default_rng(0)
-    others = rng.normal(size=(20_000, D))
-    delta = np.array([0.3, -0.1, 0.2])
-    values = np.array([theory.orthogonal_pair_covariance(delta, other) for other in others])
-    assert abs(values.mean()) < 4 * values.std() / np.sqrt(len(others))
-
-
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
@@ -167,8 +145,6 @@ def test_a_target_that_is_not_positive_is_refused():
     found = theory.posterior_errors(X, QUERIES, 90, **HYPER)
     with pytest.raises(InvalidInputError, match="kl_target"):
         found.frequencies_for(0.0)
-    with pytest.raises(InvalidInputError, match="one length of at least 2, got 1 and 1"):
-        theory.orthogonal_pair_covariance([1.0], [1.0])
 
 
 def test_expectations_beyond_second_order_are_told():

@@ -107,7 +107,7 @@ def closed_forms() -> Figures:
     return {
         kind: [theory.expected_mse(kind, name, 6, x, y) for name in names]
         for kind in ("fourier", "laplace")
-    } | {"conformity": theory.conformity("orthogonal", 6, 3, 1.0)}
+    }
 
 
 def graph_kernel(name: str) -> Figures:

@@ -11,10 +11,10 @@ C is a mean over pairs, and zero for independent frequencies. The mean V is take
 Halton frequencies, and C of a coupling over draws of it. The KL of the priors and the excess of the
 mean's squared error are forms of the same kind.
 
-`orthogonal_pair_covariance` says why orthogonal directions change a posterior little: their
-covariance between kernel errors at differences delta and delta' has the mean zero over directions
-of delta'. The variance of a kernel estimate has delta = delta' and always gains; the posterior
-mixes different differences, and gains only where inputs lie near a line.
+Orthogonal directions change a posterior little: their covariance between kernel errors at
+differences delta and delta' has the mean zero over directions of delta' (docs/posterior_draws.md).
+The variance of a kernel estimate has delta = delta' and always gains; the posterior mixes different
+differences, and gains only where inputs lie near a line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from coupledgp.couplings.frequencies.directions import IidDirections
 from coupledgp.couplings.frequencies.norms import IndependentNorms
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
-from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.ground.visible import warn
 from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
 from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
@@ -343,39 +343,3 @@ def _centred_pairs(form: PosteriorForm, atoms: Atoms) -> float:
     whole = form.value(atoms, np.full(m, 1 / m))
     own = form.diagonal(atoms) - 2 * beside + form.of_kernel
     return whole - float(own.sum()) / m**2
-
-
-def orthogonal_pair_covariance(delta: ArrayLike, other: ArrayLike) -> float:
-    """Covariance of `cos(w . delta)` and `cos(w' . delta')` for orthogonal w, w', leading order.
-
-    Directions are a random orthogonal pair, norms independent and chi_d:
-    `[|delta|^2 |delta'|^2 - d (delta . delta')^2] / (2 (d - 1) (d + 2))`. It is negative for
-    parallel differences, positive for perpendicular ones, and zero on average over directions of
-    delta'.
-
-    Parameters
-    ----------
-    delta, other
-        Differences (d,) of inputs in lengthscales, well below one; d at least 2.
-
-    Raises
-    ------
-    InvalidInputError
-        The vectors differ in length, or have fewer than two entries.
-
-    Examples
-    --------
-    >>> import math
-    >>> from coupledgp.theory import orthogonal_pair_covariance
-    >>> parallel = orthogonal_pair_covariance([0.1, 0.0], [0.1, 0.0])
-    >>> perpendicular = orthogonal_pair_covariance([0.1, 0.0], [0.0, 0.1])
-    >>> parallel < 0 < perpendicular, math.isclose(parallel, -perpendicular)
-    (True, True)
-    """
-    a, b = check_vector(delta, "delta"), check_vector(other, "other")
-    if a.size != b.size or a.size < 2:
-        raise InvalidInputError(
-            f"delta, other: expected vectors of one length of at least 2, got {a.size} and {b.size}"
-        )
-    d = a.size
-    return float(((a @ a) * (b @ b) - d * (a @ b) ** 2) / (2 * (d - 1) * (d + 2)))

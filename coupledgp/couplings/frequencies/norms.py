@@ -148,7 +148,7 @@ class SharedStrataNorms(Norms):
 
     Not in the papers. Orthogonal frequencies of one length r sum to `sum_i w_i w_i^T = r^2 I`
     exactly, so that at small distances the kernel's error is that of the mean of r^2 alone, and
-    strata leave little of it (`theory.small_distance_coefficient`). With one block this is
+    strata leave little of it. With one block this is
     `MonotoneNorms`; with few blocks in many dimensions it is worse than independent norms.
 
     Examples

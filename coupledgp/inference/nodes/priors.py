@@ -293,13 +293,6 @@ class WalkPrior(GraphPrior):
         other._drawn = {key: phi.with_series(f) for key, phi in self._drawn.items()}
         return other
 
-    def resampled(self, n_walks: int, seed: int) -> Self:
-        """The same law with another number of walkers, drawn by another seed."""
-        return type(self)(
-            self.graph, self.kernel, self.plan, n_walks, self.coupling, self.law, self.max_length,
-            seed,
-        )  # fmt: skip
-
     def features(self, nodes: IntArray) -> WalkFeatures:
         """Rows `Phi` of nodes (p,), cached for the last few lists of nodes."""
         key = nodes.tobytes()

@@ -13,7 +13,7 @@ VTK files and roads need the extra `geo` (meshio, geopandas, pyogrio):
 
 from coupledgp.formats.meshes import write_mesh as write_mesh
 from coupledgp.formats.road_files import read_roads as read_roads
+from coupledgp.formats.road_output import TimeLayer as TimeLayer
 from coupledgp.formats.road_output import write_roads as write_roads
+from coupledgp.formats.road_output import write_time_map as write_time_map
 from coupledgp.formats.roads import RoadNetwork as RoadNetwork
-from coupledgp.formats.time_maps import TimeLayer as TimeLayer
-from coupledgp.formats.time_maps import write_time_map as write_time_map

@@ -11,7 +11,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.places import MapSites
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.time_maps import TimeLayer, write_time_map
+from coupledgp.formats.road_output import TimeLayer, write_time_map
 from coupledgp.geometry.degrees import local_degrees, local_metres
 from tests.diagnostics.pages.space_time_cases import HOSTILE, N_NODES, report
 

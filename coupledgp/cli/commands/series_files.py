@@ -21,6 +21,7 @@ from coupledgp.cli.readers.series import NETCDF, ZARR
 from coupledgp.cli.readers.tables import DELIMITERS, JSON, PARQUET, is_parquet, table_writer
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import library
+from coupledgp.ground.memory import check_memory
 from coupledgp.ground.output import folder_written_whole, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
@@ -30,6 +31,8 @@ NUMBERS = ("mean", "std", "lower", "upper")
 # Standard deviations from the mean to the ends of a 95 % interval.
 WIDTH = 1.959963984540054
 ENDINGS = (*DELIMITERS, JSON, *PARQUET, *NETCDF, *ZARR)
+# Bytes of a node at a time on a grid: four numbers and a kind.
+CELL_BYTES = 33
 # Characters for which a text of CSV needs quotes.
 SPECIAL = set(',"\t\r\n')
 # Files of which a Zarr store has one.
@@ -115,7 +118,8 @@ def check_law_path(path: Path, name: str) -> None:
             f"{name}: expected a path ending in {', '.join(ENDINGS)}, got {str(path)!r}"
         )
     if kind in (*NETCDF, *ZARR):
-        library("h5netcdf" if kind in NETCDF else "zarr", f"{name}: {kind}")
+        for needed in ("xarray", "h5netcdf" if kind in NETCDF else "zarr"):
+            library(needed, f"{name}: {kind}")
 
 
 @contextmanager
@@ -133,10 +137,8 @@ def law_written(path: Path) -> Iterator[Path]:
 def law_writer(path: Path, like: Path, layout: LawLayout) -> Iterator[LawWriter]:
     """A writer to `path` in the format that the ending of `like` names."""
     kind = like.suffix.lower()
-    if kind in ZARR:
-        writer: LawWriter = _ZarrWriter(path, layout)
-    elif kind in NETCDF:
-        writer = _NetcdfWriter(path, layout)
+    if kind in (*ZARR, *NETCDF):
+        writer: LawWriter = _GridWriter(path, layout, kind in ZARR)
     else:
         writer = _TableWriter(path, layout, like)
     try:
@@ -212,96 +214,44 @@ class _TableWriter(LawWriter):
 class _GridWriter(LawWriter):
     """Variables over nodes and times, by the conventions for climate and forecast data (CF)."""
 
-    def _numbers(self) -> list[tuple[str, str, str]]:
-        """Value, quantity and type of each variable."""
-        return [
-            (name, quantity, "f8" if quantity in NUMBERS else "i1")
-            for name in self.layout.names
-            for quantity in (*NUMBERS, "kind")
-        ]
-
-    def _coordinates(self) -> tuple[NDArray[Any], NDArray[Any], dict[str, str]]:
-        """Labels of nodes, times, and attributes that state the unit of the times."""
-        axis, labels = self.layout.axis, self.layout.labels
-        whole = all(type(label) is int for label in labels)
-        nodes = np.array(labels if whole else [str(label) for label in labels])
-        if axis.origin is None:
-            return nodes, axis.labels(self.layout.times), {}
-        since = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
-        if axis.zone is not None:
-            since["time_zone"] = f"instants in UTC; local clocks are those of {axis.zone}"
-        return nodes, axis.instants(self.layout.times), since
-
-    @staticmethod
-    def _attributes(quantity: str) -> dict[str, Any]:
-        if quantity != "kind":
-            return {}
-        flags = np.arange(len(KINDS), dtype=np.int8)
-        return {"flag_values": flags, "flag_meanings": " ".join(KINDS)}
+    def __init__(self, path: Path, layout: LawLayout, is_store: bool) -> None:
+        super().__init__(path, layout)
+        size = layout.times.size * len(layout.labels) * len(layout.names)
+        check_memory(2.0 * CELL_BYTES * size, "--output: laws on a grid", "choose fewer times")
+        self._is_store = is_store
+        self._blocks: dict[str, list[NDArray[Any]]] = {}
 
     def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
         for name, law in laws.items():
             for quantity, values in (*law.columns().items(), ("kind", law.kinds)):
-                self._file[self.layout.column(name, quantity)][:, where] = values
-
-    _file: Any
-
-
-class _NetcdfWriter(_GridWriter):
-    """A file of NetCDF 4."""
-
-    def __init__(self, path: Path, layout: LawLayout) -> None:
-        import h5netcdf
-        import h5py
-
-        super().__init__(path, layout)
-        nodes, times, since = self._coordinates()
-        # The temporary file is locked by its writer already.
-        self._file = h5netcdf.File(path, "w", locking=False)
-        self._file.dimensions = {"node": len(nodes), "time": len(times)}
-        kind = nodes.dtype if nodes.dtype.kind == "i" else h5py.string_dtype()
-        self._file.create_variable("node", ("node",), kind)[:] = (
-            nodes if nodes.dtype.kind == "i" else nodes.astype(object)
-        )
-        time = self._file.create_variable("time", ("time",), times.dtype)
-        time[:] = times
-        time.attrs.update(since)
-        for name, quantity, kind in self._numbers():
-            column = layout.column(name, quantity)
-            variable = self._file.create_variable(column, ("node", "time"), kind)
-            variable.attrs.update(self._attributes(quantity))
+                self._blocks.setdefault(self.layout.column(name, quantity), []).append(values)
 
     def close(self) -> None:
-        self._file.close()
+        if self.place < self.layout.times.size:
+            return  # an error ended the work
+        import xarray as xr
 
+        kinds = {"flag_values": np.arange(len(KINDS), dtype=np.int8),
+                 "flag_meanings": " ".join(KINDS)}  # fmt: skip
+        variables = {
+            name: (("node", "time"), np.concatenate(blocks, axis=1),
+                   kinds if name.endswith("kind") else {}, {"_FillValue": None})
+            for name, blocks in self._blocks.items()
+        }  # fmt: skip
+        whole = xr.Dataset(variables, self._coordinates())
+        if self._is_store:  # version 2 is what every reader knows
+            whole.to_zarr(self.path, mode="w", zarr_format=2, consolidated=True)
+        else:
+            whole.to_netcdf(self.path, engine="h5netcdf")
 
-class _ZarrWriter(_GridWriter):
-    """A Zarr store of version 2, which every reader knows."""
-
-    def __init__(self, path: Path, layout: LawLayout) -> None:
-        import zarr
-
-        super().__init__(path, layout)
-        nodes, times, since = self._coordinates()
-        self._file = zarr.open_group(str(path), mode="w", zarr_format=2)
-        for name, values, more in (("node", nodes, {}), ("time", times, since)):
-            self._create(name, values.shape, values.dtype, (name,), more)
-            self._file[name][:] = values
-        shape = (len(nodes), len(times))
-        for name, quantity, kind in self._numbers():
-            more = {k: np.asarray(v).tolist() for k, v in self._attributes(quantity).items()}
-            self._create(layout.column(name, quantity), shape, kind, ("node", "time"), more)
-
-    def _create(
-        self, name: str, shape: tuple[int, ...], kind: Any, dims: Sequence[str], more: Any
-    ) -> None:
-        chunks = tuple(max(1, min(size, 1024)) for size in shape)
-        self._file.create_array(
-            name, shape=shape, dtype=kind, chunks=chunks, fill_value=None,  # 0 would be missing
-            attributes={"_ARRAY_DIMENSIONS": list(dims), **more},
-        )  # fmt: skip
-
-    def close(self) -> None:
-        import zarr
-
-        zarr.consolidate_metadata(str(self.path))
+    def _coordinates(self) -> dict[str, Any]:
+        """Labels of nodes, and times with attributes that state their unit."""
+        axis, labels = self.layout.axis, self.layout.labels
+        whole = all(type(label) is int for label in labels)
+        nodes = np.array(labels if whole else [str(label) for label in labels])
+        if axis.origin is None:
+            return {"node": nodes, "time": axis.labels(self.layout.times)}
+        since = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
+        if axis.zone is not None:
+            since["time_zone"] = f"instants in UTC; local clocks are those of {axis.zone}"
+        return {"node": nodes, "time": ("time", axis.instants(self.layout.times), since)}

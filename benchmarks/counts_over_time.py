@@ -67,7 +67,7 @@ def scores(seed: int, days: int, law: str, scale: float) -> list[dict[str, Any]]
     for option in (None, "if-counts"):
         start_time = time.process_time()
         gp = cgp.GraphTimeGPRegressor(
-            cgp.Graph.from_scipy(sparse.csr_array(weights)), target_transform=option, random_state=0
+            cgp.Graph.from_scipy(sparse.csr_array(weights)), target_transform=option
         ).fit(np.arange(P), seen, times=times)
         mean = gp.predict(np.arange(P))[hidden]
         low, high = (end[hidden] for end in gp.predict_interval(np.arange(P)))

@@ -79,7 +79,7 @@ def model_means(given: SensorReadings) -> tuple[FloatArray, FloatArray, Any]:
     """Means and standard deviations (p, n) of the package's model, and the model."""
     rows = np.flatnonzero(given.seen.any(axis=1))
     labels = [given.labels[row] for row in rows.tolist()]
-    model = cgp.GraphTimeGPRegressor(given.domain, random_state=0, progress=False)
+    model = cgp.GraphTimeGPRegressor(given.domain, progress=False)
     model.fit(labels, times=given.stamps, values=given.values[rows])
     stamps = model.time_axis_.numbers(given.stamps)
     mean, std = model.modelled_law_on_grid(given.sites, stamps, wanted=~given.seen)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.space_time_data import CASES, Case
-from benchmarks.space_time_models import MODELS, SETTINGS, function_rows
+from benchmarks.space_time_models import MODELS
 from coupledgp.diagnostics.space_time.evaluation import ModelCost, SpaceTimeEvaluation
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
@@ -51,8 +51,6 @@ def work(case: Case, split: SpaceTimeSplit, number: int, name: str, sender: Any)
     law = MODELS[name](case, split)
     seconds, wall = time.process_time() - start, time.perf_counter() - wall
     rows = score_rows(number, name, law, case.readings, split)
-    if name in SETTINGS:
-        rows += function_rows(case, split, number, name)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     sender.send(
         {

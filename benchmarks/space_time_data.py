@@ -32,14 +32,11 @@ class Case:
     plan : SplitPlan
     truth : FloatArray (n_nodes, n) or None
         The function at all nodes, of simulated readings.
-    settings : dict
-        Arguments of the model.
     """
 
     readings: SensorReadings
     plan: SplitPlan
     truth: FloatArray | None = None
-    settings: dict[str, Any] | None = None
 
 
 def traffic_folder() -> Path:
@@ -124,8 +121,7 @@ def simulated(seed: int = 0, smooth: bool = False, n_times: int = 432) -> Case:
     noise = np.sqrt(0.05) * rng.standard_normal((traffic.sensors.size, n_times))
     readings = timed(f[traffic.sensors] + noise, traffic.graph, traffic.sensors)
     plan = SplitPlan(gap=60 * STEP, horizon=12 * STEP)
-    settings = {"time_kernel": "matern-3/2"} if smooth else {}
-    return Case(readings, plan, f, settings)
+    return Case(readings, plan, f)
 
 
 def root_of(K: FloatArray) -> FloatArray:

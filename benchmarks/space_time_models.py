@@ -12,59 +12,28 @@ import coupledgp as cgp
 from benchmarks.space_time_data import Case
 from coupledgp.diagnostics.space_time.models import fitted_to, law_of
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
-from coupledgp.diagnostics.space_time.scoring import ScoreRow, SpaceTimeLaw, score_rows
+from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.simple import linear_in_time
 from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSplit, SplitPlan
 from coupledgp.random import FloatArray
 
 # Settings of the package's model by name.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "space-time": {"sensor_covariance": "kernel"},
-    "space-time, learned": {"sensor_covariance": "learned"},
-    "space-time, yeo-johnson": {
-        "sensor_covariance": "learned", "target_transform": "yeo-johnson",
-    },
-}  # fmt: skip
+SETTINGS: dict[str, dict[str, Any]] = {"the law": {}}
 Law = Callable[[Case, SpaceTimeSplit], SpaceTimeLaw]
 
 
 @lru_cache(maxsize=1)
 def fitted(case: Case, split: SpaceTimeSplit, how: str) -> cgp.GraphTimeGPRegressor:
     """The package's model given what a split leaves; the last one is kept."""
-    model = cgp.GraphTimeGPRegressor(
-        case.readings.domain,
-        random_state=0,
-        progress=False,
-        **(case.settings or {}),
-        **SETTINGS[how],
-    )
+    model = cgp.GraphTimeGPRegressor(case.readings.domain, progress=False, **SETTINGS[how])
     found = fitted_to(model, case.readings.without(split.hidden))
-    print(found.kernel_, found.terms_, f"noise {found.noise_:.4g}", flush=True)
+    print(found.kernel_, found.method_reason_, flush=True)
     return found
 
 
 def graph_time(how: str) -> Law:
     """The package's model with some settings."""
     return lambda case, split: law_of(fitted(case, split, how), case.readings)
-
-
-def function_rows(case: Case, split: SpaceTimeSplit, number: int, how: str) -> list[ScoreRow]:
-    """Scores of the package's model against the simulated function itself, at all nodes."""
-    truth, sites = case.truth, case.readings.sites
-    if truth is None:
-        return []
-    nodes = np.arange(len(truth))
-    masks = {"f at other nodes": np.ones(truth.shape, dtype=bool)}
-    masks["f at other nodes"][sites] = False
-    for kind in ("scattered", "gap", "hidden sensor", "forecast"):
-        masks[f"f at {kind}"] = np.zeros(truth.shape, dtype=bool)
-        masks[f"f at {kind}"][sites] = split.of_kind(kind)
-    stamps = case.readings.stamps
-    mean, std = fitted(case, split, how).predict(nodes, stamps, return_std=True, latent=True)
-    everywhere = SensorReadings(truth, case.readings.times, nodes, case.readings.domain)
-    law = SpaceTimeLaw(np.asarray(mean), np.asarray(std))
-    rows = score_rows(number, how, law, everywhere, SpaceTimeSplit.of_masks(masks))
-    return [row for row in rows if row.group == "all"]
 
 
 def of_rival(name: str) -> Law:

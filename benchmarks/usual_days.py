@@ -33,11 +33,7 @@ N_ORIGINS, FIRST, LAST = 22, 72, 264
 STEPS_OF_DAY = 288
 HEAD = "model | RMSE | MAE | CRPS | NLPD | in 95 % | CPU s |"
 # The package's model by name.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "before": {"usual_day": False, "dynamics": False},
-    "usual day": {"dynamics": False},
-    "usual day and dynamics": {},
-}
+SETTINGS: dict[str, dict[str, Any]] = {"no usual day": {"usual_day": False}, "the law": {}}
 
 
 def city(n_days: int = 6, seed: int = 0, day: float = 1.0) -> Case:
@@ -98,7 +94,7 @@ def forecasts_of_model(readings: SensorReadings, origins: list[int], how: str) -
     """Means and standard deviations (h, origins, p) of the package's model, and its updates."""
     n_fit = readings.times.size - STEPS_OF_DAY
     labels, values, stamps = readings.labels, readings.values, readings.stamps
-    model = cgp.GraphTimeGPRegressor(readings.domain, random_state=0, progress=False,
+    model = cgp.GraphTimeGPRegressor(readings.domain, progress=False,
                                      **SETTINGS[how])  # fmt: skip
     model.fit(labels, times=stamps[:n_fit], values=values[:, :n_fit])
     means, stds, at, seconds = [], [], n_fit, []
@@ -223,7 +219,7 @@ def shown_gaps(case: Case, n_splits: int) -> None:
         laws: list[tuple[str, FloatArray, FloatArray | None, float]] = []
         for how in SETTINGS:
             start = time.process_time()
-            model = cgp.GraphTimeGPRegressor(readings.domain, random_state=0, progress=False,
+            model = cgp.GraphTimeGPRegressor(readings.domain, progress=False,
                                              **SETTINGS[how])  # fmt: skip
             model.fit(labels, times=readings.stamps, values=given.values[rows])
             mean, std = model.predict(list(readings.labels), readings.stamps, return_std=True)

@@ -18,7 +18,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
-Domain: TypeAlias = Literal["rows", "nodes", "times"]
+Domain: TypeAlias = Literal["rows", "nodes"]
 # Names or numbers of columns.
 Column: TypeAlias = str | int
 # Standard deviations of the priors of logarithms of variances and lengthscales.

@@ -18,14 +18,13 @@ from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
 from coupledgp.kernels.rows import ROW_KERNELS
-from coupledgp.kernels.time import TIME_KERNELS
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.registry import Registry
 from coupledgp.spectra import SPECTRA
 
 REGISTRIES: list[Registry[Any]] = [
     SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    GRAPH_KERNELS, ROW_KERNELS, TIME_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
+    GRAPH_KERNELS, ROW_KERNELS, LIKELIHOODS, TARGET_TRANSFORMS,
 ]  # fmt: skip
 
 

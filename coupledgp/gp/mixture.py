@@ -14,7 +14,6 @@ from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
-from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.left_out import LeftOut
@@ -35,6 +34,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.row_factor import Gradient
 from coupledgp.gp.schema import Entries, check_shares, require_type
+from coupledgp.gp.sensors import SensorsGP
 from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
@@ -83,7 +83,7 @@ def as_member(kind: type[Process]) -> type[Process]:
 
 
 # Kinds of processes that are no members of mixtures.
-ALONE: dict[str, type[GaussianProcess]] = {GraphTimeGP.__name__: GraphTimeGP}
+ALONE: dict[str, type[GaussianProcess]] = {SensorsGP.__name__: SensorsGP}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 PURPOSES = ("prediction", "hyperparameters")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import numpy as np
-
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.fields import (
     check_position,
@@ -17,23 +15,17 @@ from coupledgp.gp.node_state import graph_from, graph_state, labels_state
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import positive_scale
-from coupledgp.inference.space_time.field_sites import FieldSites
-from coupledgp.inference.space_time.graph_sites import GraphSites
-from coupledgp.inference.space_time.learned_sites import LearnedSites
-from coupledgp.inference.space_time.sites import Sites
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
+from coupledgp.time.field_sites import FieldSites
+from coupledgp.time.graph_sites import GraphSites
+from coupledgp.time.sites import Sites
 
-# Names of the sites in a header, and of the arrays of a learned covariance.
-SITES, LEARNED, LEARNED_SENSORS = "sites", "learned_covariance", "learned_sensors"
-# Eigenvalues of a covariance are at least minus this share of its trace.
-ROUNDING = 1e-9
+# Name of the sites in a header.
+SITES = "sites"
 
 
 def sites_state(sites: Sites) -> tuple[Header, Arrays]:
-    """Header and arrays of sites: their kernel, the graph or operator, and a learned covariance."""
-    if isinstance(sites, LearnedSites):
-        inner, given = sites_state(sites.inner)
-        return inner, given | {LEARNED: sites.covariance, LEARNED_SENSORS: sites.sensors}
+    """Header and arrays of sites: their kernel, and the graph or operator."""
     if isinstance(sites, GraphSites):
         labels, arrays = graph_state(sites.graph)
         kernel, plain = graph_kernel_state(sites.kernel), {"tolerance": sites.tolerance}
@@ -53,20 +45,6 @@ def sites_from(entries: Entries) -> Sites:
     ModelFileError
         An entry is none that sites have.
     """
-    inner = _kernel_sites(entries)
-    if LEARNED not in entries.arrays:
-        return inner
-    numbers = entries.integers(LEARNED_SENSORS, "learned", low=0, high=inner.n_sites - 1)
-    covariance = entries.floats(LEARNED, numbers.size, numbers.size)
-    if not (np.diff(numbers) > 0).all():
-        raise ModelFileError(f"{LEARNED_SENSORS}: expected numbers that rise, got others")
-    if not np.linalg.eigvalsh(covariance)[0] > -ROUNDING * np.trace(covariance):
-        raise ModelFileError(f"{LEARNED}: expected a covariance, got a negative eigenvalue")
-    return LearnedSites(inner, numbers.astype(np.int64), covariance)
-
-
-def _kernel_sites(entries: Entries) -> Sites:
-    """The sites under their kernel."""
     kind = entries.text(SITES, "kind", among=("graph", "field"))
     kernel = require_type(entries.value(SITES, "kernel"), dict, "sites.kernel")
     if kind == "graph":

@@ -40,16 +40,6 @@ from coupledgp.kernels.rows import Linear as Linear
 from coupledgp.kernels.rows import RationalQuadratic as RationalQuadratic
 from coupledgp.kernels.rows import Sphere as Sphere
 from coupledgp.kernels.rows import register_row_kernel as register_row_kernel
-from coupledgp.kernels.time import Constant as Constant
-from coupledgp.kernels.time import Matern12 as Matern12
-from coupledgp.kernels.time import Matern32 as Matern32
-from coupledgp.kernels.time import Periodic as Periodic
-from coupledgp.kernels.time import TimeKernel as TimeKernel
-from coupledgp.kernels.time import TimeKernelLike as TimeKernelLike
-from coupledgp.kernels.time import White as White
-from coupledgp.kernels.time import available_time_kernels as available_time_kernels
-from coupledgp.kernels.time import parse_time_kernel as parse_time_kernel
-from coupledgp.kernels.time import register_time_kernel as register_time_kernel
 from coupledgp.spectra import ProductLaplace as ProductLaplace
 
 if TYPE_CHECKING:

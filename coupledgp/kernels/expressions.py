@@ -4,11 +4,11 @@
     product = factor { "*" factor }
     factor  = ( kernel | "(" text ")" ) [ JSON list of columns, whose quotes may be single ]
     kernel  = name [ "(" argument { "," argument } ")" ]
-            | ( "nodes:" | "times:" ) name [ JSON object of parameters ]
+            | "nodes:" name [ JSON object of parameters ]
     argument = [ field "=" ] ( number | word )
 
 `gaussian["area", "age"] + matern-3/2[2] * laplace[0]`, `matern(1.5) + additive(2, gaussian)`,
-`nodes:heat * times:matern-1/2`.
+`nodes:heat * nodes:matern`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,6 @@ from coupledgp.kernels.graph.registry import (
     parse_graph_kernel,
 )
 from coupledgp.kernels.rows import ROW_KERNELS
-from coupledgp.kernels.time import (
-    TimeKernel,
-    parse_time_kernel,
-    time_kernel_from,
-    time_kernel_state,
-)
 from coupledgp.spectra import SPECTRA, MaternSpectrum, Spectrum, find_spectrum, spectrum_text
 
 # A name of a kernel, of any characters but those of expressions.
@@ -59,10 +53,10 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
     Parameters
     ----------
     kernel
-        Text or kernel. Names are those of `parse_spectrum` and `ROW_KERNELS` for rows, of
-        `parse_graph_kernel` after `nodes:`, and of `parse_time_kernel` after `times:`.
+        Text or kernel. Names are those of `parse_spectrum` and `ROW_KERNELS` for rows, and of
+        `parse_graph_kernel` after `nodes:`.
     domain
-        Domain of names without a prefix: "rows", "nodes" or "times".
+        Domain of names without a prefix: "rows" or "nodes".
     name
         Name of the argument in error messages.
 
@@ -94,10 +88,10 @@ def kernel_text(kernel: Kernel) -> str:
 
     Examples
     --------
-    >>> from coupledgp.kernels import Matern32, kernel_text, parse_kernel
-    >>> kernel = parse_kernel("nodes:heat") * Matern32(2.0)
+    >>> from coupledgp.kernels import kernel_text, parse_kernel
+    >>> kernel = parse_kernel("nodes:heat")
     >>> kernel_text(kernel)
-    'nodes:HeatKernel{"time": 1.0} * times:Matern32{"lengthscale": 2.0}'
+    'nodes:HeatKernel{"time": 1.0}'
     >>> parse_kernel(kernel_text(kernel)) == kernel
     True
     """
@@ -110,8 +104,6 @@ def kernel_text(kernel: Kernel) -> str:
         return kernel_text(kernel.kernel) + json.dumps(list(kernel.columns))
     if isinstance(kernel, GraphKernel):
         return "nodes:" + _with_parameters(graph_kernel_state(kernel))
-    if isinstance(kernel, TimeKernel):
-        return "times:" + _with_parameters(time_kernel_state(kernel))
     text = spectrum_text(kernel) if isinstance(kernel, Spectrum) else str(kernel)
     if text is not None and (isinstance(kernel, Spectrum) or _names(text, kernel)):
         return text
@@ -202,12 +194,8 @@ class _Parser:
             if parameters is None:
                 return parse_graph_kernel(word, self.name)
             return graph_kernel_from({"class": word, **parameters})
-        if domain == "times":
-            if parameters is None:
-                return parse_time_kernel(word, self.name)
-            return time_kernel_from({"class": word, **parameters})
         if domain != "rows" or parameters is not None:
-            raise self._wrong(f"a kernel of rows, nodes: or times: before {match[0]!r}, not after")
+            raise self._wrong(f"a kernel of rows or nodes: before {match[0]!r}, not after")
         return self._row_kernel(word)
 
     def _row_kernel(self, word: str) -> RowKernel:

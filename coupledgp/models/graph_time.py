@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,85 +12,57 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
-from coupledgp.gp.graph_time_prior import SpaceTimeRows, informative_sensors, units_of
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import Entries, axis_from, axis_state
+from coupledgp.gp.sensors import SensorsGP, kept_steps
 from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.transforms import TARGET_TRANSFORMS, Counts, Identity, TargetTransform
-from coupledgp.gp.units import Units
-from coupledgp.gp.usual_days import UsualDayGP
+from coupledgp.gp.transforms import Counts, TargetTransform
 from coupledgp.gp.wrapped import innermost
-from coupledgp.graphs.directions import read_directions
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.threads import suited_threads
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int, check_sizes
 from coupledgp.ground.visible import warn
-from coupledgp.inference.nodes.groups import warn_of_small
-from coupledgp.inference.space_time.dynamics import SensorDynamics
-from coupledgp.inference.space_time.learned_sites import under_kernel
-from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.inference.space_time.sites import Sites, as_domain, domain_of, sites_of
-from coupledgp.inference.space_time.whittle import SpaceTimeParameters
-from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
+from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
-from coupledgp.models.graph_time_parts import (
-    no_outliers,
-    observations,
-    read_panel,
-    restored_grid,
-    results_of,
-    rows_of,
-    transformed_rows,
-)
+from coupledgp.models.graph_time_record import read_panel
 from coupledgp.models.options import estimator
-from coupledgp.models.stored import FittedModel, restored_parameters, restored_results
-from coupledgp.models.tables import TransformLike
-from coupledgp.random import IntArray, draw_seed
-from coupledgp.search.space_time.days import (
-    DayOptions,
-    days_of,
-    filled_values,
-    found_dynamics,
-    found_usual_day,
-    refined,
-)
-from coupledgp.search.space_time.fitter import (
-    FittedSpaceTime,
-    SpaceTimeModel,
-    fit_space_time,
-)
-from coupledgp.search.space_time.transforms import (
-    TransformSearch,
-    candidates,
-    chosen_transform,
-    looks_like_counts,
-)
+from coupledgp.models.stored import FittedModel, restored_parameters
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
-from coupledgp.series import Panel
+from coupledgp.series import Panel, TimeAxis
+from coupledgp.time.law import Posterior, fitted_law, units_of
+from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
+from coupledgp.time.sites import SiteLabels, Sites, as_domain, domain_of, sites_of
+from coupledgp.time.start import started
+from coupledgp.time.usual_day import (
+    FittedDay,
+    UsualDay,
+    days_of,
+    fitted_usual_day,
+    joined,
+    steps_of_day,
+    usual_day_of,
+)
 
-OUTLIER_CHOICES = ("reject", "student-t")
-SENSOR_NOISE = ("shared", "own")
-# Parameters that are True, False or "auto".
-TRUTHS = ("usual_day", "dynamics", "spread")
-RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
-SENSOR_COVARIANCES = ("kernel", "learned")
+# Fewest times of a fit.
+LEAST_TIMES = 3
 # Transform of values that are counts, and none of others.
 IF_COUNTS = "if-counts"
+TRANSFORMS = (IF_COUNTS, "counts")
+# Values are counts if this quantile is below this share of their mean.
+LOW_QUANTILE, FAR_BELOW = 0.05, 0.25
 
 
 @estimator
 class GraphTimeGPRegressor(SpaceTimeLaws):
-    """Gaussian process of values at the nodes of a graph over time, with gaps.
+    """Values of sensors at the nodes of a graph over time, with gaps.
 
-    `y(i, t) = m + f(i, t) + e`, `f = sum_c f_c`, `cov f_c = v_c B_c (x) k_c`: values that move
-    along the graph (B a graph kernel, k a Matern kernel of time), the usual value of each node (B
-    the graph kernel, k constant), and a part of each sensor alone (B = I), about a usual day.
-    Complete data are independent Kalman smoothers in the eigenvectors of the sensors' covariance;
-    gaps are unknowns that conjugate gradients solve for. Hyperparameters have the greatest
-    evidence, found from draws of the gaps by the debiased Whittle likelihood (Sykulski et al.
-    2019). See docs/space_time.md.
+    `y(i, t) = m_i(t) + level_i + sd_i x_it`: m a usual day, x a Gaussian vector autoregression of
+    twelve lags, `x_t = sum_g A_g h_tg + e_t`, with own, neighbours' and all sensors' coefficients
+    for groups g of lags; its variances move with level and volatility. Gaps have their exact
+    conditional law, by the precision matrix of x. Other nodes have the law of a graph kernel, each
+    step alone. See docs/space_time.md.
 
     Parameters
     ----------
@@ -100,92 +72,36 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     kernel
         Kernel of the nodes: of a graph as `GraphGPRegressor` takes it, but `"auto"`; of an operator
         `"matern"` (with a range in units of length) or a graph kernel.
-    time_kernel
-        Kernel of the part that moves: `"matern-1/2"`, `"matern-3/2"`, a `TimeKernel`, or `"auto"`,
-        the Matern kernel of the two with greater evidence.
-    node_effects
-        Whether sensors have terms of their own.
-    noise
-        Noise variance in units of y squared, kept; None: fitted.
-    target_transform
-        A transform of the values before all else, as `GPRegressor` takes it: `"yeo-johnson"`,
-        `"log"`, ..., with the shape of greatest evidence; `"auto"`: that of Yeo and Johnson, or of
-        counts if no value is negative, where its evidence is greater, else none. `"if-counts"`:
-        that of counts where values are whole numbers of which many are far below their mean and its
-        evidence is greater, else none. None: none. Variances in `terms_` and `noise_` are of
-        transformed values then. Skewed values, such as speeds, have better laws with a transform;
-        means at single missing values may be a little worse (docs/space_time.md).
-    sensor_noise
-        `"shared"`, or `"own"`: the variances of the noise and of the own terms of each sensor are
-        multiplied by a number D_i that is fitted, of geometric mean one.
-    sensor_covariance
-        `"learned"`: after the search the covariance of the sensors is learned from their values,
-        near the kernel's covariance; the other hyperparameters do not change. Other nodes have,
-        given the sensors, the law of the kernel. The learned covariance is used only if each half
-        of the times, of 32 steps or more, predicts the other half better (`process_.sites`), on
-        regular axes and for at most 1500 sensors. `"kernel"`: the covariance of the kernel.
-    outliers
-        `"reject"`: observations farther than four standard deviations from their law given the
-        others are left out, and hyperparameters found anew, in up to four rounds. `"student-t"`:
-        noise of Student's law of 4 degrees of freedom, by weights, with the hyperparameters of the
-        Gaussian law. None: outliers are only counted (`outliers_`).
     usual_day
         `True`: values are about a usual day of each sensor, with the kinds of days working day,
         weekend and holiday, and days of the week; from two whole days of timestamps on. Past days
         have the mean of the other days. `"auto"`: where the squared error of days left out falls by
-        1 %.
-    dynamics
-        `True`: gaps of sensors and their later steps have the law of a vector autoregression about
-        the usual day, with own, neighbours' and all sensors' lags; for 4 to 600 sensors on a
-        regular axis of 200 steps or more, and no fewer than sensors. `"auto"`: where the log
-        density of values one step ahead, left out, is greater than that of the separable law.
-    spread
-        Whether variances of the dynamics move with level and volatility, forecasts bend by level
-        and last value, and other sensors have a share in gaps, all fitted to errors left out;
-        `"auto"` is `True`.
+        3 % and by two standard errors.
     holidays
         Dates of holidays, a kind of day of their own, such as `["2024-12-25"]`.
-    directions
-        Ways along which values move: a directed networkx graph over the labels, with traffic counts
-        or shares at junctions as the attribute `"count"` of its edges; or a matrix (n_nodes,
-        n_nodes) of counts from rows to columns. The dynamics then have lags of the next sensors
-        upstream and downstream, with coefficients of their own, where errors left out fall by more
-        than chance (`method_reason_`). None: those of `graph`, if it is a directed networkx graph,
-        and else none. A file does not hold them, but the fitted dynamics.
-    n_variance_samples
-        Draws of the gaps, from which their part of variances is estimated.
+    target_transform
+        `"counts"`: the law is that of `2 sqrt(y + 3/8)`. `"if-counts"`: where values are whole
+        numbers of which many are far below their mean. None: none.
     window
-        Number of the last steps that `partial_fit` keeps, so that its cost does not grow; None:
-        all.
-    random_state
-        Seed of draws.
+        Number of the last steps that `partial_fit` keeps, up to a fourth more, so that its cost
+        does not grow; None: all.
 
     Attributes
     ----------
     kernel_
         Fitted kernel of the nodes.
-    terms_
-        Terms with time kernels (lengthscales in the unit of the time axis, seconds for timestamps)
-        and variances in units of y squared.
-    noise_
-        Noise variance in units of y squared.
-    sensor_scales_
-        Relative variances D (p,) of the sensors, in the order of `nodes_`.
     nodes_, time_axis_
         Labels of the sensors in the order of the fit, which forecasts and tables of sensors have
         too, and the axis of times.
     gaps_, outliers_
         Missing cells of the data, and observations far from their law.
-    log_marginal_likelihood_value_, log_marginal_likelihood_error_
-        Log evidence of the values in their units, and its standard error.
+    log_marginal_likelihood_value_
+        Log density of the values in their units.
     usual_day_share_
         Share of the variance within days by part (all days, kind of day, weekday, day itself); None
         without a usual day.
-    n_rounds_, n_evaluations_, converged_, n_iterations_
-        Rounds and evaluations of the search, whether its last round gained less than one nat, and
-        steps of conjugate gradients of the mean.
-    method_, method_reason_
-        How the law is computed, and why.
+    method_reason_
+        What the law is made of, and why.
 
     Examples
     --------
@@ -195,7 +111,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     >>> times = np.datetime64("2026-03-02T06:00") + np.arange(60) * np.timedelta64(5, "m")
     >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 60)), axis=1)
     >>> speeds[1, 20:30] = np.nan  # a gap
-    >>> model = cgp.GraphTimeGPRegressor(road, random_state=0, progress=False)
+    >>> model = cgp.GraphTimeGPRegressor(road, progress=False)
     >>> mean, std = model.fit([0, 2, 3, 5], speeds, times=times).forecast("15min")
     >>> mean.shape
     (4, 3)
@@ -203,25 +119,13 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     graph: Any
     kernel: Any = "matern"
-    time_kernel: TimeKernelLike = "matern-1/2"
-    node_effects: bool = True
-    noise: float | None = None
     _: KW_ONLY
-    target_transform: TransformLike = IF_COUNTS
-    sensor_noise: str = "shared"
-    sensor_covariance: str = "learned"
-    outliers: str | None = None
     usual_day: Any = "auto"
-    dynamics: Any = "auto"
-    spread: Any = "auto"
     holidays: Any = None
-    directions: Any = None
-    normalize_y: bool = True
-    n_variance_samples: int = 64
+    target_transform: str | None = IF_COUNTS
     window: int | None = None
-    random_state: Any = 0
 
-    _stored: ClassVar[tuple[str, ...]] = RESULTS_OF_SEARCH
+    _stored: ClassVar[tuple[str, ...]] = ()
 
     def fit(
         self,
@@ -231,7 +135,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         values: Any = None,
         resolution: Any = None,
     ) -> Self:
-        """Find hyperparameters and condition on the values.
+        """Find the law of the sensors and condition on their values.
 
         `fit(array)`, `fit(table)`, `fit(nodes, Y, times=t)` and `fit(nodes, times, values)` are the
         forms of the data. NaN is a gap.
@@ -253,16 +157,15 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Raises
         ------
         InvalidInputError
-            A parameter or the data are invalid, or a node is unknown.
+            A parameter or the data are invalid, a node is unknown, or times are on no regular grid.
 
         Warns
         -----
         UserWarning
             Nodes without any value are left out, times were moved to a grid, or components with few
-            sensors tell nothing of hyperparameters.
+            sensors tell nothing of the kernel.
         ConvergenceWarning
-            The last round of the search still found better hyperparameters, or the dynamics are
-            such that disturbances do not die out.
+            The recursion is such that disturbances do not die out.
         """
         return self._assigned(
             lambda: self._fit(read_panel(data, further, times, values, resolution))
@@ -276,17 +179,12 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         values: Any = None,
         resolution: Any = None,
     ) -> Self:
-        """Return the model fitted to other values, with hyperparameters of this fit.
-
-        Kept are lengthscales, variances relative to that of the values, the transform, the ridge of
-        the dynamics and their law in gaps: some thirty numbers. What is learned of single sensors
-        is learned anew: their covariance, usual days, dynamics and variances. It takes about a
-        third of a fit.
+        """Return the model fitted to other values, with the transform and the ridge of this fit.
 
         Parameters
         ----------
         data, further, times, values, resolution
-            As in `fit`; times are of the same kind as those of the fit.
+            As in `fit`.
 
         Raises
         ------
@@ -300,134 +198,110 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
-        settings = self._settings()
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
-        model = self._model(settings.seed)
-        options = self._day_options(settings.seed, labels, sites.n_sites)
-        warn_of_small(informative_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
+        member = sites.components()[rows.sensors]
+        warn_of_small(informative_rows(member, rows.sensors), member, "nodes")
         with suited_threads(panel.values, self.graph), reporter("fit", self.progress) as report:
-            transform = (
-                self._transform(sites, rows, model, report) if kept is None else kept.transform_
+            transform = self._transform(rows.values) if kept is None else kept.transform_
+            values = rows.values
+            if transform is not None:
+                there = ~np.isnan(values)
+                values = np.full(values.shape, np.nan)
+                values[there] = transform.forward(transform.check(rows.values[there]))
+            ridge = None if kept is None else kept.grid_process_.law_.ridge
+            found, reason = self._law(sites, rows, values, panel.axis, ridge, report)
+        if not found.law_.is_stable:
+            warn(
+                "times: disturbances grow from step to step; forecasts far ahead mean nothing",
+                ConvergenceWarning,
             )
-            plain = rows if transform is None else transformed_rows(rows, transform)
-            day = found_usual_day(plain, panel.axis, options)
-            inner = plain if day.usual is None else replace(plain, values=plain.values - day.past)
-            units = units_of(sites, inner, self.normalize_y)
-            parameters = dynamics = None
-            if kept is not None:
-                parameters, units, dynamics = kept.parameters_for(rows.sensors)
-                options = replace(options, dynamics=dynamics is not None and "auto")
-            found = fit_space_time(
-                sites, inner, units, self.normalize_y, model, settings, report, parameters
-            )
-            grid, later = refined(found.process, day, options)
-            start = filled_values(found.process) + day.past - later.past
-            moving = found_dynamics(found.process, start, later.past, options, report, dynamics)
-        process: GaussianProcess = grid
-        if later.usual is not None or moving.dynamics is not None:
-            process = UsualDayGP.of(
-                grid, observations(grid, plain), later.usual, later.past, moving.dynamics,
-                moving.errors,
-            )  # fmt: skip
-        self._warn_of(found, moving.dynamics)
+        process: GaussianProcess = found
         if transform is not None:
-            process = TransformedGP.of(process, (transform,), observations(grid, rows))
-        results = results_of(found, panel, labels)
-        results["reasons"] = f"{day.reason}; {moving.reason}"
+            data = found.data
+            targets = rows.values[found.observed][:, None]
+            process = TransformedGP.of(found, (transform,), Data.of(data.points, targets))
+        results = {"panel": panel, "sensors": labels.numbers(panel.nodes), "reasons": reason}
         return FittedModel(process, 1, results)
 
-    def parameters_for(
-        self, sensors: IntArray
-    ) -> tuple[SpaceTimeParameters, Units, SensorDynamics | None]:
-        """Hyperparameters for some sensors (p,), the units that they are in, and the dynamics."""
-        process, days = self.grid_process_, self.days_process_
-        point = replace(
-            process.parameters, theta=under_kernel(process.sites).theta,
-            roots=np.sqrt(process.scales.at(sensors)),
-        )  # fmt: skip
-        return point, process.units, days.dynamics if isinstance(days, UsualDayGP) else None
+    def _law(
+        self, sites: Sites, rows: Rows, values: FloatArray, axis: TimeAxis, ridge: float | None,
+        report: Progress,
+    ) -> tuple[SensorsGP, str]:  # fmt: skip
+        """The law of values (p, n), NaN in gaps, and why it has a usual day or none."""
+        observed, sensors, holidays = ~np.isnan(values), rows.sensors, days_of(self.holidays)
+        known = np.where(observed, values, 0.0)
+        day, reason = self._day(known, observed, axis, holidays)
+        past = np.zeros(values.shape)
+        if day is not None:
+            past = day.means(axis.values) - day.levels[:, None]
+        level, scale = (part[:, None] for part in units_of(known - past, observed))
+        x = joined((known - past - level) / scale, observed)
+        at = kept_steps(observed)
+        x, seen = x[:, at], observed[:, at]
+        report("gaps")
+        near = kernel_of(sites, sensors, x @ x.T / x.shape[1]).sites
+        K, W = correlations_of(near, sensors), neighbours_of(near, sensors)
+        x = started(x, seen, K)
+        filled = known - past
+        filled[:, at] = np.where(seen, filled[:, at], level + scale * x)
+        if day is not None and not observed.all():
+            lacking = np.ones(axis.n_times, dtype=bool)
+            lacking[at] = False
+            there = observed | ~lacking
+            again = joined(filled, there)
+            day = usual_day_of(day.axis, again + past, axis.values, holidays) or day
+            new = day.means(axis.values) - day.levels[:, None]
+            filled, past = filled + past - new, new
+        law = fitted_law(sensors, filled[:, at], seen, past[:, at], W, K, report, ridge)
+        posterior = Posterior(law, law.standardized(filled[:, at]), seen, past[:, at])
+        report("nodes without a sensor")
+        x = posterior.gap_law[0]
+        y = law.level[:, None] + past[:, at] + law.scale[:, None] * x
+        places = fitted_places(sites, sensors, y)
+        found = SensorsGP(law, places, day, past, axis.values, values, self.window)
+        vars(found)["posterior"] = posterior
+        return found, reason
 
-    def _transform(
-        self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
-    ) -> TargetTransform | None:
-        """The transform of the values, its shape of greatest evidence; None: there is none."""
-        asked, values = self.target_transform, rows.values[rows.observed]
-        if isinstance(asked, str) and asked == IF_COUNTS:
-            if self.noise is not None or not looks_like_counts(values):
-                return None
-            found = chosen_transform([Counts()], sites, rows, model, report)
-            return None if isinstance(found, Identity) else found
-        if asked is None:
+    def _day(
+        self, values: FloatArray, observed: Any, axis: TimeAxis, holidays: tuple[int, ...]
+    ) -> tuple[UsualDay | None, str]:
+        """The usual day of values (p, n) with gaps if it is wanted and worth it, and why."""
+        if self.usual_day is False:
+            return None, "usual_day=False"
+        found = FittedDay(None)
+        if steps_of_day(axis, axis.values) is not None:
+            found = fitted_usual_day(axis, values, observed, axis.values, holidays)
+        if found.usual is None:
+            if self.usual_day is True:
+                raise InvalidInputError(
+                    "usual_day: expected two whole days of timestamps on a grid of which a day has "
+                    f"a whole number of steps, 8 or more, got {axis.n_times} times"
+                )
+            return None, "no two whole days on a grid of timestamps"
+        gain = f"squared errors of days left out fall by {found.gain:.1%} (+- {found.error:.1%})"
+        if self.usual_day is True or found.is_worth_it:
+            return found.usual, f"usual day: {gain}"
+        return None, f"no usual day: {gain}"
+
+    def _transform(self, values: FloatArray) -> TargetTransform | None:
+        known = values[~np.isnan(values)]
+        if self.target_transform is None:
             return None
-        if self.noise is not None:
-            raise InvalidInputError(
-                "noise: expected None beside target_transform, since it is in units of y and the "
-                "noise is that of transformed values"
-            )
-        if is_auto(asked):
-            return chosen_transform(candidates(values), sites, rows, model, report)
-        given = TARGET_TRANSFORMS.parse(asked, "target_transform")
-        given.check(values)
-        return TransformSearch(sites, rows, model, report).shaped(given)
+        if self.target_transform == IF_COUNTS and not looks_like_counts(known):
+            return None
+        return Counts(0.5)
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_choice(self.sensor_noise, SENSOR_NOISE, "sensor_noise")
-        check_choice(self.sensor_covariance, SENSOR_COVARIANCES, "sensor_covariance")
-        if self.outliers is not None:
-            check_choice(self.outliers, OUTLIER_CHOICES, "outliers")
-        if self.noise is not None:
-            check_positive(self.noise, "noise")
         if self.window is not None:
             check_positive_int(self.window, "window", minimum=2)
-        check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
-        for name in TRUTHS:
-            value = getattr(self, name)
-            if not (isinstance(value, (bool, np.bool_)) or is_auto(value)):
-                raise InvalidInputError(f"{name}: expected True, False or 'auto', got {value!r}")
-        if not (self.target_transform in (None, IF_COUNTS) or is_auto(self.target_transform)):
-            TARGET_TRANSFORMS.parse(self.target_transform, "target_transform")
-        self._time_kernels()
-
-    def _time_kernels(self) -> tuple[TimeKernel, ...]:
-        if isinstance(self.time_kernel, str) and self.time_kernel == "auto":
-            return Matern12(), Matern32()
-        return (parse_time_kernel(self.time_kernel),)
-
-    def _settings(self) -> SpaceTimeSettings:
-        return SpaceTimeSettings(
-            self.n_variance_samples, window=self.window, seed=draw_seed(self.random_state)
-        )
-
-    def _day_options(self, seed: int, labels: SiteLabels, n_sites: int) -> DayOptions:
-        chosen = {name: getattr(self, name) for name in TRUTHS}
-        given, directions = self.directions, None
-        if given is None and getattr(self.graph, "is_directed", bool)():
-            given = self.graph
-        if given is not None:
-            directions = read_directions(given, labels.numbers, n_sites)
-        holidays = days_of(self.holidays)
-        return DayOptions(**chosen, holidays=holidays, seed=seed, directions=directions)
-
-    def _model(self, seed: int) -> SpaceTimeModel:
-        return SpaceTimeModel(
-            self._time_kernels(), bool(self.node_effects), self.noise, self.sensor_noise == "own",
-            self.outliers, seed, self.sensor_covariance == "learned",
-        )  # fmt: skip
-
-    def _warn_of(self, found: FittedSpaceTime, dynamics: SensorDynamics | None) -> None:
-        if dynamics is not None and not dynamics.is_stable:
-            warn(
-                "dynamics: disturbances grow from step to step; forecasts far ahead mean nothing",
-                ConvergenceWarning,
+        if not (isinstance(self.usual_day, (bool, np.bool_)) or is_auto(self.usual_day)):
+            raise InvalidInputError(
+                f"usual_day: expected True, False or 'auto', got {self.usual_day!r}"
             )
-        if not found.fit.converged:
-            warn(
-                f"round {found.fit.n_rounds} of the search still found better hyperparameters; its "
-                "are used",
-                ConvergenceWarning,
-            )
+        if self.target_transform is not None:
+            check_choice(self.target_transform, TRANSFORMS, "target_transform")
 
     def partial_fit(
         self,
@@ -437,10 +311,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         values: Any = None,
         resolution: Any = None,
     ) -> Self:
-        """Add values, hyperparameters kept; the first call is `fit`.
+        """Add values, parameters kept; the first call is `fit`.
 
-        With `window` steps before the last ones are dropped, so that the cost does not grow with
-        the past. A value for a cell that has one already is refused.
+        The law is that of all values. A value for a cell that has one already is refused, as is one
+        of a node that had none in the fit.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(data, *further, times=times, values=values, resolution=resolution)
@@ -449,24 +323,19 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             warnings.filterwarnings("ignore", "nodes: .* without any value")
             panel = read_panel(data, further, times, values, resolution)
         with named_exhaustion("partial_fit"):
-            return self._updated(self._data_of(panel))
-
-    def _data_of(self, panel: Panel) -> Data:
-        """Observations of a panel as points on the axis of the fit."""
-        numbers = self._labels.numbers(panel.nodes)
-        stamps = self.time_axis_.numbers(panel.axis.labels(panel.axis.values))
-        there = ~np.isnan(panel.values)
-        sensors, columns = np.nonzero(there)
-        points = np.column_stack([numbers[sensors], stamps[columns]]).astype(np.float64)
-        return Data.of(points, panel.values[there][:, None])
+            numbers = self._labels.numbers(panel.nodes)
+            stamps = self.time_axis_.numbers(panel.axis.labels(panel.axis.values))
+            rows, columns = np.nonzero(~np.isnan(panel.values))
+            points = np.column_stack([numbers[rows], stamps[columns]]).astype(np.float64)
+            return self._updated(Data.of(points, panel.values[rows, columns][:, None]))
 
     def _plain(self, name: str, value: Any) -> Any:
-        if name in ("kernel", "time_kernel"):
+        if name == "kernel":
             return value if isinstance(value, str) else type(value).__name__
         if name == "holidays" and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
-        if name in TRUTHS:
+        if name == "usual_day":
             return "auto" if is_auto(value) else str(bool(value))
         return super()._plain(name, value)
 
@@ -480,18 +349,64 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file; predictions are arrays."""
         parameters = {**restored_parameters(cls, header)}
-        for name in set(TRUTHS) & set(parameters):
-            parameters[name] = {"True": True, "False": False}.get(parameters[name], "auto")
-        whole = restored_grid(header, arrays)
+        day = parameters.get("usual_day")
+        parameters["usual_day"] = {"True": True, "False": False}.get(str(day), "auto")
+        kind = TransformedGP if "target_transforms" in header else SensorsGP
+        whole: Any = kind.from_state(header, arrays)
         process = innermost(whole)
-        assert isinstance(process, GraphTimeGP)
-        model = cls(domain_of(process.sites), **parameters)
-        axis = axis_from(header.get("axis"), process.rows.times)
-        fitted = restored_results(header, cls._section, cls._stored)
-        rows = process.rows.sensors
-        order = Entries(header, arrays).integers("order", rows.size, low=0, high=rows.size - 1)
-        if np.unique(order).size < rows.size:
+        assert isinstance(process, SensorsGP)
+        model = cls(domain_of(process.places.sites), **parameters)
+        axis = axis_from(header.get("axis"), process.times)
+        sensors = process.law_.sensors
+        order = Entries(header, arrays).integers(
+            "order", sensors.size, low=0, high=sensors.size - 1
+        )
+        if np.unique(order).size < sensors.size:
             raise ModelFileError("order: expected each sensor once, got one twice")
-        sensors = rows[order]
-        results = {"axis": axis, "outliers": no_outliers(), "sensors": sensors, **fitted}
-        return model.holding(FittedModel(whole, 1, results))
+        return model.holding(FittedModel(whole, 1, {"axis": axis, "sensors": sensors[order]}))
+
+
+class Rows(NamedTuple):
+    """Rising sites (p,) of the sensors, and their values (p, n)."""
+
+    sensors: IntArray
+    values: FloatArray
+
+
+def rows_of(panel: Panel, labels: SiteLabels) -> Rows:
+    """The values of a panel by rising sites.
+
+    Raises
+    ------
+    InvalidInputError
+        A node comes twice, or times are on no regular grid.
+    """
+    numbers = labels.numbers(panel.nodes)
+    order = np.argsort(numbers, kind="stable")
+    rising = numbers[order]
+    same = np.flatnonzero(np.diff(rising) == 0)
+    if same.size:
+        label = panel.nodes[order[same[0]]]
+        raise InvalidInputError(f"nodes: expected each node once, got {label!r} twice")
+    if panel.axis.n_times < LEAST_TIMES:
+        raise InvalidInputError(
+            f"times: expected {LEAST_TIMES} times or more, got {panel.axis.n_times}"
+        )
+    check_sizes(np.diff(panel.axis.values), "times: steps")
+    if panel.axis.step is None:
+        raise InvalidInputError(
+            "times: expected a regular grid, got steps of "
+            f"{np.diff(panel.axis.values).min():.4g} to {np.diff(panel.axis.values).max():.4g} "
+            f"{panel.axis.unit}; resolution= rounds times to one"
+        )
+    return Rows(rising, panel.values[order])
+
+
+def looks_like_counts(values: FloatArray) -> bool:
+    """Whether values (n,) are whole numbers from zero on of which many are far below the mean.
+
+    Rounded measurements, such as speeds, are whole numbers too, but stay near their mean.
+    """
+    if not values.size or values.min() < 0 or (values != np.round(values)).any():
+        return False
+    return bool(np.quantile(values, LOW_QUANTILE) < FAR_BELOW * values.mean())

@@ -1,4 +1,4 @@
-"""A fitted space-time model: its points, sensors, times, terms, gaps and outliers."""
+"""A fitted model of values over time: its points, sensors, times, gaps and outliers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.protocol import Data, Points
+from coupledgp.gp.sensors import SensorsGP
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
-from coupledgp.gp.usual_days import UsualDayGP
-from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.validation import check_magnitude, check_vector
-from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.posterior import Cells
-from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.inference.space_time.sites import domain_of
 from coupledgp.models.estimator import ProcessRegressor
-from coupledgp.models.graph_time_parts import longest_run
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.space_time.fitter import Outliers
-from coupledgp.series import Panel, TimeAxis
+from coupledgp.series import Panel, TimeAxis, as_panel
+from coupledgp.time.sites import SiteLabels, domain_of
+
+# Standard deviations beyond which an observation counts as an outlier.
+FAR = 4.0
 
 
 class Gaps(NamedTuple):
@@ -48,30 +44,6 @@ class Gaps(NamedTuple):
     n_dark: int
 
 
-class DayProfile(NamedTuple):
-    """The usual day of sensors on a further day of a kind.
-
-    Attributes
-    ----------
-    node : list
-        Labels of the a sensors.
-    seconds : FloatArray (P,)
-        Seconds since midnight of the steps of a day, on local clocks.
-    mean : FloatArray (a, P)
-        Means.
-    std : FloatArray (a,)
-        Standard deviation of the mean, without the day itself, over the steps.
-    n_days : int
-        Whole days of the kind in the data.
-    """
-
-    node: list[Any]
-    seconds: FloatArray
-    mean: FloatArray
-    std: FloatArray
-    n_days: int
-
-
 class OutlyingCells(NamedTuple):
     """Observations farther than four standard deviations from their law given all others.
 
@@ -83,14 +55,11 @@ class OutlyingCells(NamedTuple):
         Their times (c,), in the form of the data.
     score : FloatArray (c,)
         Standardised residuals.
-    rejected : bool
-        Whether they were left out.
     """
 
     node: list[Any]
     time: Any
     score: FloatArray
-    rejected: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +86,9 @@ class Grid:
         return distinct, places
 
     @property
-    def cells(self) -> Cells:
-        """The sites with their distinct times, rising."""
-        return Cells(np.asarray(self.sites, dtype=np.int64), self._distinct[0])
+    def distinct(self) -> FloatArray:
+        """The distinct times, rising."""
+        return self._distinct[0]
 
     @property
     def places(self) -> IntArray:
@@ -140,9 +109,8 @@ class SpaceTimeRecord(ProcessRegressor):
         """
         if X is None:
             points = self.process_.data.points
-            place = np.argsort(self.grid_process_.rows.sensors[self._order])
-            row = np.searchsorted(self.grid_process_.rows.sensors, points[:, 0])
-            return points[np.argsort(place[row], kind="stable")]
+            row = np.searchsorted(self.grid_process_.law_.sensors, points[:, 0])
+            return points[np.argsort(np.argsort(self._order)[row], kind="stable")]
         if not isinstance(X, (tuple, list)) or len(X) != 2:
             raise InvalidInputError(
                 "X: expected a pair (nodes, times) of one length, one entry for each point"
@@ -185,27 +153,19 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def _labels(self) -> SiteLabels:
-        return SiteLabels(domain_of(self.grid_process_.sites))
+        return SiteLabels(domain_of(self.grid_process_.places.sites))
 
     @property
-    def grid_process_(self) -> GraphTimeGP:
-        """The process on the grid, of values about the usual day: that inside of `process_`."""
-        process = innermost(self.process_)
-        assert isinstance(process, GraphTimeGP)
-        return process
-
-    @property
-    def days_process_(self) -> GraphTimeGP | UsualDayGP:
-        """The process of values on the grid, transformed if they are modelled so, with its day."""
+    def grid_process_(self) -> SensorsGP:
+        """The process of values, transformed if they are modelled so."""
         process = untransformed(self.process_)
-        assert isinstance(process, (GraphTimeGP, UsualDayGP))
+        assert isinstance(process, SensorsGP)
         return process
 
     @property
     def usual_day_share_(self) -> dict[str, float] | None:
         """Share of the variance within days by part; None without a usual day."""
-        process = self.days_process_
-        usual = process.usual if isinstance(process, UsualDayGP) else None
+        usual = self.grid_process_.usual
         return None if usual is None else usual.shares
 
     @property
@@ -220,8 +180,7 @@ class SpaceTimeRecord(ProcessRegressor):
         panel: Panel | None = self.fitted_.results.get("panel")
         if panel is not None:
             return panel
-        values = self.grid_process_.rows.values[self._order]
-        return Panel(self.nodes_, self.time_axis_, values, None)
+        return Panel(self.nodes_, self.time_axis_, self.grid_process_.values[self._order], None)
 
     @property
     def time_axis_(self) -> TimeAxis:
@@ -231,88 +190,51 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def nodes_(self) -> list[Any]:
-        """Labels of the sensors in the order of the fit, those that were added later after them."""
-        return self._labels.labels(self.grid_process_.rows.sensors[self._order])
+        """Labels of the sensors in the order of the fit."""
+        return self._labels.labels(self.grid_process_.law_.sensors[self._order])
 
     @property
     def _order(self) -> IntArray:
         """Rows (p,) of the process in the order of `nodes_`; its own are by the number of site."""
-        rows = {int(site): row for row, site in enumerate(self.grid_process_.rows.sensors)}
-        first = [rows.pop(int(site)) for site in self.fitted_.results["sensors"] if site in rows]
-        return np.array([*first, *rows.values()], dtype=np.int64)
+        sensors = self.grid_process_.law_.sensors
+        return np.asarray(np.searchsorted(sensors, self.fitted_.results["sensors"]))
 
     @property
     def kernel_(self) -> Any:
         """Fitted kernel of the nodes."""
-        return self.grid_process_.sites.kernel
-
-    @property
-    def terms_(self) -> tuple[Term, ...]:
-        """Terms with their variances in units of y squared."""
-        scale = float(self.grid_process_.units.scale[0]) ** 2
-        terms = self.grid_process_.parameters.terms
-        return tuple(Term(term.where, term.kernel, term.variance * scale) for term in terms)
-
-    @property
-    def sensor_scales_(self) -> FloatArray:
-        """Relative variances D (p,) of noise and own terms of the sensors, as `nodes_` has them."""
-        return np.asarray(self.grid_process_.parameters.roots[self._order] ** 2)
+        return self.grid_process_.places.sites.kernel
 
     @property
     def gaps_(self) -> Gaps:
         """Share, longest run and dark times of missing cells."""
-        process = self.grid_process_
-        observed = process.rows.observed
+        observed = self.grid_process_.observed
         dark = int((~observed.any(axis=0)).sum())
         return Gaps(float(1.0 - observed.mean()), longest_run(observed), dark)
 
     @property
     def outliers_(self) -> OutlyingCells:
-        """Observations of the last fit that are far from their law given all others."""
-        found: Outliers = self.fitted_.results["outliers"]
-        panel = self.panel_
-        sites = np.sort(self.fitted_.results["sensors"])
-        nodes = self._labels.labels(sites[found.sensors])
-        return OutlyingCells(
-            nodes, panel.axis.labels(panel.axis.values[found.columns]), found.scores, found.rejected
-        )
-
-    @property
-    def log_marginal_likelihood_error_(self) -> float:
-        """Standard error of the log evidence, zero where it is exact."""
-        if self.has_dynamics_:
-            return 0.0
-        return self.grid_process_.evidence_with_error[1]
-
-    @property
-    def has_dynamics_(self) -> bool:
-        """Whether observations of sensors in gaps and ahead have the law of dynamics."""
-        process = self.days_process_
-        return isinstance(process, UsualDayGP) and process.dynamics is not None
-
-    @property
-    def n_rounds_(self) -> int:
-        """Rounds of the search."""
-        return int(self.fitted_.results["n_rounds_"])
-
-    @property
-    def n_iterations_(self) -> int:
-        """Steps of conjugate gradients of the mean; zero for complete data."""
-        return self.grid_process_.posterior.n_iterations
-
-    @property
-    def method_(self) -> str:
-        """`"dense"`, `"filters"` or `"leading filters"`."""
+        """Observations that are far from their law given all others."""
         process = self.grid_process_
-        if not process.posterior.system.basis.is_complete:
-            return "leading filters"
-        return "dense" if process.is_dense else "filters"
+        mean, variance = process.cells_left_out()
+        score = (process.values - mean) / np.sqrt(variance)
+        rows, steps = np.nonzero(np.abs(score) > FAR)
+        nodes = self._labels.labels(process.law_.sensors[rows])
+        times = self.time_axis_.labels(process.times[steps])
+        return OutlyingCells(nodes, times, score[rows, steps])
 
     @property
     def method_reason_(self) -> str:
-        """The reason for the method in use, with its cost."""
-        reasons = self.fitted_.results.get("reasons")
-        return f"{self.grid_process_.reason}; {reasons}" if reasons else self.grid_process_.reason
+        """What the law is made of, and why."""
+        process, reasons = self.grid_process_, self.fitted_.results.get("reasons")
+        p, n = process.values.shape
+        found = f"{p} sensors and {n} times"
+        if process.law_.spread is None:
+            found += "; one lag, as there are few times"
+        elif np.isfinite(process.law_.ridge):
+            found += f"; lags of all sensors by the ridge {process.law_.ridge:g}"
+        else:
+            found += "; lags of each sensor and its neighbours"
+        return f"{found}; {reasons}" if reasons else found
 
     def grid(self, nodes: Any = None, times: Any = None) -> Grid:
         """Sites and times of labels, in their order.
@@ -322,5 +244,39 @@ class SpaceTimeRecord(ProcessRegressor):
         sites = self._labels.numbers(nodes)
         labels = list(nodes) if nodes is not None else self._labels.labels(sites)
         if times is None:
-            return Grid(labels, sites, self.grid_process_.rows.times)
+            return Grid(labels, sites, self.grid_process_.times)
         return Grid(labels, sites, self.time_axis_.numbers(times))
+
+
+def read_panel(
+    data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any
+) -> Panel:
+    """The panel of the arguments of `fit`, given by name or, after the data, by position."""
+    if len(further) > 2:
+        raise InvalidInputError(
+            f"data: expected nodes, times and values at most, got {len(further) + 1} arguments"
+        )
+    if len(further) == 2:
+        named = [
+            name for name, value in (("times", times), ("values", values)) if value is not None
+        ]
+        if named:
+            raise InvalidInputError(f"{named[0]}: expected it once, got it by place and by name")
+        times, values = further
+    elif len(further) == 1:
+        if values is not None and times is not None:
+            raise InvalidInputError("values: expected it once, got it by place and by name")
+        if values is None and times is not None:
+            values = further[0]
+        else:
+            times = further[0]
+    return as_panel(data, times, values, resolution)
+
+
+def longest_run(observed: Any) -> int:
+    """Steps of the longest run of cells (p, n) without an observation in a row."""
+    longest = 0
+    for row in ~observed:
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(np.int8), [0]])))
+        longest = max(longest, int((edges[1::2] - edges[::2]).max(initial=0)))
+    return longest

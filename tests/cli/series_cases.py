@@ -1,7 +1,6 @@
 """A ring of roads with speeds over time, and a model that is fitted at once, for commands."""
 
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from coupledgp.models import GraphTimeGPRegressor
-from coupledgp.search.space_time import rounds
 
 N_NODES, N_SENSORS, N_TIMES = 8, 5, 24
 START, STEP = np.datetime64("2012-03-01T06:00", "us"), np.timedelta64(5, "m")
@@ -23,13 +21,7 @@ FITTED: dict[bytes, Any] = {}
 
 
 def quicken(monkeypatch):
-    """Let searches for hyperparameters end after a few steps of one round, and never come again.
-
-    A model that was fitted before to the same values, with the same settings, is fitted at once.
-    """
-    monkeypatch.setattr(rounds, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(rounds, "LEAST_ROUNDS", 1)
-    monkeypatch.setattr(rounds, "STOPPING", replace(rounds.STOPPING, max_iterations=2))
+    """Let a model that was fitted before to the same values, so set, be fitted at once."""
     fit = GraphTimeGPRegressor.fit
 
     def remembered(self, *data, **named):

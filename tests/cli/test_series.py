@@ -10,7 +10,6 @@ import pytest
 import coupledgp as cgp
 from coupledgp.cli import run
 from coupledgp.cli.commands import series_run, series_tasks
-from coupledgp.cli.readers import notices
 from coupledgp.diagnostics import space_time_report
 from tests.cli.series_cases import (
     N_NODES,
@@ -151,13 +150,16 @@ def test_blocks_of_times_change_nothing(interpolated, monkeypatch):
 
 
 def test_times_and_nodes_that_are_asked_for(interpolated, model):
-    first, last = "2012-03-01T06:02:30", "2012-03-01T06:12:30"
+    first, last = "2012-03-01T06:20:00", "2012-03-01T06:30:00"
     table = interpolated("long.csv", "--times", f"{first}:{last}:5min", "--nodes", "r7,r1")
     assert table["node"].to_pylist() == ["r7", "r1"] * 3
     times = np.datetime64(first) + STEP * np.arange(3)
     expected = model.predict(["r7", "r1"], times)
     np.testing.assert_allclose(grid(table), expected, rtol=1e-9)
     assert table["kind"].to_pylist() == ["hidden", "gap"] * 3
+    off = ["--times", "2012-03-01T06:02:30:2012-03-01T06:12:30:5min"]
+    with pytest.raises(AssertionError, match="times: expected times of the grid"):
+        interpolated("long.csv", *off)
     assert set(interpolated("long.csv", "--nodes", "sensors")["node"].to_pylist()) == set(SENSORS)
 
 
@@ -217,18 +219,10 @@ def test_a_page_is_written(interpolated, tmp_path, monkeypatch):
     assert "mph over time on roads.csv" in text
 
 
-def test_long_laws_are_announced(interpolated, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(notices, "LONG_SECONDS", 1e-9)
-    interpolated()
-    assert "coupledgp: the law: about 0 s of one core" in capsys.readouterr().err
-    interpolated("long.csv", "--left-out", tmp_path / "left.csv")
-    assert "coupledgp: the law and its checks: about 0 s" in capsys.readouterr().err
-
-
 def test_figures_are_printed(interpolated, tmp_path, capsys):
     interpolated("long.csv", "--left-out", tmp_path / "loso.parquet")
     out = capsys.readouterr().out
-    for words in ("5 sensors, 24 times", "4.2% gaps, the longest of 4 steps", "noise",
+    for words in ("5 sensors, 24 times", "4.2% gaps, the longest of 4 steps", "one lag",
                   "Each sensor as the others predict it", "law.parquet (192 rows)"):  # fmt: skip
         assert words in out
 
@@ -248,21 +242,6 @@ def test_numbers_as_times(files, interpolated):
     table = interpolated("numbers.csv", "--ahead", "2")
     assert table["time"].to_pylist()[::N_NODES] == list(range(N_TIMES + 2))
     assert table["kind"].to_pylist()[-1] == "forecast"
-
-
-def test_rejected_values_are_marked(files, interpolated, capsys):
-    columns = long_columns()
-    cells = list(zip(columns["node"], columns["t"], strict=True))
-    worst = cells.index(("r2", TIMES[10]))
-    columns["mph"] = columns["mph"].copy()
-    columns["mph"][worst] += 300.0
-    (files / "outlier.csv").write_text(csv_text(columns))
-    table = interpolated("outlier.csv", "--outliers", "reject", "--json")
-    kinds = grid(table, "kind")
-    assert kinds[2, 10] == "rejected"
-    (found,) = json.loads(capsys.readouterr().out)["values"].values()
-    assert found["outliers"]["rejected"]
-    assert found["outliers"]["n"] == (kinds == "rejected").sum()
 
 
 def test_a_live_feed_goes_on_with_a_saved_model(files, interpolated, tmp_path, model):

@@ -183,8 +183,7 @@ def over_time(fault: bool) -> Any:
     times = np.datetime64("2026-03-02T00:00") + np.arange(160) * np.timedelta64(30, "m")
     road = cgp.Graph.from_edges(np.arange(11), np.arange(1, 12))
     sensors = [0, 1, 2, 4, 5, 7, 8, 10, 11]
-    off = {"dynamics": False, "usual_day": False, "sensor_covariance": "kernel"}
-    model = cgp.GraphTimeGPRegressor(road, random_state=0, **off)
+    model = cgp.GraphTimeGPRegressor(road, usual_day=False)
     model.fit(sensors, values, times=times)
     rivals = ["linear in time", "last value", "nearest sensor"]
     found = evaluate_space_time(

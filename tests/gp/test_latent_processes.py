@@ -17,7 +17,7 @@ from coupledgp.inference.sites.rules import RULES, Observed
 from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods import Gaussian, Poisson
 from coupledgp.testing import ProcessContract
-from tests.gp import test_graph_time, test_local_process
+from tests.gp import test_local_process
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(30, 2))
@@ -36,7 +36,6 @@ MADE = {
     "exact": lambda: cgp.ExactGPRegressor(**OFF).fit(X, Y).process_,
     "features": lambda: cgp.SparseSpectrumGPRegressor(n_frequencies=16, **OFF).fit(X, Y).process_,
     "local": lambda: test_local_process.process("fitted"),
-    "sensors over time": lambda: test_graph_time.process_of(),
     "nodes": on_ring,
     "nodes by walks": lambda: (
         cgp.GraphGPRegressor(RING, n_walks=20, **OFF).fit(NODES, np.sin(NODES / 4)).process_

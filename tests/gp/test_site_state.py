@@ -11,9 +11,8 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.site_state import sites_from, sites_state
-from coupledgp.inference.space_time.learned_sites import LearnedSites
-from coupledgp.inference.space_time.sites import sites_of
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.time.sites import sites_of
 from tests.graph_cases import weighted_graph
 
 PLACED = cgp.LaplaceOperator.from_edges(
@@ -25,9 +24,6 @@ CASES = {
     "scales": sites_of(PLACED, "heat"),
     "field": sites_of(PLACED, WhittleMatern(2.0, 1)),
     "sum": sites_of(PLACED, FieldKernel(WhittleMatern(2.0, 2), PositionKernel(None, 3.0), 0.4)),
-    "learned": LearnedSites(
-        sites_of(weighted_graph(), "heat"), np.array([0, 2, 3]), np.diag([2.0, 1.0, 0.0]) + 0.5
-    ),
 }
 
 
@@ -62,22 +58,6 @@ def test_hostile_headers_are_refused(name, change):
     header["sites"] = header["sites"] | change
     copied = {key: np.array(value) for key, value in arrays.items()}
     with pytest.raises((ModelFileError, InvalidInputError)):
-        sites_from(Entries(header, copied))
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "message"),
-    [
-        ("learned_covariance", np.diag([2.0, 1.0, -0.1]), "negative eigenvalue"),
-        ("learned_covariance", np.eye(2), "learned_covariance"),
-        ("learned_sensors", np.array([0, 3, 2]), "numbers that rise"),
-        ("learned_sensors", np.array([0, 2, weighted_graph().n_nodes]), "learned_sensors"),
-    ],
-)
-def test_what_was_learned_is_checked(name, values, message):
-    header, arrays = sites_state(CASES["learned"])
-    copied = {key: np.array(value) for key, value in arrays.items()} | {name: values}
-    with pytest.raises(ModelFileError, match=message):
         sites_from(Entries(header, copied))
 
 

@@ -13,8 +13,8 @@ from shapely.geometry import LineString, Point
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.forms import is_mesh, mesh_arrays
-from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.models.field_estimator import as_operator
+from coupledgp.time.sites import as_domain
 
 BALL = trimesh.creation.icosphere(subdivisions=2)
 V, F = np.asarray(BALL.vertices), np.asarray(BALL.faces)

@@ -17,7 +17,6 @@ from coupledgp.kernels import (
     kernel_text,
     parse_kernel,
 )
-from coupledgp.kernels.time import Matern12, Periodic
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, parse_spectrum
 
 RNG = np.random.default_rng(0)
@@ -29,7 +28,7 @@ TEXTS = [
     'matern-3/2["area", "age"]',
     'gaussian["area"] + matern-1/2[1, 2] * laplace[0]',
     '(gaussian[0] + laplace[1]) * matern-5/2["the, odd] one"] + matern-2.25',
-    'nodes:HeatKernel{"time": 2.0} * times:Matern12{"lengthscale": 3.5}',
+    'nodes:HeatKernel{"time": 2.0}',
 ]
 
 
@@ -57,15 +56,15 @@ def test_operators_make_flat_values():
     assert rough * smooth * rough == Product((rough, smooth, rough))
     assert (rough * smooth).on(1) == rough.on(1) * smooth.on(1)
     assert both == parse_kernel('matern-1/2["area"] + gaussian + laplace["age"]')
-    assert parse_kernel("nodes:heat * times:matern-1/2") == HeatKernel() * Matern12()
+    assert parse_kernel("nodes:heat") == HeatKernel()
     assert parse_kernel("heat", "nodes") == HeatKernel()
-    assert {HeatKernel() * Matern12(): 1}[HeatKernel() * Matern12()] == 1
+    assert {HeatKernel() * GraphMaternKernel(): 1}[HeatKernel() * GraphMaternKernel()] == 1
     with pytest.raises(TypeError):
         rough + 1.0
 
 
-def test_parameters_of_nodes_and_times_are_kept():
-    kernel = GraphMaternKernel(nu=1.5, lengthscale=0.3) * (Periodic(period=7.0) + Matern12(2.5))
+def test_parameters_of_nodes_are_kept():
+    kernel = GraphMaternKernel(nu=1.5, lengthscale=0.3) * HeatKernel(2.5)
     assert parse_kernel(kernel_text(kernel)) == kernel
 
 
@@ -116,7 +115,7 @@ def test_gradients_are_differences(text):
         ("gaussian[0, 0]", "each once"),
         ("gaussian[1.5]", "names or numbers"),
         ("gausian * laplace", "gaussian"),
-        ("places:gaussian", "expected a kernel of rows, nodes: or times:"),
+        ("places:gaussian", "expected a kernel of rows or nodes:"),
         ("nodes:heat[0]", "expected a kernel of rows"),
         ("(" * 40 + "gaussian" + ")" * 40, "at most 16 parentheses"),
         ("gaussian[0][1]", "'\\+' or '\\*'"),

@@ -129,7 +129,7 @@ def fitted_models():
     roads = cgp.LaplaceOperator.from_edges(range(9), range(1, 10), np.ones(9))
     yield cgp.FieldGPRegressor(roads, "matern", random_state=0).fit(range(10), np.arange(10.0))
     times, values = np.arange(40.0), RNG.normal(size=(8, 40))
-    yield cgp.GraphTimeGPRegressor(PATH, node_effects=False).fit(range(8), values, times=times)
+    yield cgp.GraphTimeGPRegressor(PATH).fit(range(8), values, times=times)
 
 
 @pytest.mark.filterwarnings("ignore:y. no kernel")
@@ -170,7 +170,7 @@ def test_an_explanation_names_hyperparameters_and_the_search():
 def test_intervals_over_time_have_the_form_of_the_data():
     values = RNG.normal(size=(40, 8)).cumsum(axis=0)
     table = pd.DataFrame(values, index=np.arange(40.0), columns=list(range(8)))
-    gp = cgp.GraphTimeGPRegressor(PATH, random_state=0).fit(table)
+    gp = cgp.GraphTimeGPRegressor(PATH).fit(table)
     lower, upper = gp.predict_interval([2, 5], [3.0, 41.0, 3.0], level=0.8)
     assert list(lower.columns) == [2, 5]
     assert lower.shape == upper.shape == (3, 2)

@@ -44,7 +44,7 @@ def nodes_model(kind):
 def time_model(kind="array"):
     rng = np.random.default_rng(0)
     values = levels(FITTED)[:, None] + 0.1 * rng.normal(size=(len(FITTED), N))
-    model = cgp.GraphTimeGPRegressor(a_line() if kind == "operator" else ROAD, **QUIET)
+    model = cgp.GraphTimeGPRegressor(a_line() if kind == "operator" else ROAD, progress=False)
     return model.fit(FITTED, values, times=np.arange(float(N)))
 
 
@@ -141,22 +141,3 @@ class TestSensors:
         again = cgp.load_model(tmp_path / "model.cgp")
         assert again.nodes_ == FITTED
         np.testing.assert_array_equal(again.forecast(2), model.forecast(2))
-
-    def test_later_sensors_come_last(self, kind):
-        rng = np.random.default_rng(1)
-        first = ["e", "a", "c"]
-        values = levels(first)[:, None] + 0.1 * rng.normal(size=(3, N))
-        model = cgp.GraphTimeGPRegressor(time_model(kind).graph, **QUIET)
-        model.fit(first, values, times=np.arange(float(N)))
-        model.partial_fit(["b", "c"], [[10.0], [20.0]], times=[float(N)])
-        assert model.nodes_ == [*first, "b"]
-        near(model.forecast(1, return_std=False)[:3, 0], first)
-
-
-def test_scales_belong_to_the_sensors_as_they_were_given():
-    rng = np.random.default_rng(2)
-    spread = np.array([0.2, 3.0, 0.2, 0.2, 3.0, 0.2])
-    values = spread[:, None] * rng.normal(size=(6, 200))
-    model = cgp.GraphTimeGPRegressor(ROAD, sensor_noise="own", **QUIET)
-    model.fit(FITTED, values, times=np.arange(200.0))
-    assert set(np.argsort(model.sensor_scales_)[-2:]) == {1, 4}

@@ -161,7 +161,7 @@ def test_sensors_over_time_have_their_series():
     values = np.sin(times / 6)[:, None] + 0.1 * RNG.normal(size=(40, 4))
     data = pd.DataFrame(values, index=times, columns=list("abcd"))
     graph = nx.relabel_nodes(nx.path_graph(4), dict(enumerate("abcd")))
-    model = cgp.GraphTimeGPRegressor(graph, random_state=0).fit(data)
+    model = cgp.GraphTimeGPRegressor(graph).fit(data)
     axes = model.plot("c")
     mean, observed = axes.lines[:2]
     assert np.allclose(observed.get_ydata(), data["c"])

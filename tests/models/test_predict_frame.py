@@ -179,7 +179,7 @@ def test_nodes_that_are_pairs_stay_pairs():
 def test_values_over_time_have_a_row_for_each_node_and_time():
     graph = networkx.path_graph(4)
     values = np.add.outer([1.0, 2.0, 3.0], np.sin(np.arange(8)))
-    model = cgp.GraphTimeGPRegressor(graph, usual_day=False, dynamics=False)
+    model = cgp.GraphTimeGPRegressor(graph, usual_day=False)
     model.fit([0, 1, 2], values, times=np.arange(8.0))
     found = model.predict_frame([3, 0], [2.0, 9.0])
     assert found.index.tolist() == [(3, 2.0), (3, 9.0), (0, 2.0), (0, 9.0)]

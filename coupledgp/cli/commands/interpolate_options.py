@@ -44,7 +44,7 @@ ALL = f"{ON_PLACES} {RARE}"
 OF_GRAPHS = (
     "n_walks", "coupling", "kl_target", "length_law", "p_halt", "exact_hops", "method", "budget",
 )  # fmt: skip
-OF_TIMES = ("time_kernel", "usual_day", "dynamics", "sensor_noise")
+OF_TIMES = ("usual_day",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,6 @@ class InterpolateOptions(Options):
     times: str | None = option(
         "FIRST:LAST:STEP, instead of the values' times.", panel=TIME_PANEL, of=TIMES
     )
-    outliers: str | None = option("reject, or student-t weights.", panel=TIME_PANEL, of=TIMES)
     save_model: Path | None = option(
         "Write the model, which --update goes on with.", panel=TIME_PANEL, of=TIMES,
         ending=".model",
@@ -294,7 +293,7 @@ class AuditOptions(PageOptions):
 
 # Options that an update takes from the model file.
 KEPT = (
-    "kernel", *OF_TIMES, "outliers", "window", "seed", "model", "resolution",
+    "kernel", *OF_TIMES, "window", "seed", "model", "resolution",
     "target_transform",
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from coupledgp.ground.output import folder_written_whole, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
 
-KINDS = ("observed", "gap", "forecast", "hidden", "rejected")
+KINDS = ("observed", "gap", "forecast", "hidden")
 NUMBERS = ("mean", "std", "lower", "upper")
 # Standard deviations from the mean to the ends of a 95 % interval.
 WIDTH = 1.959963984540054

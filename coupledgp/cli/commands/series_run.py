@@ -31,7 +31,6 @@ from coupledgp.cli.commands.series_tasks import (
 from coupledgp.cli.readers.domains import DomainOptions, is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
-from coupledgp.cli.readers.notices import announce
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, guessed_times, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
@@ -42,7 +41,6 @@ from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.space_time.per_step import graph_of
-from coupledgp.diagnostics.space_time.reporting import MOST_LEFT_OUT
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
@@ -58,9 +56,6 @@ from coupledgp.series.durations import has_unit, seconds
 from coupledgp.series.stamps import zone_name
 
 MODELS = ("auto", "field", "graph")
-# Seconds of a law of all nodes and times, without checks and with them, for each multiplication of
-# a solve; measured at 206 sensors and 576 times, and at 325 and 720.
-LAW_SECONDS, CHECKED_SECONDS = 1e-7, 2.9e-7
 # Keys of the JSON that differ from the names of options.
 JSON_NAMES = {"left_out": "leave_one_sensor_out"}
 
@@ -120,8 +115,6 @@ class SeriesDomain(Domain):
             self.model = GraphTimeGPRegressor(
                 None,
                 "matern" if options.kernel == "auto" else options.kernel,
-                outliers=options.outliers,
-                random_state=options.seed,
                 **parameters_of(GraphTimeGPRegressor, options),
             )
             self.model.check_parameters()
@@ -144,20 +137,15 @@ class SeriesDomain(Domain):
     def law(self, paths: Paths) -> dict[str, Any]:
         assert paths["output"] is not None
         checked = paths["left_out"] is not None or paths["report"] is not None
-        each = CHECKED_SECONDS if checked else LAW_SECONDS
-        flops = sum(one.grid_process_.solve_flops for one in self.models.values())
-        announce("the law and its checks" if checked else "the law", each * flops)
         n_rows = self._write_law(paths["output"])
         described = {
             name: describe_panel(self.panels[name], model) | describe_model(model)
             for name, model in self.models.items()
         }
         if checked:
-            # A page alone has some of many sensors.
-            most = MOST_LEFT_OUT if paths["left_out"] is None else None
             with self.clock("leave one sensor out"):
                 self.tables = {
-                    name: model.leave_one_sensor_out(most) for name, model in self.models.items()
+                    name: model.leave_one_sensor_out() for name, model in self.models.items()
                 }
             for name, table in self.tables.items():
                 described[name]["leave_one_sensor_out"] = left_out_rows(table)[0]
@@ -171,7 +159,7 @@ class SeriesDomain(Domain):
             "output": {
                 **{JSON_NAMES.get(key, key): text
                    for key, text in texts(self.options.outputs).items()},
-                "n_rows": n_rows, "latent": self.options.latent,
+                "n_rows": n_rows,
             },
             "seconds": self.clock.seconds,
             "warnings": self.remarks,
@@ -239,7 +227,7 @@ class SeriesDomain(Domain):
         with self.clock("predict"), reporter("predict"), law_writer(
             path, options.output, layout
         ) as writer:  # fmt: skip
-            for laws in laws_in_blocks(self.models, layout, options.latent):
+            for laws in laws_in_blocks(self.models, layout):
                 writer.write(laws)
         return len(labels) * times.size
 

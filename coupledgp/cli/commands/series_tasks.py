@@ -14,7 +14,7 @@ from coupledgp.cli.shared.options import naming
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, as_panel
 
-OBSERVED, GAP, FORECAST, HIDDEN, REJECTED = range(len(KINDS))
+OBSERVED, GAP, FORECAST, HIDDEN = range(len(KINDS))
 # Cells of a block of times that is predicted, and of one that is written.
 LAW_CELLS, BLOCK_CELLS = 24_000_000, 4_000_000
 # Sensors that a summary names.
@@ -25,7 +25,7 @@ SAME = 1e-6
 
 def times_of(model: Any, times: str | None, forecast: str | None, zone: str | None) -> FloatArray:
     """Axis numbers (b,) of the law: of the data or the requested times, and of the forecast."""
-    axis, known = model.time_axis_, model.grid_process_.rows.times
+    axis, known = model.time_axis_, model.grid_process_.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:
         with naming("--ahead"):
@@ -34,9 +34,7 @@ def times_of(model: Any, times: str | None, forecast: str | None, zone: str | No
     return np.asarray(found)
 
 
-def laws_in_blocks(
-    models: Mapping[str, Any], layout: LawLayout, latent: bool
-) -> Iterator[dict[str, SeriesLaw]]:
+def laws_in_blocks(models: Mapping[str, Any], layout: LawLayout) -> Iterator[dict[str, SeriesLaw]]:
     """Laws of the times of a layout, block after block, by the names of values.
 
     More times are predicted at once than are written: each call finds covariances of all nodes.
@@ -45,32 +43,28 @@ def laws_in_blocks(
     few = max(1, BLOCK_CELLS // len(layout.labels))
     for start in range(0, layout.times.size, many):
         times = layout.times[start : start + many]
-        laws = {name: _law(model, layout, times, latent) for name, model in models.items()}
+        laws = {name: _law(model, layout, times) for name, model in models.items()}
         for first in range(0, times.size, few):
             part = slice(first, first + few)
             yield {name: law.at(part) for name, law in laws.items()}
 
 
-def _law(model: Any, layout: LawLayout, times: FloatArray, latent: bool) -> SeriesLaw:
+def _law(model: Any, layout: LawLayout, times: FloatArray) -> SeriesLaw:
     stamps = layout.axis.labels(times)
-    mean, std = model.predict(layout.labels, stamps, return_std=True, latent=latent)
+    mean, std = model.predict(layout.labels, stamps, return_std=True)
     return SeriesLaw(mean, std, kinds_of(model, layout, times))
 
 
 def kinds_of(model: Any, layout: LawLayout, times: FloatArray) -> NDArray[np.int8]:
     """Kind of each cell (p, m), as its place in `KINDS`."""
-    rows = model.grid_process_.rows
-    sites = model.grid(layout.labels).sites
-    place = np.minimum(np.searchsorted(rows.sensors, sites), rows.sensors.size - 1)
-    known = rows.sensors[place] == sites
+    rows = model.grid_process_
+    place = rows.rows_of(model.grid(layout.labels).sites)
+    known = place >= 0
     found = np.full((place.size, times.size), HIDDEN, dtype=np.int8)
     found[known] = GAP
     column, there = _columns(rows.times, times)
     seen = rows.observed[np.ix_(place[known], column)] & there
     found[known] = np.where(seen, OBSERVED, found[known])
-    _put_rejected(
-        model, found, {label: k for k, label in enumerate(map(str, layout.labels))}, times
-    )
     found[:, times > rows.times[-1] + SAME * _step(rows.times)] = FORECAST
     return found
 
@@ -87,26 +81,10 @@ def _step(times: FloatArray) -> float:
     return float(np.median(np.diff(times))) if times.size > 1 else 1.0
 
 
-def _put_rejected(
-    model: Any, found: NDArray[np.int8], rows: Mapping[str, int], times: FloatArray
-) -> None:
-    """Mark observations that were left out as outliers."""
-    outliers = model.outliers_
-    if not outliers.rejected or not len(outliers.node):
-        return
-    numbers = model.time_axis_.numbers(outliers.time)
-    order = np.argsort(times)
-    column, there = _columns(times[order], numbers)
-    for node, k, here in zip(outliers.node, order[column], there, strict=True):
-        row = rows.get(str(node))
-        if here and row is not None:
-            found[row, k] = REJECTED
-
-
 def new_panel(model: Any, panel: Panel) -> Panel | None:
     """The values of a panel that are later than a model's values; None if there are none."""
     numbers = model.time_axis_.numbers(panel.axis.labels(panel.axis.values))
-    known = model.grid_process_.rows.times
+    known = model.grid_process_.times
     later = numbers > known[-1] + SAME * _step(known)
     values = panel.values[:, later]
     there = np.asarray(~np.isnan(values).all(axis=1))
@@ -118,9 +96,9 @@ def new_panel(model: Any, panel: Panel) -> Panel | None:
 
 def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
     """Figures of the data of a model."""
-    axis, rows, gaps = model.time_axis_, model.grid_process_.rows, model.gaps_
+    axis, rows, gaps = model.time_axis_, model.grid_process_, model.gaps_
     return {
-        "n_sensors": len(rows.sensors),
+        "n_sensors": len(rows.values),
         "n_times": int(rows.times.size),
         "first": axis.texts(rows.times[0])[0],
         "last": axis.texts(rows.times[-1])[0],
@@ -135,22 +113,13 @@ def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
 
 def describe_model(model: Any) -> dict[str, Any]:
     """Figures of a fitted model."""
-    outliers = model.outliers_
     return {
         "fitted": {
             "kernel": repr(model.kernel_),
-            "terms": [
-                {"where": term.where, "kernel": repr(term.kernel), "variance": float(term.variance)}
-                for term in model.terms_
-            ],
-            "noise": float(model.noise_),
-            "log_evidence": float(model.log_marginal_likelihood_value_),
-            "log_evidence_error": float(model.log_marginal_likelihood_error_),
-            "n_rounds": int(model.n_rounds_),
-            "converged": bool(model.converged_),
+            "log_density": float(model.log_marginal_likelihood_value_),
+            "law": model.method_reason_,
         },
-        "outliers": {"n": len(outliers.node), "rejected": bool(outliers.rejected)},
-        "method": {"name": model.method_, "reason": model.method_reason_},
+        "outliers": {"n": len(model.outliers_.node)},
         "leave_one_sensor_out": None,
     }  # fmt: skip
 

@@ -167,7 +167,7 @@ class Options:
     )
     latent: bool = option(
         "Noise left out of std{krige: , by default where it is normal}.", "--latent/--no-latent",
-        default=False, shown=False, panel=OUTPUT_PANEL, of=f"predict krige {ON_PLACES}",
+        default=False, shown=False, panel=OUTPUT_PANEL, of="predict krige field graph",
         old="--observed=--no-latent",
     )  # fmt: skip
     level: float | None = option(

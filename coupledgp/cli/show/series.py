@@ -1,4 +1,4 @@
-"""The report of `coupledgp interpolate` over time: terms, fit and sensors left out."""
+"""The report of `coupledgp interpolate` over time: fit and sensors left out."""
 
 from __future__ import annotations
 
@@ -44,35 +44,23 @@ def data_line(name: str, found: dict[str, Any]) -> str:
 
 
 def value_section(result: dict[str, Any]) -> Section:
-    """Terms, fit and sensors left out of each value that was fitted."""
+    """Fit and sensors left out of each value that was fitted."""
     every = result["values"].items()
-    figures = {name: {"log_evidence": found["fitted"]["log_evidence"]} for name, found in every}
+    figures = {name: {"log_density": found["fitted"]["log_density"]} for name, found in every}
     tables = [table for name, found in every for table in tables_of(name, found)]
     return Section("values", figures=figures, tables=tables)
 
 
 def tables_of(name: str, found: dict[str, Any]) -> list[ReportTable]:
-    """Tables of the terms, of the fit, and of sensors left out."""
+    """Tables of the fit, and of sensors left out."""
     fitted = found["fitted"]
-    terms = [
-        ("along the graph" if term["where"] == "graph" else "each sensor's own",
-         short_numbers(term["kernel"]), f"{term['variance'] ** 0.5:.4g}")
-        for term in fitted["terms"]
-    ]  # fmt: skip
-    error, outliers = fitted["log_evidence_error"], found["outliers"]
     rows = [
-        ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
-        ("values beyond 4 sd", f"{outliers['n']}", "left out" if outliers["rejected"] else "kept"),
-        ("rounds of the search", str(fitted["n_rounds"]),
-         "converged" if fitted["converged"] else "cut short"),
-    ]  # fmt: skip
-    heads = ("where", "kernel of time", "standard deviation")
-    noise = ("noise", "", f"{fitted['noise'] ** 0.5:.4g}")
-    title = f"Terms; times in {found['time_unit']}"
-    tables = [
-        ReportTable(title, heads, [*terms, noise], note=data_line(name, found)),
-        ReportTable("Fit", ("", "value", "remark"), rows, note="; ".join(model_lines(found))),
+        ("kernel of the nodes", short_numbers(fitted["kernel"])),
+        ("law", fitted["law"]),
+        ("log density of the values", f"{fitted['log_density']:.6g}"),
+        ("values beyond 4 sd", f"{found['outliers']['n']}"),
     ]
+    tables = [ReportTable("Fit", ("", "value"), rows, note=data_line(name, found))]
     left_out = found["leave_one_sensor_out"]
     if left_out is not None:
         mean = [("all", f"{left_out['rmse']:.4g}", f"{left_out['bias']:.3g}",
@@ -86,13 +74,6 @@ def tables_of(name: str, found: dict[str, Any]) -> list[ReportTable]:
 
 
 register_section("values", value_section, "series")
-
-
-def model_lines(found: dict[str, Any]) -> list[str]:
-    """Lines on the kernel of the nodes and on how the law is computed."""
-    method = found["method"]
-    kernel = short_numbers(found["fitted"]["kernel"])
-    return [f"Kernel of the nodes: {kernel}", f"By {method['name']}: {method['reason']}"]
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:

@@ -45,15 +45,12 @@ class Sensors:
         scene with T frames.
     labels : dict of str to str
         By the name of a quantity, what the values are, such as `"observed"`.
-    rejected : IntArray (r, 2) or None
-        Sensors and frames whose value the model takes for an outlier.
     """
 
     positions: FloatArray
     names: Sequence[str] = ()
     values: dict[str, FloatArray] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    rejected: IntArray | None = None
 
 
 class Frames(NamedTuple):
@@ -261,19 +258,8 @@ def _sensors(sensors: Sensors | None, low: FloatArray, extent: float) -> dict[st
         "names": [short(sensors.names[k], MAX_NAME) for k in kept] if len(sensors.names) else [],
         "values": {name: _sensor_values(values[kept]) for name, values in sensors.values.items()},
         "labels": sensors.labels,
-        "rejected": _rejected(sensors, kept),
         "note": "" if len(kept) == n else f"{len(kept)} of {n} sensors are shown.",
     }
-
-
-def _rejected(sensors: Sensors, kept: IntArray) -> list[list[int]]:
-    """Pairs of the number among the kept sensors, and the frame."""
-    if sensors.rejected is None:
-        return []
-    number = np.full(len(sensors.positions), -1)
-    number[kept] = np.arange(len(kept))
-    found = sensors.rejected[number[sensors.rejected[:, 0]] >= 0]
-    return np.column_stack([number[found[:, 0]], found[:, 1]]).tolist()
 
 
 def _sensor_values(values: FloatArray) -> Any:

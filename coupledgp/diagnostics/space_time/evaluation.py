@@ -77,8 +77,8 @@ def evaluate_space_time(
         as many as the model took, 15 at least; None: no limit.
     hyperparameters
         `"fitted"`: those of the model are found anew in each split. `"kept"`: the model is fitted
-        and has a method `refitted`, which keeps some thirty numbers that were found with the hidden
-        readings, and learns all else anew; it takes about a third of a fit.
+        and has a method `refitted`, which keeps the transform and the ridge that were found with
+        the hidden readings, and learns all else anew.
     random_state
         Seed of the splits and the empirical laws of rivals.
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.diagnostics.space_time.record import (
     FORECAST,
     GAP,
     OBSERVED,
-    REJECTED,
     SensorSeries,
 )
 from coupledgp.gp.target_maps import mapped_back
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MapReadings:
-    """Values of the sensors of a fitted model, rejected ones among them.
+    """Values of the sensors of a fitted model.
 
     Attributes
     ----------
@@ -38,38 +36,24 @@ class MapReadings:
         The n times.
     values : FloatArray (p, n)
         NaN where there is none.
-    rejected : BoolArray (p, n)
-        Which values the model was not given, as outliers.
     """
 
     sites: IntArray
     labels: list[Any]
     axis: TimeAxis
     values: FloatArray
-    rejected: NDArray[np.bool_]
 
     @classmethod
     def of(cls, model: Any) -> MapReadings:
         """The values of a fitted `GraphTimeGPRegressor`, those that were added later included."""
-        rows, panel, every = model.grid_process_.rows, model.panel_, model.grid()
+        process, every = model.grid_process_, model.grid()
         label_of = dict(zip(every.sites.tolist(), every.labels, strict=True))
-        labels = [label_of[site] for site in rows.sensors.tolist()]
-        values, rejected = np.array(rows.values), np.zeros(rows.values.shape, dtype=np.bool_)
+        sensors = process.law_.sensors
+        labels = [label_of[site] for site in sensors.tolist()]
+        values = np.array(process.values)
         if model.transform_ is not None:
             values = mapped_back(model.transform_, values)
-        far = model.outliers_
-        if far.rejected and len(far.node):
-            row = {label: k for k, label in enumerate(labels)}
-            given = {label: k for k, label in enumerate(panel.nodes)}
-            stamps = panel.axis.numbers(far.time)
-            here, there = nearest(rows.times, stamps), nearest(panel.axis.values, stamps)
-            kept = rows.times[here] == panel.axis.values[there]  # times before a window are not
-            for k in np.flatnonzero(kept).tolist():
-                cell = row[far.node[k]], here[k]
-                rejected[cell] = True
-                values[cell] = panel.values[given[far.node[k]], there[k]]
-        axis = replace(panel.axis, values=rows.times)
-        return cls(rows.sensors, labels, axis, values, rejected)
+        return cls(sensors, labels, replace(model.panel_.axis, values=process.times), values)
 
     def at(self, times: FloatArray) -> tuple[FloatArray, IntArray]:
         """Values and codes of cells (p, k) at times (k,) of the axis or after it."""
@@ -78,7 +62,6 @@ class MapReadings:
         ahead = times > own[-1]
         values = np.where(ahead, np.nan, self.values[:, columns])
         kinds = np.where(np.isnan(values), GAP, OBSERVED)
-        kinds[self.rejected[:, columns]] = REJECTED
         kinds[:, ahead] = FORECAST
         return values, kinds
 

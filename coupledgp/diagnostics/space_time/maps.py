@@ -12,7 +12,7 @@ from coupledgp.diagnostics.pages.place_map import EDGES, draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.space_time.layout import places_of
-from coupledgp.diagnostics.space_time.record import FORECAST, REJECTED, SpaceTimePage
+from coupledgp.diagnostics.space_time.record import FORECAST, SpaceTimePage
 from coupledgp.diagnostics.space_time.times import (
     MAX_FRAME_BYTES,
     chosen_times,
@@ -159,10 +159,9 @@ class TimeMaps:
         if not r.sensors.size:
             return None
         observed = r.observed[:, frames]
-        rejected = np.argwhere(r.kinds[:, frames] == REJECTED)
         return Sensors(
             self.places[r.sensors], [printable(one) for one in r.sensor_names], {"mean": observed},
-            {"mean": "observed"}, rejected,
+            {"mean": "observed"},
         )  # fmt: skip
 
     def _cells(self) -> tuple[str, IntArray]:

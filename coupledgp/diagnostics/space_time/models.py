@@ -10,9 +10,8 @@ from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.sensor_table import moments_back
 from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.series import Panel, as_panel
+from coupledgp.time.sites import SiteLabels, as_domain
 
 
 def readings_of(model: Any, data: Any, times: Any = None, values: Any = None) -> SensorReadings:

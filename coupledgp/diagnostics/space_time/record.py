@@ -16,8 +16,8 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 
 # Codes of cells (sensor, time).
-OBSERVED, GAP, FORECAST, REJECTED = range(4)
-CELL_KINDS = ("observed", "gap", "forecast", "rejected")
+OBSERVED, GAP, FORECAST = range(3)
+CELL_KINDS = ("observed", "gap", "forecast")
 # Chance that any sensor of normal levels is called unusual.
 UNUSUAL = 0.01
 # Kinds of cells that are hidden from a model to score it; those ahead carry their steps.
@@ -92,29 +92,6 @@ class HourScore:
     n: int
     rmse: float
     coverage: Mapping[float, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TermShare:
-    """One term of the model, or its noise.
-
-    Attributes
-    ----------
-    where : str
-        `"graph"`: coupled along the graph; `"node"`: of each sensor alone; `"noise"`.
-    kernel : str
-        Kernel in time: `"matern-1/2"`, `"matern-3/2"`, `"periodic"`, `"constant"`, `"white"`.
-    variance : float
-        In units of y squared.
-    lengthscale, period : float or None
-        In the unit of the time axis.
-    """
-
-    where: str
-    kernel: str
-    variance: float
-    lengthscale: float | None = None
-    period: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +203,7 @@ class SensorSeries:
 
 @dataclass(frozen=True)
 class GapCount:
-    """Gaps of the data: cells in all, gaps, rejected cells, and the longest run of gaps in steps.
+    """Gaps of the data: cells in all, gaps, and the longest run of gaps in steps.
 
     Times at which no sensor reports count as gaps too.
     """
@@ -234,21 +211,20 @@ class GapCount:
     n_cells: int
     n_gaps: int
     longest: int
-    n_rejected: int = 0
 
     @classmethod
-    def of(cls, values: FloatArray, n_rejected: int = 0) -> GapCount:
+    def of(cls, values: FloatArray) -> GapCount:
         """Count the gaps of values (p, n), which are NaN there."""
         missing = np.isnan(values)
         edges = np.diff(np.pad(missing, ((0, 0), (1, 1))).astype(np.int8), axis=1)
         runs = np.nonzero(edges.ravel() == -1)[0] - np.nonzero(edges.ravel() == 1)[0]
         longest = int(runs.max()) if runs.size else 0
-        return cls(values.size, int(missing.sum()), longest, n_rejected)
+        return cls(values.size, int(missing.sum()), longest)
 
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimePage:
-    """What a page says of a space-time model: laws over N nodes and T times, errors, and terms.
+    """What a page says of a space-time model: laws over N nodes and T times, and errors.
 
     Attributes
     ----------
@@ -259,7 +235,7 @@ class SpaceTimePage:
     times : FloatArray (T,)
         Times of the law, numbers of the axis; later ones than the axis has are forecasts.
     mean, std : FloatArray (N, T)
-        Law of the values without their noise; of observations where the model has dynamics.
+        Law of the values.
     sensors : IntArray (p,)
         Number of the node of each sensor.
     observed : FloatArray (p, T)
@@ -285,8 +261,6 @@ class SpaceTimePage:
         Scores of the model and of its rivals at cells that were hidden.
     hours : tuple of HourScore
         Scores of the model by time of day.
-    terms : tuple of TermShare
-        Terms of the model, its noise among them.
     series : tuple of SensorSeries
         Sensors that are drawn over time; empty: the worst six and a median one, from the law.
     unit : str
@@ -318,7 +292,6 @@ class SpaceTimePage:
     left_out: SensorErrors | None = field(default=None, repr=False)
     scores: tuple[KindScore, ...] = ()
     hours: tuple[HourScore, ...] = ()
-    terms: tuple[TermShare, ...] = ()
     series: tuple[SensorSeries, ...] = field(default=(), repr=False)
     unit: str = ""
     title: str = "Space and time"

@@ -27,7 +27,6 @@ from coupledgp.diagnostics.space_time.tables import (
     provenance_table,
     score_table,
     sensor_tables,
-    term_table,
 )
 from coupledgp.diagnostics.space_time.times import chosen_times
 from coupledgp.diagnostics.space_time.words import duration_words, time_texts, zone_sentence
@@ -54,7 +53,7 @@ class SpaceTimeReport(SpaceTimePage, Rendered):
     >>> road = cgp.Graph.from_edges(range(5), range(1, 6))
     >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 40)), axis=1)
     >>> speeds[1, 20:30] = np.nan  # a gap
-    >>> model = cgp.GraphTimeGPRegressor(road, dynamics=False, usual_day=False, progress=False)
+    >>> model = cgp.GraphTimeGPRegressor(road, progress=False)
     >>> fitted = model.fit([0, 2, 3, 5], speeds, times=np.arange(40.0))
     >>> report = space_time_report(fitted, splits=0, left_out=False, forecast=0, unit="mph")
     >>> report.unit, report.gaps.n_gaps, report.gaps.longest
@@ -73,7 +72,7 @@ class SpaceTimeReport(SpaceTimePage, Rendered):
         """Write the law of nodes at some times, and of edges where they are roads.
 
         Points have `node`, `time`, `mean`, `std`, `observed` and `kind` (observed, gap, forecast,
-        rejected, no sensor); lines have `source`, `target`, `time` and the means of `mean` and
+        no sensor); lines have `source`, `target`, `time` and the means of `mean` and
         `std` of their ends, an upper bound of the standard deviation of the mean of both.
 
         Parameters
@@ -192,7 +191,6 @@ def _of_tables(
 BUILDERS: dict[str, Build] = {
     "map": map_section,
     "gains": gains_section,
-    "terms": lambda report: _of_tables("terms", [term_table(report)]),
     "series": series_section,
     "sensors": lambda report: _of_tables("sensors", [*sensor_tables(report)]),
     "calibration": calibration_section,

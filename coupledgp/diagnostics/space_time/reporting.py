@@ -24,7 +24,6 @@ from coupledgp.diagnostics.space_time.record import (
     KindScore,
     SensorErrors,
     SensorSeries,
-    TermShare,
 )
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.diagnostics.space_time.scoring import ALL, BY_DAY, BY_STEP, LEVEL, PART_HOURS
@@ -33,22 +32,15 @@ from coupledgp.diagnostics.space_time.times import most_times, thinned_times
 from coupledgp.diagnostics.space_time.words import ordinal
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
-from coupledgp.inference.space_time.sites import as_domain
-from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, White
 from coupledgp.random import FloatArray
+from coupledgp.time.sites import as_domain
 
 # Steps ahead that a page tells besides the last.
 TOLD_STEPS = (1, 3, 6, 12)
-KERNEL_NAMES = {
-    Constant: "constant", White: "white", Matern12: "matern-1/2", Matern32: "matern-3/2",
-    Periodic: "periodic",
-}  # fmt: skip
 # Most cells of a law on a map, and most times of a series.
 MAX_CELLS, MAX_SERIES_TIMES = 20_000_000, 20_000
 # Steps of a forecast.
 STEPS_AHEAD = 12
-# Draws of the gaps for variances on a page, and sensors that are left out one by one.
-PAGE_DRAWS, MOST_LEFT_OUT = 8, 48
 # Sensors that are named for their values far from the law.
 N_NAMED = 3
 
@@ -58,7 +50,7 @@ def space_time_report(
     *,
     evaluation: SpaceTimeEvaluation | None = None,
     splits: int = 1,
-    left_out: Any = "auto",
+    left_out: Any = True,
     forecast: Any = None,
     positions: ArrayLike | None = None,
     crs: str | None = None,
@@ -80,9 +72,7 @@ def space_time_report(
         Number of splits of an evaluation that is computed here, in each of which the model is
         fitted anew with its hyperparameters kept; 0: none, and the page has no scores.
     left_out
-        Sensors that are left out one by one: `"auto"`: all of up to 48, else about 48 that are
-        spread over their errors; True: all; a number of them; False: none; or the table of
-        `model.leave_one_sensor_out()`.
+        Whether sensors are left out one by one, or the table of `model.leave_one_sensor_out()`.
     forecast
         How far ahead the map goes, as `model.forecast` takes it; None: twelve steps, 0: not at all.
     positions
@@ -113,7 +103,7 @@ def space_time_report(
     >>> road = cgp.Graph.from_edges(range(5), range(1, 6))
     >>> speeds = 50 + np.cumsum(np.random.default_rng(0).normal(size=(4, 40)), axis=1)
     >>> speeds[1, 20:30] = np.nan  # a gap
-    >>> model = cgp.GraphTimeGPRegressor(road, dynamics=False, usual_day=False, progress=False)
+    >>> model = cgp.GraphTimeGPRegressor(road, progress=False)
     >>> fitted = model.fit([0, 2, 3, 5], speeds, times=np.arange(40.0))
     >>> report = space_time_report(fitted, splits=0, left_out=False, forecast=5.0)
     >>> report.mean.shape  # six nodes, forty times and five ahead
@@ -123,42 +113,34 @@ def space_time_report(
         raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")
     check_positive_int(splits, "splits", minimum=0)
     domain = as_domain(model.graph)
-    few = model
-    if model.n_variance_samples > PAGE_DRAWS:
-        few = model.with_variance_samples(PAGE_DRAWS)
     readings = MapReadings.of(model)
     places = MapSites.of(domain, positions, readings.sites)
     times, notes = _map_times(model, readings, places.sites.size, forecast)
     own = evaluation is None and splits > 0
     if own:
         evaluation = evaluate_space_time(
-            few, model.panel_, splits=splits, hyperparameters="kept", budget=AS_THE_MODEL,
+            model, model.panel_, splits=splits, hyperparameters="kept", budget=AS_THE_MODEL,
             random_state=random_state,
         )  # fmt: skip
     scores, hours = page_scores(evaluation)
-    # Dynamics are a law of observations: one of the function would not be that of forecasts.
-    mean, std = few.law_on_grid(places.sites, times, latent=not model.has_dynamics_)
+    mean, std = model.law_on_grid(places.sites, times)
     observed, kinds = readings.at(times)
     table = left_out
-    if left_out is True:
-        table = few.leave_one_sensor_out()
-    elif left_out is False:
-        table = None
-    elif isinstance(left_out, (str, int)):
-        table = few.leave_one_sensor_out(MOST_LEFT_OUT if left_out == "auto" else left_out)
+    if isinstance(left_out, bool):
+        table = model.leave_one_sensor_out() if left_out else None
     report = SpaceTimeReport(
         nodes=places.labels, axis=readings.axis, times=times, mean=mean, std=std,
         sensors=places.rows_of(readings.sites), observed=observed, kinds=kinds,
-        gaps=GapCount.of(readings.values, int(readings.rejected.sum())), edges=places.edges,
+        gaps=GapCount.of(readings.values), edges=places.edges,
         positions=places.positions, crs=places.crs or crs, faces=places.faces,
         is_network=places.is_network,
         left_out=None if table is None else SensorErrors.of(table, readings.labels), scores=scores,
-        hours=hours, terms=term_shares(model),
+        hours=hours,
         unit=(model.panel_.name or "") if unit is None else unit,
-        title=title, facts=_facts(few, readings, evaluation, own), notes=(*places.notes, *notes),
+        title=title, facts=_facts(model, readings, evaluation, own), notes=(*places.notes, *notes),
         warnings=tuple(warnings), provenance=_provenance(model, data, random_state),
     )  # fmt: skip
-    return replace(report, series=_series(report, few, readings, table))
+    return replace(report, series=_series(report, model, readings, table))
 
 
 def _map_times(
@@ -186,19 +168,10 @@ def _facts(
     model: Any, readings: MapReadings, evaluation: SpaceTimeEvaluation | None, own: bool
 ) -> tuple[tuple[str, str, str], ...]:
     """What was computed, its value, and a remark; `own`: the evaluation was computed here."""
-    n_draws = int(model.n_variance_samples)
-    share = 100 / np.sqrt(2 * n_draws)
     facts = [
         ("kernel of the nodes", str(model.kernel_), ""),
-        ("method", model.method_, model.method_reason_),
-        ("iterations of the gap equation", str(model.n_iterations_),
-         "steps of conjugate gradients for the mean"),
-        ("rounds of the search", str(model.n_rounds_),
-         "" if model.converged_ else "the last one still found better ones"),
-        ("draws of the gaps", str(n_draws),
-         f"what gaps add to a standard deviation is known to {share:.0f} %"),
-        ("log evidence, nats", f"{model.log_marginal_likelihood_value_:.6g} ± "
-         f"{model.log_marginal_likelihood_error_:.2g}", ""),
+        ("law", model.method_reason_, ""),
+        ("log density of the values, nats", f"{model.log_marginal_likelihood_value_:.6g}", ""),
         ("times at which no sensor reports", str(int(model.gaps_.n_dark)), ""),
         _far_values(model, readings),
     ]  # fmt: skip
@@ -223,10 +196,9 @@ def _far_values(model: Any, readings: MapReadings) -> tuple[str, str, str]:
     most = [f"{names[k]} ({counts[k]})" for k in np.argsort(-counts, kind="stable")[:N_NAMED]]
     where = f", most at {', '.join(most)}" if most else ""
     share = 100 * len(far.node) / max(int(np.isfinite(readings.values).sum()), 1)
-    kept = "rejected" if far.rejected else "kept"
     return (
         "values beyond four standard deviations", f"{len(far.node)} ({share:.2g} %)",
-        f"{kept}{where}" if most else "",
+        f"kept{where}" if most else "",
     )  # fmt: skip
 
 
@@ -303,19 +275,3 @@ def _kind_score(row: dict[str, Any], name: str, ahead: int | None) -> KindScore:
         row["nlpd"], {LEVEL: row["coverage_95"]}, ahead, row["gain"], row["gain_error"],
         row["coverage_error"], row["ratio_error"],
     )  # fmt: skip
-
-
-def term_shares(model: Any) -> tuple[TermShare, ...]:
-    """Terms of the model and its noise."""
-    found = []
-    for one in model.terms_:
-        kernel = one.kernel
-        name = next(
-            (text for kind, text in KERNEL_NAMES.items() if isinstance(kernel, kind)),
-            type(kernel).__name__,
-        )
-        length = getattr(kernel, "lengthscale", getattr(kernel, "decay", None))
-        found.append(
-            TermShare(one.where, name, one.variance, length, getattr(kernel, "period", None))
-        )
-    return (*found, TermShare("noise", "white", float(model.noise_)))

@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
 from coupledgp.diagnostics.pages.scale import (
-    ALERT,
     BASELINE,
     GUIDE,
     REFERENCE,
@@ -19,7 +18,6 @@ from coupledgp.diagnostics.pages.scale import (
 from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,
-    REJECTED,
     SensorSeries,
     SpaceTimePage,
 )
@@ -59,19 +57,18 @@ def sensor_picture(report: SpaceTimePage, chosen: ChosenSensors, number: int) ->
 
 
 def _of_law(report: SpaceTimePage, sensor: int) -> SensorSeries:
-    """The series of a sensor in the law of the map, with the noise of the model's terms."""
+    """The series of a sensor in the law of the map."""
     node = report.sensors[sensor]
-    noise = sum(one.variance for one in report.terms if one.where == "noise")
-    std = np.sqrt(report.std[node] ** 2 + noise)
     return SensorSeries(
-        sensor, report.times, report.mean[node], std, report.observed[sensor], report.kinds[sensor]
-    )
+        sensor, report.times, report.mean[node], report.std[node], report.observed[sensor],
+        report.kinds[sensor],
+    )  # fmt: skip
 
 
 def series_picture(
     one: SensorSeries, axis: TimeAxis, unit: str, caption: str, number: int = 1
 ) -> Picture:
-    """Draw a sensor's law with 50 and 95 % bands, its values, gaps shaded and rejected cells."""
+    """Draw a sensor's law with 50 and 95 % bands, its values, and gaps shaded."""
     plot, axes = axes_of(SIZE[0], 2.5)
     step = -(-one.times.size // MAX_TIMES)
     shown = slice(None, None, step)
@@ -85,10 +82,6 @@ def series_picture(
     kept = one.kinds[shown] == OBSERVED
     axes.plot(times[kept], one.observed[shown][kept], ".", color=BASELINE, markersize=3.2, zorder=3,
               markeredgewidth=0, rasterized=True, label="observed")  # fmt: skip
-    rejected = (one.kinds == REJECTED) & np.isfinite(one.observed)
-    if rejected.any():
-        axes.plot(one.times[rejected], one.observed[rejected], "x", color=ALERT, markersize=4.5,
-                  markeredgewidth=1.1, label="rejected")  # fmt: skip
     axes.set_xlim(one.times[0], max(one.times[-1], np.nextafter(one.times[0], np.inf)))
     time_axis(axes, axis, one.times)
     plain_axis(axes.yaxis, 4)
@@ -108,9 +101,6 @@ def _caption(report: SpaceTimePage, one: SensorSeries, name: str, why: str, step
     gaps = float(np.mean(one.kinds == GAP))
     if gaps:
         parts.append(f"{share_words(gaps)} of its times are gaps, shaded")
-    rejected = int(np.sum(one.kinds == REJECTED))
-    if rejected:
-        parts.append(f"{rejected} rejected {'value' if rejected == 1 else 'values'}, crossed")
     if step > 1:
         parts.append(f"every {ordinal(step)} time is drawn")
     return "; ".join(parts)

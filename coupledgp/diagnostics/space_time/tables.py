@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-import numpy as np
-
 from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.sections.section import ReportTable, Row
 from coupledgp.diagnostics.space_time.gains import rival_words, scored_kinds
@@ -14,13 +12,9 @@ from coupledgp.diagnostics.space_time.record import MODEL_NAME, KindScore, Space
 from coupledgp.diagnostics.space_time.words import (
     PLACES,
     cell,
-    duration_words,
     figure,
     kind_words,
-    share_words,
     signed,
-    term_words,
-    variance_sentence,
 )
 from coupledgp.ground.visible import printable
 
@@ -160,32 +154,6 @@ def _hour_tables(report: SpaceTimePage) -> list[ReportTable]:
 def _clock(hour: float) -> str:
     minutes = round(60 * hour)
     return f"{minutes // 60}:{minutes % 60:02d}"
-
-
-def term_table(report: SpaceTimePage) -> ReportTable | None:
-    """Terms of the model: share of the variance, lengthscale and period; None without terms."""
-    total = sum(one.variance for one in report.terms)
-    if not total > 0:
-        return None
-    rows = [
-        (
-            term_words(one, report.axis), share_words(one.variance / total),
-            cell(float(np.sqrt(one.variance))),
-            "" if one.lengthscale is None else duration_words(one.lengthscale, report.axis),
-            _in_steps(one.lengthscale, report.axis.step),
-            "" if one.period is None else duration_words(one.period, report.axis),
-        )
-        for one in sorted(report.terms, key=lambda one: -one.variance)
-    ]  # fmt: skip
-    unit = f", {report.unit}" if report.unit else ""
-    heads = ("term", "share of the variance", f"standard deviation{unit}", "lengthscale", "steps",
-             "period")  # fmt: skip
-    return ReportTable("What varies, and for how long", heads, rows, "terms",
-                   note=variance_sentence(report))  # fmt: skip
-
-
-def _in_steps(length: float | None, step: float | None) -> str:
-    return "" if length is None or step is None else cell(length / step)
 
 
 def fact_table(report: SpaceTimePage) -> ReportTable | None:

@@ -13,8 +13,6 @@ from coupledgp.diagnostics.space_time.record import (
     HIDDEN,
     SCATTERED,
     KindScore,
-    SpaceTimePage,
-    TermShare,
 )
 from coupledgp.random import FloatArray
 from coupledgp.series.axis import TimeAxis
@@ -113,59 +111,11 @@ def kind_words(one: KindScore, axis: TimeAxis) -> str:
     return PLACES.get(one.kind, one.kind)
 
 
-def term_words(one: TermShare, axis: TimeAxis) -> str:
-    """A term of the model in words: what it follows."""
-    if one.where == "noise":
-        return "noise of single readings"
-    network = one.where == "graph"
-    if one.kernel == "constant":
-        return "usual level along the network" if network else "a sensor's own constant offset"
-    if one.kernel == "periodic":
-        cycle = _cycle(one.period, axis)
-        return f"{cycle} along the network" if network else f"a sensor's own {cycle}"
-    if one.kernel == "white":
-        return "changes from step to step " + ("along the network" if network else "of one sensor")
-    return "changes that move along the network" if network else "what only one sensor sees"
-
-
-def lasting_words(one: TermShare, axis: TimeAxis) -> str:
-    """A term in words, and how long its changes last."""
-    words = term_words(one, axis)
-    if one.lengthscale is None or one.period is not None:
-        return words
-    return f"{words}, over {duration_words(one.lengthscale, axis)}"
-
-
-def _cycle(period: float | None, axis: TimeAxis) -> str:
-    if period is None:
-        return "cycle"
-    names = {DAY: "daily cycle", WEEK: "weekly cycle"}
-    if axis.origin is not None:
-        for length, name in names.items():
-            if abs(period - length) < 0.001 * length:
-                return name
-    return f"cycle of {duration_words(period, axis)}"
-
-
 def joined(parts: Sequence[str]) -> str:
     """Parts of a sentence: `a, b and c`."""
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def variance_sentence(report: SpaceTimePage) -> str:
-    """Shares of the variance in words, the largest first; nothing without terms."""
-    total = sum(one.variance for one in report.terms)
-    if not total > 0:
-        return ""
-    found = sorted(report.terms, key=lambda one: -one.variance)
-    parts = [
-        f"{share_words(one.variance / total)} {lasting_words(one, report.axis)}"
-        for one in found
-        if one.variance >= 0.005 * total
-    ]
-    return f"Of the variance, {joined(parts)}."
 
 
 def zone_sentence(axis: TimeAxis) -> str:

@@ -10,12 +10,10 @@ from coupledgp.diagnostics.space_time.record import (
     FORECAST,
     GAP,
     OBSERVED,
-    REJECTED,
     GapCount,
     HourScore,
     KindScore,
     SensorErrors,
-    TermShare,
 )
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.series.axis import TimeAxis
@@ -35,7 +33,7 @@ def law() -> dict[str, Any]:
     observed = mean[sensors] + rng.normal(size=(N_SENSORS, N_TIMES))
     observed[2] -= 20
     kinds = np.full(observed.shape, OBSERVED)
-    kinds[0, 10:25], kinds[1, 33], kinds[3, 12] = GAP, GAP, REJECTED
+    kinds[0, 10:25], kinds[1, 33] = GAP, GAP
     kinds[:, -N_AHEAD:] = FORECAST
     observed[(kinds == GAP) | (kinds == FORECAST)] = np.nan
     names = [HOSTILE, *(f"=road {k}" for k in range(1, N_NODES))]
@@ -44,7 +42,7 @@ def law() -> dict[str, Any]:
         "nodes": names, "mean": mean, "std": 1 + 0.02 * np.abs(mean - 50), "sensors": sensors,
         "observed": observed, "kinds": kinds, "edges": edges,
         "positions": np.column_stack([np.cos(angle), np.sin(angle)]),
-        "gaps": GapCount.of(observed[:, :-N_AHEAD], 1),
+        "gaps": GapCount.of(observed[:, :-N_AHEAD]),
     }  # fmt: skip
 
 
@@ -74,23 +72,13 @@ def sensor_errors() -> SensorErrors:
     return SensorErrors(np.full(N_SENSORS, 50), rmse, 0.8 * rmse, bias, inside)
 
 
-def terms() -> tuple[TermShare, ...]:
-    """Sixty per cent usual level, the rest changes, a cycle and noise."""
-    return (
-        TermShare("graph", "constant", 60.0),
-        TermShare("graph", "matern-1/2", 25.0, 2700.0),
-        TermShare("node", "periodic", 10.0, 604_800.0, 86_400.0),
-        TermShare("noise", "white", 5.0),
-    )
-
-
 def report(**changed: Any) -> SpaceTimeReport:
     """A report of an evening and a night in five-minute steps."""
     times = np.datetime64("2012-03-01T20:00") + 5 * np.arange(N_TIMES) * np.timedelta64(1, "m")
     axis = TimeAxis.of(times[:-N_AHEAD])
     given: dict[str, Any] = {
         **law(), "axis": axis, "times": axis.numbers(times), "left_out": sensor_errors(),
-        "scores": scores(), "terms": terms(), "unit": "mph", "title": HOSTILE,
+        "scores": scores(), "unit": "mph", "title": HOSTILE,
         "hours": tuple(HourScore("gap", h, h + 3, 10, 5.0 + h, INSIDE) for h in range(0, 24, 3)),
         "facts": (("iterations", "9", HOSTILE), ("samples", "64", "")),
         "provenance": {"data": HOSTILE, "seed": 0},

@@ -17,7 +17,7 @@ from coupledgp.diagnostics.space_time.layout import laid_out
 from coupledgp.diagnostics.space_time.maps import (
     TimeMaps,
 )
-from coupledgp.diagnostics.space_time.record import GapCount, SensorErrors, TermShare
+from coupledgp.diagnostics.space_time.record import GapCount, SensorErrors
 from coupledgp.diagnostics.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.space_time.times import (
     MAX_FRAME_BYTES,
@@ -27,9 +27,7 @@ from coupledgp.diagnostics.space_time.times import (
 from coupledgp.diagnostics.space_time.words import (
     ahead_words,
     duration_words,
-    term_words,
     time_texts,
-    variance_sentence,
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.series.axis import TimeAxis
@@ -147,7 +145,6 @@ def test_the_viewer_gets_the_law_within_half_a_step():
     values = decoded(scene["sensors"]["values"]["mean"], N_TIMES)
     np.testing.assert_array_equal(np.isnan(values), np.isnan(one.observed))
     np.testing.assert_allclose(values, one.observed, atol=np.nanmax(one.observed) / 65534)
-    assert scene["sensors"]["rejected"] == [[3, 12]]
     assert scene["frames"]["labels"][0] == "Thu 1 Mar 2012 20:00"
     assert scene["frames"]["labels"][-1].endswith("(forecast)")
     assert scene["frames"]["first"] == N_TIMES - 5
@@ -215,22 +212,14 @@ def test_graphs_without_positions_are_laid_out_and_named_so():
     assert "<img" not in page  # a unit is a text, on pictures too
 
 
-def test_words_of_durations_and_terms():
+def test_words_of_durations():
     axis, plain_axis = report().axis, TimeAxis.of([0.0, 2.0, 4.0])
     assert duration_words(2700.0, axis) == "45 minutes"
     assert duration_words(5400.0, axis) == "1.5 hours"
     assert duration_words(86_400.0, axis) == "24 hours"
     assert duration_words(7 * 86_400.0, axis) == "7 days"
     assert duration_words(12.0, plain_axis) == "12 units of time"
-    changes = report().tables()["terms"].rows[1]
-    assert changes[3:] == ("45 minutes", "9.00", "")
     assert ahead_words(1, plain_axis) == "1 step ahead"
-    daily = TermShare("node", "periodic", 1.0, 604_800.0, 86_400.0)
-    assert term_words(daily, axis) == "a sensor's own daily cycle"
-    assert plain(variance_sentence(report())).startswith(
-        "Of the variance, 60 % usual level along the network, 25 % changes that move along the "
-        "network, over 45 minutes, 10 %"
-    )
 
 
 def test_times_of_a_zone_are_local():
@@ -247,9 +236,9 @@ def test_shapes_are_checked():
         report(positions=np.zeros((3, 2)))
 
 
-def test_a_report_without_scores_sensors_or_terms_is_a_page_too():
+def test_a_report_without_scores_or_sensors_is_a_page_too():
     bare = report(
-        scores=(), hours=(), terms=(), left_out=None, facts=(), provenance={}, unit="",
+        scores=(), hours=(), left_out=None, facts=(), provenance={}, unit="",
         sensors=np.empty(0, int), observed=np.empty((0, N_TIMES)),
         kinds=np.empty((0, N_TIMES), int), gaps=GapCount(0, 0, 0),
     )  # fmt: skip
@@ -262,7 +251,7 @@ def test_a_report_without_scores_sensors_or_terms_is_a_page_too():
 def test_pictures_and_tables_are_saved(tmp_path):
     saved = report().save_tables(tmp_path / "tables")
     assert {one.name for one in saved} == {
-        "gains.csv", "scores.csv", "terms.csv", "sensors.csv", "calibration.csv",
+        "gains.csv", "scores.csv", "sensors.csv", "calibration.csv",
         "calibration-day.csv", "computation.csv", "provenance.csv",
     }  # fmt: skip
     text = (tmp_path / "tables/sensors.csv").read_text()

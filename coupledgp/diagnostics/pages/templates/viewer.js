@@ -283,7 +283,6 @@ class Viewer {
       for (const layer of s.layers) {
         const values = seen(layer);
         if (values && Number.isNaN(values[found.number])) parts.push("no value at this time");
-        else if (values && s.frames && given(layer).rejected.has(found.number)) parts.push(`rejected ${shortNumber(values[found.number])}`);
         else if (values && values[found.number] !== null) parts.push(`${s.sensors.labels[layer.name] || layer.title} ${shortNumber(values[found.number])}`);
       }
       const values = seen(s.layers[this.layer]);

@@ -79,8 +79,7 @@ class Clock {
     this.label.textContent = this.frames.labels[frame];
     for (const layer of s.layers) layer.values = layer.at(frame);
     if (s.sensors) {
-      const rejected = new Set(s.sensors.rejected.filter((pair) => pair[1] === frame).map((pair) => pair[0]));
-      for (const one of Object.values(s.sensors.values)) if (one.at) Object.assign(one, { now: one.at(frame), rejected });
+      for (const one of Object.values(s.sensors.values)) if (one.at) one.now = one.at(frame);
     }
     this.viewer.refresh();
     this.move();

@@ -1,0 +1,361 @@
+"""The law of sensors about their usual day: its fit, gaps, later steps, draws and joint laws.
+
+Values y of sensors are `level + scale x` about the usual day; x is a vector autoregression
+(`recursion`) whose gaps its precision matrix fills (`precision`). Variances move with level and
+volatility (`spread`). A gap is as hard as a forecast of the same depth, its variance times the
+precision of the value given all others; deep ones are drawn to what the start fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.time.bend import Bend, fitted_bend
+from coupledgp.time.precision import GapFactor, Markov
+from coupledgp.time.recursion import (
+    LONGEST_LAG,
+    fitted_recursion,
+    shrunk_covariance,
+)
+from coupledgp.time.spread import (
+    Spread,
+    fitted_spread,
+    log_volatility,
+    mean_squares,
+    own_volatility,
+    volatility_after,
+    volatility_around,
+)
+from coupledgp.time.start import law_of_few_steps, start_law
+
+BoolArray = NDArray[np.bool_]
+# Part of the mean variance of sensors below which one is constant.
+CONSTANT = 1e-12
+# Steps beyond which a forecast has come to rest, and steps of which volatility is made.
+MOST_AHEAD, MEMORY = 1152, 110
+# Depths between which the share of the start in the mean of a gap rises, and what it rises to.
+DEPTHS, SHARE = (1.25, 2.5), 0.3
+# Fewest steps for lags of several steps.
+LEAST_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class SensorLaw:
+    """Parameters, found once.
+
+    Attributes
+    ----------
+    sensors : IntArray (p,)
+        Sites of the sensors, rising.
+    markov : Markov
+        Law of x.
+    start : Markov or None
+        Law of one lag that draws deep gaps; None where it is the law itself.
+    level, scale : FloatArray (p,)
+        Mean and standard deviation of a sensor about its usual day.
+    spread_of_level : FloatArray (p,)
+        Standard deviation of a sensor's values, usual day included.
+    neighbours : FloatArray (p, p)
+        Weights of the neighbours of each sensor.
+    spread : Spread or None
+        Law of the variance of forecasts; None: that of the recursion.
+    bend : Bend or None
+        What forecasts lack by level and last value.
+    first : FloatArray (p,)
+        Mean squared error of the recursion one step ahead, of which the volatility is.
+    ridge : float
+        Penalty of all sensors' lags, for 1100 rows; infinite without any.
+    is_stable : bool
+        Whether disturbances die out.
+    density : float
+        Mean log density of a value one step ahead, left out, nats, in units of y.
+    """
+
+    sensors: IntArray
+    markov: Markov
+    start: Markov | None
+    level: FloatArray
+    scale: FloatArray
+    spread_of_level: FloatArray
+    neighbours: FloatArray
+    spread: Spread | None
+    bend: Bend | None
+    first: FloatArray
+    ridge: float
+    is_stable: bool
+    density: float
+
+    def standardized(self, values: FloatArray) -> FloatArray:
+        """X (p, n) of values (p, n) about the usual day."""
+        return (values - self.level[:, None]) / self.scale[:, None]
+
+    def levels_at(self, deviations: FloatArray, x: FloatArray) -> FloatArray:
+        """Levels (p, n), in standard deviations, of x at deviations of the usual day (p, n)."""
+        return (deviations + self.scale[:, None] * x) / self.spread_of_level[:, None]
+
+    @cached_property
+    def _own(self) -> dict[int, FloatArray]:
+        return {}
+
+    def own_variances(self, n_steps: int) -> FloatArray:
+        """Variances (p, h) of the recursion itself some steps ahead."""
+        if n_steps not in self._own:
+            total, out = np.zeros(self.level.size), []
+            for response in self.markov.responses(n_steps):
+                total = total + ((response @ self.markov.root) ** 2).sum(axis=1)
+                out.append(total)
+            self._own[n_steps] = np.stack(out, axis=1)
+        return self._own[n_steps]
+
+
+def units_of(values: FloatArray, observed: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations (p,) of observed values (p, n); of constant ones, of all."""
+    count = np.maximum(observed.sum(axis=1), 1)
+    level = np.where(observed, values, 0.0).sum(axis=1) / count
+    variances = (np.where(observed, values - level[:, None], 0.0) ** 2).sum(axis=1) / count
+    usual = float(variances.mean()) or 1.0
+    return level, np.sqrt(np.where(variances > CONSTANT * usual, variances, usual))
+
+
+def fitted_law(
+    sensors: IntArray,
+    filled: FloatArray,
+    observed: BoolArray,
+    deviations: FloatArray,
+    neighbours: FloatArray,
+    graph: FloatArray,
+    report: Callable[[str], None] = lambda _: None,
+    kept: float | None = None,
+) -> SensorLaw:
+    """The law of values (p, n) about the usual day, gaps filled.
+
+    Parameters
+    ----------
+    filled, observed
+        Values about the usual day, of which gaps are filled, and which were observed.
+    deviations
+        The usual day (p, n), without the level of the sensors.
+    neighbours, graph
+        Weights of neighbours, and correlations of the graph's kernel (p, p).
+    kept
+        Ridge of lags of all sensors that is not searched for.
+    """
+    level, scale = units_of(filled, observed)
+    x = (filled - level[:, None]) / scale[:, None]
+    count = np.maximum(observed.sum(axis=1), 1)
+    whole = np.where(observed, filled + deviations - level[:, None], 0.0)
+    of_level = np.maximum(np.sqrt((whole**2).sum(axis=1) / count), scale)
+    start = start_law(x, graph)
+    if x.shape[1] < LEAST_STEPS:
+        markov, density = law_of_few_steps(x, observed, graph)
+        density -= float(count @ np.log(scale)) / int(count.sum())
+        return SensorLaw(
+            sensors, markov, None, level, scale, of_level, neighbours, None, None,
+            markov.innovations.diagonal(), np.inf, True, density,
+        )  # fmt: skip
+    fit = fitted_recursion(x, observed, sparse.csr_array(neighbours), report, kept)
+    edges = [(block.first, block.last) for block in fit.blocks]
+    covariance, density = shrunk_covariance(fit.ahead.errors[0], edges, graph)
+    density -= float(count @ np.log(scale)) / int(count.sum())
+    first = 0.5 * (x @ x.T / x.shape[1] + np.eye(len(x)))
+    report("dynamics: variances")
+    volatility = volatility_after(fit.ahead.errors[0], neighbours)
+    base, gain = deviations / of_level[:, None], scale / of_level
+    bend, ahead = fitted_bend(fit.ahead, x, volatility, base, gain, fit.blocks)
+    spread = fitted_spread(ahead, volatility, base, gain)
+    return SensorLaw(
+        sensors, Markov(fit.model, covariance, first), start, level, scale, of_level, neighbours,
+        spread, bend, mean_squares(fit.ahead.errors[:1])[0], fit.ridge, fit.is_stable, density,
+    )  # fmt: skip
+
+
+class Posterior:
+    """The law of x given observations, in gaps of past steps and in later ones.
+
+    Parameters
+    ----------
+    law
+        Parameters.
+    x, observed, deviations
+        Series (p, n), where they are observed, and the usual day without levels (p, n).
+    before
+        The law of the first steps of these series, of which factors are taken over.
+    """
+
+    def __init__(
+        self, law: SensorLaw, x: FloatArray, observed: BoolArray, deviations: FloatArray,
+        before: Posterior | None = None,
+    ) -> None:  # fmt: skip
+        self.law, self.x, self.observed, self.deviations = law, x, observed, deviations
+        kept: GapFactor | None = None if before is None else before.factor
+        self.factor: GapFactor = GapFactor(law.markov, x, observed, kept)
+
+    @property
+    def n(self) -> int:
+        """Number of steps."""
+        return self.x.shape[1]
+
+    @cached_property
+    def filled(self) -> FloatArray:
+        """Series (p, n), gaps filled by the recursion."""
+        return self.factor.filled()
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variances (p, n) of gaps under the recursion; zero elsewhere."""
+        out = np.zeros(self.x.shape)
+        for c, S in self.factor.covariances():
+            out[self.factor.cells(c)] = S.diagonal()
+        return out
+
+    def recent(self, k: int) -> FloatArray:
+        """Series (p, k) of the last steps, gaps filled; those before the first repeat it."""
+        first = max(self.n - k, 0)
+        return padded_to(self.factor.filled(first)[:, first:], k)
+
+    @cached_property
+    def gap_law(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (p, n): observations and zero, or the law of gaps."""
+        law, gaps = self.law, ~self.observed
+        mean, variance = self.filled, self.variances
+        if law.start is None or law.spread is None or not gaps.any():
+            return mean, variance
+        depth = np.maximum(variance * law.markov.alone[:, None], 1.0)[gaps]
+        share = SHARE * np.interp(np.log(depth), np.log(DEPTHS), [0.0, 1.0])
+        other = GapFactor(law.start, self.x, self.observed).filled()
+        mean, variance = mean.copy(), variance.copy()
+        mean[gaps] += share * (other[gaps] - mean[gaps])
+        errors = law.markov.errors(self.filled)
+        errors[:, 0] = np.nan
+        errors = np.where(self.observed, errors, np.nan)
+        calm = volatility_around(errors, law.first, law.neighbours)[gaps]
+        level = law.levels_at(self.deviations, mean)[gaps]
+        variance[gaps] *= law.spread.gap_factors(level, mean[gaps], calm, depth)
+        return mean, variance
+
+    @cached_property
+    def calm(self) -> FloatArray:
+        """Log volatility (p,) after the last step, from the errors of some steps before it."""
+        assert self.law.spread is not None
+        k = min(MEMORY, self.n)
+        recent = self.recent(k + LONGEST_LAG)
+        errors = self.law.markov.model.errors(recent)
+        errors = np.where(self.observed[:, self.n - k :], errors, np.nan)
+        if k == self.n:
+            errors[:, 0] = np.nan
+        own = own_volatility(errors, self.law.first, np.ones(len(errors)))[:, -1]
+        return log_volatility(own, self.law.neighbours)
+
+    @cached_property
+    def missing(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Steps among the last 12 and sensors (u,) of gaps there, and their covariance (u, u)."""
+        k = min(LONGEST_LAG, self.n)
+        steps, sensors = np.nonzero(~self.observed[:, self.n - k :].T)
+        covariance = self.factor.covariance(sensors, steps + self.n - k)
+        return steps + LONGEST_LAG - k, sensors, covariance
+
+    def ahead(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means and variances (p, h) of x in later steps, and the recursion's own variances."""
+        law, h = self.law, deviations.shape[1]
+        n_steps = min(h, MOST_AHEAD)
+        steps, sensors, covariance = self.missing
+        last = self.recent(LONGEST_LAG).T[None]
+        carried = np.zeros((steps.size, LONGEST_LAG, len(self.x)))
+        carried[np.arange(steps.size), steps, sensors] = 1.0
+        mean = np.empty((len(self.x), n_steps))
+        own = law.own_variances(n_steps).copy()
+        for k in range(n_steps):
+            new = law.markov.model.next(last)
+            last = np.concatenate([last[:, 1:], new[:, None]], axis=1)
+            mean[:, k] = new[0]
+            if steps.size:
+                moved = law.markov.model.next(carried)
+                carried = np.concatenate([carried[:, 1:], moved[:, None]], axis=1)
+                own[:, k] += ((covariance @ moved) * moved).sum(axis=0)
+        if h > n_steps:
+            more = ((0, 0), (0, h - n_steps))
+            mean, own = np.pad(mean, more, mode="edge"), np.pad(own, more, mode="edge")
+        if law.spread is None:
+            return mean, own, own
+        level = law.levels_at(deviations, mean)
+        if law.bend is not None:
+            gain, at_last = law.scale / law.spread_of_level, self.recent(1)[:, 0]
+            mean = mean + law.bend.means(level, mean, at_last, gain, self.calm)
+            level = law.levels_at(deviations, mean)
+        factors = law.spread.factors(level, mean, self.calm)
+        return mean, law.spread.levels_of(own) * factors, own
+
+    def law_with(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means and variances (p, n + h) with h later steps, and the recursion's variances."""
+        mean, variance = self.gap_law
+        if not deviations.shape[1]:
+            return mean, variance, self.variances
+        later = self.ahead(deviations)
+        past = (mean, variance, self.variances)
+        mean, variance, own = (
+            np.concatenate(both, axis=1) for both in zip(past, later, strict=True)
+        )
+        return mean, variance, own
+
+    def longer(self, h: int) -> GapFactor:
+        """Factors of the gaps and of h later steps."""
+        if not h:
+            return self.factor
+        more = np.zeros((len(self.x), h))
+        return GapFactor(
+            self.law.markov, np.concatenate([self.x, more], axis=1),
+            np.concatenate([self.observed, more > 0], axis=1), self.factor,
+        )  # fmt: skip
+
+    def draws(self, m: int, rng: np.random.Generator, deviations: FloatArray) -> FloatArray:
+        """Draws (m, p, n + h) of x, the observations themselves where there are some."""
+        mean, variance, own = self.law_with(deviations)
+        ratio = np.sqrt(variance / np.where(own > 0, own, 1.0))
+        return np.asarray(mean + ratio * self.longer(deviations.shape[1]).draws(m, rng))
+
+    def covariance(self, rows: IntArray, steps: IntArray, deviations: FloatArray) -> FloatArray:
+        """Covariance (m, m) of x in unknown cells, also of later steps, exact up to their scale."""
+        _, variance, own = self.law_with(deviations)
+        found = self.longer(deviations.shape[1]).covariance(rows, steps)
+        ratio = np.sqrt(variance / np.where(own > 0, own, 1.0))[rows, steps]
+        return np.asarray(found * np.outer(ratio, ratio))
+
+    @cached_property
+    def left_out(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (p, n) of each observed x given all others, gaps as they are filled.
+
+        `x - (Lam x)_it / Lam_it,it` and `1 / Lam_it,it`, times the factor of a gap of depth one.
+        """
+        law = self.law
+        diagonal = law.markov.diagonal(self.n)
+        mean = self.filled - law.markov.gradient(self.filled) / diagonal
+        variance = 1.0 / diagonal
+        if law.spread is not None:
+            errors = law.markov.errors(self.filled)
+            errors[:, 0] = np.nan
+            errors = np.where(self.observed, errors, np.nan)
+            calm = volatility_around(errors, law.first, law.neighbours)
+            level = law.levels_at(self.deviations, mean)
+            flat = (level.ravel(), mean.ravel(), calm.ravel(), np.ones(mean.size))
+            variance = variance * law.spread.gap_factors(*flat).reshape(mean.shape)
+        return mean, variance
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of the observed x, nats."""
+        n_gaps = int((~self.observed).sum())
+        found = self.law.markov.log_density(self.filled) - 0.5 * self.factor.log_determinant
+        return found + 0.5 * n_gaps * float(np.log(2 * np.pi))
+
+
+def padded_to(X: FloatArray, k: int) -> FloatArray:
+    """Series (p, k), the first value repeated before the first step where there are fewer."""
+    lacking = k - X.shape[1]
+    return X if lacking <= 0 else np.concatenate([np.repeat(X[:, :1], lacking, axis=1), X], axis=1)

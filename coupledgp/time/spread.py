@@ -1,0 +1,232 @@
+"""Variances that move with the level of a sensor and with how calm its last steps were.
+
+The squared error `E_h^2` of h steps ahead, left out, has the mean `S_ih exp(F phi_h)`, S_ih its
+mean for the sensor i and F the columns 1, y, y^2, u, u^2 and log v:
+
+* y is the forecast level, and u its part about the usual day, both in standard deviations and
+  clipped;
+* v is the volatility, `v_t = .8 v_(t-1) + .2 E_1t^2 / S_i1`, half of it of the sensor itself and
+  half the mean over its neighbours.
+
+phi maximises the gamma likelihood, that is minimises `sum F phi + r exp(-F phi)`, r the ratio of
+the squared error to S_ih.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.random import FloatArray
+from coupledgp.time.recursion import HORIZONS, AheadErrors
+
+BoolArray = NDArray[np.bool_]
+# Columns of F.
+N_COLUMNS = 6
+# Rate of the volatility, most of a squared error in it, and what is added to it.
+RATE, MOST_VOLATILE, FLOOR = 0.2, 50.0, 0.05
+# Clips of the level, most of a ratio, and ridge of the coefficients but the constant.
+LEVELS, MOST_RATIO, RIDGE, N_NEWTON = (-4.0, 3.0), 40.0, 15.0, 30
+# Clips of the logarithm of the factor of a variance.
+FACTORS = (-3.5, 2.5)
+
+
+def gamma_coefficients(
+    F: FloatArray, ratios: FloatArray, ridge: float | FloatArray = RIDGE
+) -> FloatArray:
+    """Phi (k,) of the gamma regression of ratios (m,) on columns F (m, k), the first constant.
+
+    Ridges, one or (k,), pull to zero; the constant is free.
+    """
+    r = np.minimum(ratios, MOST_RATIO)
+    phi = np.zeros(F.shape[1])
+    pull = np.broadcast_to(2.0 * np.asarray(ridge), phi.shape).copy()
+    pull[0] = 0.0
+    if not r.any():
+        return phi
+
+    def loss(w: FloatArray) -> float:
+        line = F @ w
+        return float((line + r * np.exp(-line)).sum() + 0.5 * (pull * w**2).sum())
+
+    value = loss(phi)
+    for _ in range(N_NEWTON):
+        weight = r * np.exp(-(F @ phi))
+        slope = F.T @ (1.0 - weight) + pull * phi
+        curve = (F * weight[:, None]).T @ F + np.diag(pull + 1e-8)
+        step = np.linalg.solve(curve, slope)
+        size, new = 1.0, value
+        while size > 1e-4:
+            new = loss(phi - size * step)
+            if new <= value:
+                break
+            size *= 0.5
+        if not new <= value:
+            break
+        phi = phi - size * step
+        if value - new < 1e-9 * max(abs(value), 1.0):
+            break
+        value = new
+    return phi
+
+
+def columns(level: FloatArray, forecast: FloatArray, log_volatility: FloatArray) -> FloatArray:
+    """F (..., 6) at levels (...), forecasts (...) about the usual day, and log volatilities (...).
+
+    The first two are in standard deviations of the level and about the usual day.
+    """
+    y, u = np.clip(level, *LEVELS), np.clip(forecast, *LEVELS)
+    return np.stack([np.ones(u.shape), y, y**2, u, u**2, log_volatility], axis=-1)
+
+
+def own_volatility(errors: FloatArray, variances: FloatArray, start: FloatArray) -> FloatArray:
+    """Volatility (p, n) after each step, of errors (p, n) one step ahead, NaN where unknown.
+
+    A step without an error leaves it as it is. `start` (p,) is that before the first step.
+    """
+    known = ~np.isnan(errors)
+    ratio = np.where(known, errors, 0.0) ** 2 / variances[:, None]
+    ratio = np.minimum(ratio, MOST_VOLATILE)
+    out = np.empty_like(ratio)
+    at = start
+    for t in range(ratio.shape[1]):
+        at = np.where(known[:, t], (1 - RATE) * at + RATE * ratio[:, t], at)
+        out[:, t] = at
+    return out
+
+
+def log_volatility(own: FloatArray, neighbours: FloatArray) -> FloatArray:
+    """Logarithm (p, ...) of half the own volatility and half the mean of the neighbours."""
+    with_some = neighbours.sum(axis=1) > 0
+    around = np.where(with_some.reshape(-1, *[1] * (own.ndim - 1)), neighbours @ own, own)
+    return np.log(0.5 * own + 0.5 * around + FLOOR)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The law of the variance of forecasts.
+
+    Attributes
+    ----------
+    variances : FloatArray (4, p)
+        S of each of `HORIZONS` and each sensor.
+    coefficients : FloatArray (4, 6)
+        phi of each of `HORIZONS`.
+    """
+
+    variances: FloatArray
+    coefficients: FloatArray
+
+    def factors(
+        self, level: FloatArray, forecast: FloatArray, volatility: FloatArray
+    ) -> FloatArray:
+        """Factors `exp(F phi)` (p, h) of the steps ahead.
+
+        They are at levels (p, h) and forecasts (p, h) about the usual day, and the logarithm (p,)
+        of the volatility at the last step.
+        """
+        n_steps = forecast.shape[1]
+        phi = between(self.coefficients, n_steps)
+        F = columns(level, forecast, np.repeat(volatility[:, None], n_steps, axis=1))
+        return np.exp(np.clip(np.einsum("ihk,hk->ih", F, phi), *FACTORS))
+
+    def gap_factors(
+        self, level: FloatArray, mean: FloatArray, volatility: FloatArray, depth: FloatArray
+    ) -> FloatArray:
+        """Factors (m,) of the variances of gaps at levels, means, volatilities and depths (m,)."""
+        phi = depth_coefficients(self.variances, self.coefficients, depth)
+        F = columns(level, mean, volatility)
+        return np.exp(np.clip((F * phi).sum(axis=1), *FACTORS))
+
+    def levels_of(self, own: FloatArray) -> FloatArray:
+        """S (p, h) of the steps ahead, for the variances (p, h) of the recursion itself.
+
+        The ratio of both is linear in log h, in logarithms, and constant beyond the last horizon.
+        """
+        places = np.minimum(np.array(HORIZONS), own.shape[1]) - 1
+        ratios = np.log(self.variances / np.maximum(own[:, places].T, 1e-300))
+        if own.shape[1] < HORIZONS[-1]:
+            kept = np.array([h <= own.shape[1] for h in HORIZONS])
+            ratios[~kept] = ratios[kept][-1]
+        return own * np.exp(between(ratios, own.shape[1])).T
+
+
+def between(values: FloatArray, n_steps: int) -> FloatArray:
+    """Values (4, k) of the horizons at all steps (n_steps, k), linear in log h."""
+    at = np.log(np.arange(1, n_steps + 1))
+    where = np.log(HORIZONS)
+    return np.stack(
+        [np.interp(at, where, column) for column in values.reshape(len(HORIZONS), -1).T], axis=1
+    )
+
+
+def depth_coefficients(
+    variances: FloatArray, coefficients: FloatArray, depth: FloatArray
+) -> FloatArray:
+    """Phi (m, 6) of gaps of depths (m,): that of the horizon whose variance is as many times S_1.
+
+    It is linear in the logarithm of the depth.
+    """
+    ratios = np.log(variances / variances[0]).mean(axis=1)
+    ratios = np.maximum.accumulate(ratios) + 1e-9 * np.arange(ratios.size)
+    at = np.log(depth)
+    return np.stack([np.interp(at, ratios, column) for column in coefficients.T], axis=1)
+
+
+def mean_squares(errors: FloatArray) -> FloatArray:
+    """Mean squares (h, p) of errors (h, p, n), NaN where there is none.
+
+    A sensor of few errors has those of all.
+    """
+    known = ~np.isnan(errors)
+    squares = np.where(known, errors, 0.0) ** 2
+    counts = known.sum(axis=2)
+    pooled = squares.sum(axis=(1, 2)) / np.maximum(counts.sum(axis=1), 1)
+    return np.maximum((squares.sum(axis=2) + 2.0 * pooled[:, None]) / (counts + 2.0), 1e-12)
+
+
+def volatility_around(
+    errors: FloatArray, variances: FloatArray, neighbours: FloatArray
+) -> FloatArray:
+    """Log volatility (p, n) at each step, from errors of the steps before and after it.
+
+    A side counts by the errors that are known on it.
+    """
+    ones, total, weights = np.ones(len(errors)), np.zeros(errors.shape), np.zeros(errors.shape)
+    for way in (slice(None), slice(None, None, -1)):
+        one = errors[:, way]
+        weight = 1.0 - (1.0 - RATE) ** np.cumsum(~np.isnan(one), axis=1) + 1e-9
+        total += (weight * own_volatility(one, variances, ones))[:, way]
+        weights += weight[:, way]
+    return log_volatility(total / weights, neighbours)
+
+
+def volatility_after(errors: FloatArray, neighbours: FloatArray) -> FloatArray:
+    """Log volatility (p, n) after each step, of errors (p, n) one step ahead."""
+    own = own_volatility(errors, mean_squares(errors[None])[0], np.ones(len(errors)))
+    return log_volatility(own, neighbours)
+
+
+def fitted_spread(
+    ahead: AheadErrors, volatility: FloatArray, base: FloatArray, gain: FloatArray
+) -> Spread:
+    """The variance of forecasts, from errors left out at each of `HORIZONS`.
+
+    The level of a forecast x is `base + gain x`, with base (p, n) and gain (p,); log volatilities
+    (p, n) are those after each step.
+    """
+    known = ~np.isnan(ahead.errors)
+    squares = np.where(known, ahead.errors, 0.0) ** 2
+    variances = mean_squares(ahead.errors)
+    coefficients = np.zeros((len(HORIZONS), N_COLUMNS))
+    for k, h in enumerate(HORIZONS):
+        before = np.zeros_like(volatility)
+        before[:, h:] = volatility[:, :-h]
+        there = known[k]
+        level = base + gain[:, None] * ahead.forecasts[k]
+        F = columns(level[there], ahead.forecasts[k][there], before[there])
+        ratio = (squares[k] / variances[k][:, None])[there]
+        coefficients[k] = gamma_coefficients(F, ratio)
+    return Spread(variances, coefficients)

@@ -193,8 +193,8 @@ class Graph:
                [0.  , 0.67, 0.  ]])
         """
         sources, targets, values, nodes = readers.networkx_edges(graph, weight, lengths)
-        name = "weights" if lengths is None else "lengths"
-        return cls.from_edges(sources, targets, labels=nodes, **{name: values})
+        given: dict[str, Any] = {"weights" if lengths is None else "lengths": values}
+        return cls.from_edges(sources, targets, labels=nodes, **given)
 
     @classmethod
     def from_trimesh(

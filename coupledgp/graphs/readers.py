@@ -139,8 +139,10 @@ def _check_unused_lengths(edges: list[dict[Any, Any]], weight: str, values: list
             )
             return
         weights = real_array(values, "weight")
-        ranks = [np.unique(each, return_inverse=True)[1] for each in (weights, found)]
-        rank = 0.0 if np.ptp(weights) == 0 else float(np.corrcoef(ranks)[0, 1])
+        ranks = np.array(
+            [np.unique(each, return_inverse=True)[1] for each in (weights, found)], dtype=np.float64
+        )
+        rank = 0.0 if np.ptp(weights) == 0 else float(np.corrcoef(ranks[0], ranks[1])[0, 1])
         if rank > LENGTH_LIKE:
             raise InvalidInputError(
                 f"weight: expected weights that couple near nodes most, got {weight!r}, which "

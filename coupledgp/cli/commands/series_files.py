@@ -223,7 +223,8 @@ class _GridWriter(LawWriter):
 
     def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
         for name, law in laws.items():
-            for quantity, values in (*law.columns().items(), ("kind", law.kinds)):
+            found: dict[str, NDArray[Any]] = {**law.columns(), "kind": law.kinds}
+            for quantity, values in found.items():
                 self._blocks.setdefault(self.layout.column(name, quantity), []).append(values)
 
     def close(self) -> None:

@@ -102,12 +102,12 @@ class Scaled(LatentGP):
         vars(made)["factor"] = factor
         return made
 
-    def _latent_moments(self, points: np.ndarray, want: str, report: object) -> tuple:
-        mean, spread = super()._latent_moments(points, want, report)
+    def _latent_moments(self, points: np.ndarray, want: str) -> tuple:
+        mean, spread = super()._latent_moments(points, want)
         return vars(self)["factor"] * mean, spread
 
     def sample(self, points: np.ndarray, n_samples: int, rng: np.random.Generator, **how) -> object:
-        mean, _ = super()._latent_moments(points, "variance", lambda text: None)
+        mean, _ = super()._latent_moments(points, "variance")
         return super().sample(points, n_samples, rng, **how) + (
             (vars(self)["factor"] - 1) * mean[..., None]
         )

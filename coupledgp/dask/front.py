@@ -255,8 +255,8 @@ def fit_table(model: FitInBatches, partitions: Partitions) -> None:
         )
     model.check_parameters()
     model.check_passes()
-    with reporter("fit", model.progress) as report:
-        passes = DaskPasses(model, partitions, model.missing, report)
-        process, results = model.fit_passes(passes, report)
+    with reporter("fit", model.progress):
+        passes = DaskPasses(model, partitions, model.missing)
+        process, results = model.fit_passes(passes)
     model._warn_if_stopped(results)
     model.holding(passes.fitted(process, results))

@@ -16,7 +16,7 @@ from coupledgp.dask.cluster import Cluster, run
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.models.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
@@ -32,7 +32,7 @@ class DaskPasses(SummarisedPasses):
 
     Parameters
     ----------
-    estimator, missing, report
+    estimator, missing
         As of `SummarisedPasses`.
     partitions
         The table.
@@ -45,12 +45,10 @@ class DaskPasses(SummarisedPasses):
 
     no_rows = "X: expected rows, got empty partitions only"
 
-    def __init__(
-        self, estimator: Any, partitions: Partitions, missing: str, report: Progress
-    ) -> None:
+    def __init__(self, estimator: Any, partitions: Partitions, missing: str) -> None:
         self.partitions, self.cluster = partitions, partitions.cluster
         # An earlier fit of the estimator stays here.
-        super().__init__(clone(estimator, safe=False), missing, report)
+        super().__init__(clone(estimator, safe=False), missing)
 
     @cached_property
     def everywhere(self) -> Any:
@@ -58,7 +56,7 @@ class DaskPasses(SummarisedPasses):
         return self.cluster.shared(self.reading)
 
     def take(self, rows: IntArray) -> Data:
-        self.report(f"{rows.size} rows")
+        tell(f"{rows.size} rows")
         places = np.split(rows, np.searchsorted(rows, self.ends)[:-1])
         starts = np.append(0, self.ends[:-1])
         which = [number for number, own in enumerate(places) if own.size]
@@ -68,7 +66,7 @@ class DaskPasses(SummarisedPasses):
         return sums[0].finish(found)
 
     def total(self, sums: Pass[Any]) -> Any:
-        self.report(f"{sums.name} of {len(self.partitions)} partitions")
+        tell(f"{sums.name} of {len(self.partitions)} partitions")
         of_columns, numbers = isinstance(sums, ColumnsPass), list(range(len(self.partitions)))
         reading = None if of_columns else self.everywhere
         parts = self.partitions.map(_summed, reading, self.cluster.shared(sums), numbers)

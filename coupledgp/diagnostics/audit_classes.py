@@ -33,7 +33,7 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import RowDigests
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import IntArray
 
@@ -112,8 +112,8 @@ def audit_classifier(
     if isinstance(model, Mapping):  # chances of all test rows
         stated = ClassLaws.of(model["chances"], classes, len(test.y))
         model = {**model, "chances": stated.take(judged).chances}
-    with reporter("audit", progress) as report:
-        found = _audited(model, classes, train, points, report)
+    with reporter("audit", progress):
+        found = _audited(model, classes, train, points)
     remarks = found.remarks
     if judged.size < rows.size:
         remarks += (f"Measured at {judged.size} of {rows.size} test points, drawn at random.",)
@@ -122,12 +122,12 @@ def audit_classifier(
 
 
 def _audited(
-    model: Any, classes: Any, train: ForeignTable | None, test: ForeignTable, report: Progress
+    model: Any, classes: Any, train: ForeignTable | None, test: ForeignTable
 ) -> ClassReport:
     stated, _ = chances(model, test.given)
     laws = ClassLaws.of(stated, classes, len(test.y))
     codes, name = test.y.astype(int), model_name(model)
-    report("rivals")
+    tell("rivals")
     if train is None:
         return class_report(
             laws, codes, draws=class_draws(None, Bernoulli(), laws, None),
@@ -157,7 +157,7 @@ def _audited(
             laws, codes, draws=draws, rivals=rivals, model=name, is_own=False, n_train=len(labels),
             remarks=[TOO_LARGE],
         )  # fmt: skip
-    report("exact posterior")
+    tell("exact posterior")
     try:
         exact = _exact(found, labels, train, test)
     except NumericalError as error:

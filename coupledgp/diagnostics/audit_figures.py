@@ -50,7 +50,7 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
 from coupledgp.errors import NumericalError
 from coupledgp.gp.columns import column_spread
 from coupledgp.gp.exact import StationaryPrior
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray
 
@@ -67,7 +67,6 @@ class Way(NamedTuple):
 
     method: str
     options: StochasticOptions
-    report: Progress
 
 
 def beside_data(
@@ -170,12 +169,12 @@ def exact_law(
     text = f"exact GP of {stated.text}"
     large = len(train.y) > DENSE_ROWS and isinstance(stated.prior, StationaryPrior)
     if way.method == "dense" or (way.method == "auto" and not large):
-        way.report("exact GP")
+        tell("exact GP")
         process = stated.process(train.X, train.y)
         return ReferenceLaw(law_of_process(process, stated.inputs(points)), text, None, None)
     start = time.perf_counter()
     problem = stated.problem(train.X, train.y)
-    law, steps = solved_law(problem, stated.inputs(points), way.options, way.report)
+    law, steps = solved_law(problem, stated.inputs(points), way.options)
     seconds = time.perf_counter() - start
     settings = asdict(way.options) | {"reference_iterations": steps, "seconds": seconds}
     return ReferenceLaw(law, text, None, settings)

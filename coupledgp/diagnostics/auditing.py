@@ -269,11 +269,11 @@ def audit(
     law, points = law_at_rows(predict, test, judged), test.take(judged)
     columns = kept_columns(with_row_order(metadata, len(test.y)), judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
-    with reporter("audit", progress) as report:
+    with reporter("audit", progress):
         if stated is None or train is None:
             found = beside_data(law, train, points, columns, is_model(predict))
         else:
-            way = Way(method, chosen, report)
+            way = Way(method, chosen)
             found = beside_exact(law, stated, train, points, way, columns, is_model(predict))
     remarks = list(found.remarks) + ([reason] if reason else [])
     known = test if train is None else train

@@ -39,7 +39,7 @@ from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice
 
 # Matrices (p, p) of float64 alive at once at the peak of a comparison: covariances, priors, factors
@@ -169,13 +169,13 @@ def compared(
     solved = by_solves(model, reference, method)
     _check_points(len(X_test))
     subject = replace(asked.subject, groups=groups or {}, metadata=metadata or {})
-    with reporter("compare", progress if solved else False) as report:
+    with reporter("compare", progress if solved else False):
         if solved and by_probes(model, len(X_test), options):
             source, name = _source(model, reference), _text(model, reference)
-            found = compare_jointly(subject, source, name, y_test, options, report)
+            found = compare_jointly(subject, source, name, y_test, options)
         else:
-            exact = reference_law(subject, X_test, reference, solved, options, report)
-            found = report_beside(subject, y_test, exact, options, report)
+            exact = reference_law(subject, X_test, reference, solved, options)
+            found = report_beside(subject, y_test, exact, options)
         return asked.report(found)
 
 
@@ -226,17 +226,16 @@ def reference_law(
     reference: Any,
     solved: bool,
     options: StochasticOptions,
-    report: Progress,
 ) -> ReferenceLaw:
     """Law of the reference, by default the exact process, by iterative solves or dense algebra."""
     _check_points(len(X_test))
     if not solved:
-        report("exact GP")
+        tell("exact GP")
         dense = _dense_reference(subject, X_test, reference)
         return ReferenceLaw(law_of(dense, "reference"), repr(dense.model), dense, None)
     start = time.perf_counter()
     problem = _source(subject.model, reference).exact_problem()
-    law, steps = solved_law(problem, subject.points, options, report)
+    law, steps = solved_law(problem, subject.points, options)
     seconds = time.perf_counter() - start
     settings = asdict(options) | {"reference_iterations": steps, "seconds": seconds}
     return ReferenceLaw(law, _text(subject.model, reference), None, settings)
@@ -264,11 +263,10 @@ def report_beside(
     y_test: ArrayLike | None,
     exact: ReferenceLaw,
     options: StochasticOptions,
-    report: Progress,
 ) -> PosteriorReport:
     """Report on a model beside a law that is known at the same points."""
     start = time.perf_counter()
-    law, steps = law_of_model(subject, exact, options, report)
+    law, steps = law_of_model(subject, exact, options)
     seconds = time.perf_counter() - start
     check_shapes(law.mean.shape, exact.law.mean.shape)
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
@@ -315,12 +313,12 @@ def report_beside(
 
 
 def law_of_model(
-    subject: Subject, exact: ReferenceLaw, options: StochasticOptions, report: Progress
+    subject: Subject, exact: ReferenceLaw, options: StochasticOptions
 ) -> tuple[Law, int]:
     """Law of a model, computed by the method of the reference's, and the steps of its solves."""
     if exact.settings is None:
         return law_of(subject, "model"), 0
-    return own_law(subject, options, report)
+    return own_law(subject, options)
 
 
 def _text(model: Any, reference: Any) -> str:

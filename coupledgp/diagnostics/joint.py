@@ -43,7 +43,6 @@ from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress
 from coupledgp.linalg.system import LinearSystem, predictive_law
 from coupledgp.random import FloatArray
 
@@ -58,7 +57,6 @@ def compare_jointly(
     reference: str,
     y_test: Any,
     options: StochasticOptions,
-    report: Progress,
 ) -> PosteriorReport:
     """Report on a model beside the exact GP that `source` states.
 
@@ -77,8 +75,6 @@ def compare_jointly(
         Targets (p,) or (p, k), or None.
     options
         Tolerances and sizes.
-    report
-        Callback that shows progress.
 
     Raises
     ------
@@ -95,12 +91,12 @@ def compare_jointly(
     check_shapes(law.mean.shape, (len(points), system.targets.shape[1]))
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
     rng = np.random.default_rng(options.seed)
-    exact = _ExactLaw(system, points, problem.offset, problem.scale, options, report)
+    exact = _ExactLaw(system, points, problem.offset, problem.scale, options)
     figures, accuracy = _joint_figures(law, exact, y, options, rng)
     figures |= prior_figures(law, exact.prior_law())
     chosen = np.sort(rng.choice(len(points), options.n_columns, replace=False))
     columns = in_units(
-        predictive_law(system, points[chosen], options.tolerance, report),
+        predictive_law(system, points[chosen], options.tolerance),
         problem.offset, problem.scale,
     )  # fmt: skip
     predictions = Predictions(
@@ -175,11 +171,10 @@ class _ExactLaw:
         offset: FloatArray,
         scale: FloatArray,
         options: StochasticOptions,
-        report: Progress,
     ) -> None:
-        self.system, self.scale, self.options, self.report = system, scale, options, report
+        self.system, self.scale, self.options = system, scale, options
         self.cross, self.prior = system.cross(points), system.prior(points)
-        solved = system.solve(system.targets, MEAN_FACTOR * options.tolerance, report)
+        solved = system.solve(system.targets, MEAN_FACTOR * options.tolerance)
         self.mean = offset + scale * (self.cross.T @ solved.values)
         # Bound of the error e of a mean, in normalised units: e e' <= radius^2 prior.
         self.radius = np.sqrt(np.diagonal(system.inverse_bound(solved.residuals)))
@@ -195,7 +190,7 @@ class _ExactLaw:
         """Covariance relative to `root root'`, root (p, p), in normalised units."""
         return RelativeCovariance(
             self.system, self.cross, self.prior, root,
-            PRODUCT_FACTOR * self.options.tolerance, self.report,
+            PRODUCT_FACTOR * self.options.tolerance,
         )  # fmt: skip
 
 

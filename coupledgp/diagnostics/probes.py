@@ -24,7 +24,7 @@ from coupledgp.diagnostics.scoring.laws import Law, in_units, law_of
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Points, Problem
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node
 from coupledgp.linalg.system import LinearSystem, SystemOptions, predictive_law
@@ -54,8 +54,6 @@ class RelativeCovariance:
         Lower Cholesky factor L (p, p) of the covariance of q, in the units of the system.
     tolerance
         Relative residual of the solves.
-    report
-        Callback that shows progress, called at each step of the solver.
 
     Attributes
     ----------
@@ -70,10 +68,9 @@ class RelativeCovariance:
         prior: FloatArray,
         root: FloatArray,
         tolerance: float,
-        report: Progress,
     ) -> None:
         self.system, self.cross, self.prior, self.root = system, cross, prior, root
-        self.tolerance, self.report = tolerance, report
+        self.tolerance = tolerance
         self.n_iterations = 0
         # Sigma_p is not below its noise.
         self.floor = float(system.noise / np.linalg.norm(root, 2) ** 2)
@@ -92,7 +89,7 @@ class RelativeCovariance:
 
     def _product(self, V: FloatArray, tolerance: float) -> FloatArray:
         U = solve_triangular(self.root, V, lower=True, trans="T")
-        solved = self.system.solve(self.cross @ U, tolerance, self.report)
+        solved = self.system.solve(self.cross @ U, tolerance)
         self.n_iterations += solved.n_iterations
         W = self.prior @ U + self.system.noise * U - self.cross.T @ solved.values
         return solve_triangular(self.root, W, lower=True)
@@ -267,7 +264,7 @@ def _quadrature(
         forms = quadratic_forms(lanczos, lower)
         terms = ProbeTerms.of(forms, n_points, n_probes)
         excess = terms.excess()
-        relative.report(f"Lanczos step {lanczos.n_steps}, {excess:.1e} of the wanted gap")
+        tell(f"Lanczos step {lanczos.n_steps}, {excess:.1e} of the wanted gap")
         if excess <= 1 or lanczos.n_steps >= min(MAX_STEPS, n_points):
             return forms, terms
 
@@ -367,21 +364,19 @@ class StochasticOptions:
         return SystemOptions(self.dtype, self.rank, self.seed)
 
 
-def solved_law(
-    problem: Problem, points: Points, options: StochasticOptions, report: Progress
-) -> tuple[Law, int]:
+def solved_law(problem: Problem, points: Points, options: StochasticOptions) -> tuple[Law, int]:
     """Law that follows from a problem's data and prior, and the solver's steps.
 
     One solve for each test point; nothing is random but the solver's preconditioner.
     """
     system = problem.system(options.system_options())
-    law = predictive_law(system, points, options.tolerance, report)
+    law = predictive_law(system, points, options.tolerance)
     return in_units(law, problem.offset, problem.scale), law.n_iterations
 
 
-def own_law(subject: Subject, options: StochasticOptions, report: Progress) -> tuple[Law, int]:
+def own_law(subject: Subject, options: StochasticOptions) -> tuple[Law, int]:
     """Law of a model: by solves where its own posterior needs some, as on large graphs."""
     problem = None if subject.process is None else subject.process.own_problem()
     if problem is not None:
-        return solved_law(problem, subject.points, options, report)
+        return solved_law(problem, subject.points, options)
     return law_of(subject, "model"), 0

@@ -28,7 +28,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.registry import FeaturesLike, make_features, parse_features
 from coupledgp.ground.descent import constant, descend
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -222,8 +222,8 @@ def learn_copula(
         check_positive(learning_rate, "learning_rate"),
         check_positive_int(patience, "patience"),
     )
-    with reporter("learn copula", progress) as report:
-        return _descend(ensembles, schedule, rng, report)
+    with reporter("learn copula", progress):
+        return _descend(ensembles, schedule, rng)
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,6 @@ def _descend(
     ensembles: _Ensembles,
     schedule: _Schedule,
     rng: np.random.Generator,
-    report: Callable[[str], None],
 ) -> LearnedCopula:
     """Descend in theta, with held-out draws that decide when to stop and which state to keep."""
     theta = torch.eye(ensembles.order, dtype=torch.float64)
@@ -301,7 +300,7 @@ def _descend(
         schedule.n_steps,
         constant(schedule.learning_rate),
         patience=schedule.patience,
-        on_check=lambda check: report(
+        on_check=lambda check: tell(
             f"step {check.step}, loss {check.score:.4g}, independent norms {check.start_score:.4g}"
         ),
     )

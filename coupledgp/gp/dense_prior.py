@@ -26,7 +26,7 @@ from coupledgp.gp.tables import Box
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.likelihoods.base import NoiseLaw
@@ -258,7 +258,6 @@ class DensePrior(ABC):
         units: Units,
         normalize: bool,
         warns: bool = True,
-        report: Progress = silent,
     ) -> Any:
         """Condition on data, whose rows bound trends; return the process, of `process_class`.
 
@@ -274,7 +273,7 @@ class DensePrior(ABC):
         """
         prior = self.bounded_by(data.points)
         if prior.solver is not None:
-            return prior._iterated(prior.solver, data, units, normalize, report)
+            return prior._iterated(prior.solver, data, units, normalize)
         return prior._factored(data, units, normalize, warns)
 
     def _factored(self, data: Data, units: Units, normalize: bool, warns: bool) -> Any:
@@ -306,13 +305,11 @@ class DensePrior(ABC):
             n_rows = data.weights.n_counted
         return evidence - units.log_jacobian(n_rows)
 
-    def rows_by_iteration(
-        self, data: Data, units: Units, report: Progress = silent
-    ) -> IteratedRows:
+    def rows_by_iteration(self, data: Data, units: Units) -> IteratedRows:
         """Products with `(K + s R)^-1` by conjugate gradients, for a prior with a `solver`."""
         assert self.solver is not None
         system: Any = self.problem(data, units).system(self.solver)
-        return IteratedRows(system, self.solver.tolerance, report)
+        return IteratedRows(system, self.solver.tolerance)
 
     def _iterated(
         self,
@@ -320,7 +317,6 @@ class DensePrior(ABC):
         data: Data,
         units: Units,
         normalize: bool,
-        report: Progress,
     ) -> Any:
         """Condition on data by one solve for the targets."""
         n_rows = len(data)
@@ -330,8 +326,8 @@ class DensePrior(ABC):
                 f"grows with their square (about {iteration_seconds(n_rows):.0f} CPU s for the "
                 f"mean alone), got {n_rows}; use the model itself, or a subset of rows"
             )
-        report(f"{n_rows} rows by iteration: about {iteration_seconds(n_rows):.0f} CPU s")
-        rows = self.rows_by_iteration(data, units, report)
+        tell(f"{n_rows} rows by iteration: about {iteration_seconds(n_rows):.0f} CPU s")
+        rows = self.rows_by_iteration(data, units)
         check_memory(
             rows.system.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows"
         )
@@ -375,9 +371,9 @@ class ExactByPrior(NormalizedProcess):
     def exact(self) -> Any:
         return self.exact_prior.given(self.data, self.units, self.normalize)
 
-    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> Any:
+    def exact_by(self, solver: SystemOptions) -> Any:
         prior = self.exact_prior.solved_by(solver)
-        return prior.given(self.data, self.units, self.normalize, report=report)
+        return prior.given(self.data, self.units, self.normalize)
 
     def exact_problem(self) -> Any:
         return self.exact_prior.problem(self.data, self.units)

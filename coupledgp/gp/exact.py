@@ -43,7 +43,6 @@ from coupledgp.gp.state import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
@@ -261,9 +260,7 @@ class ExactGP(ExactByPrior):
     def noise(self) -> Likelihood:
         return self.dense_prior.likelihood(self.hyperparameters.noise)
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         prior = self.dense_prior
         size = BLOCK_ROWS if prior.device == CPU else max(len(points), 1)
         blocks = [slice(k, k + size) for k in range(0, max(len(points), 1), size)]

@@ -21,7 +21,6 @@ from coupledgp.gp.state import positive_scale
 from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.likelihoods.base import NoiseLaw
@@ -147,13 +146,11 @@ class FieldGP(ExactGP):
         """Rows (p, m) of numbers that are equal for equal places, whatever their elements."""
         return canonical(points)
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,) or covariance (p, p), by one factorisation."""
         if want == "covariance":
             self._check_joint_size(len(points))
-        return super().latent_law(points, want, report)
+        return super().latent_law(points, want)
 
     def _check_joint_size(self, n_wanted: int) -> None:
         """Refuse a joint law that does not fit in memory, before it is computed."""
@@ -165,7 +162,7 @@ class FieldGP(ExactGP):
         )
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws (p, k, n_samples) of f in normalised units.
 
@@ -175,7 +172,7 @@ class FieldGP(ExactGP):
         `N_FREQUENCIES^-1/2`.
         """
         if len(points) <= DENSE_SAMPLES:
-            return super().latent_samples(points, n_samples, rng, report)
+            return super().latent_samples(points, n_samples, rng)
         n_outputs = self.alpha.shape[1]
         count, n_rows = n_outputs * n_samples, len(self.rows)
         both = np.concatenate([points, self.rows.points])

@@ -24,7 +24,6 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.compiled import compiled
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 # Constants of the finaliser of splitmix64 (Steele, Lea and Flood, 2014).
@@ -72,10 +71,8 @@ class FrozenMeanGP(WrappedGP):
             "The model's mean is a sum of boosted trees that further rows do not change.",
         )
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
-        mean, spread = self.inner.law(points, want, latent=latent, report=report)
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
+        mean, spread = self.inner.law(points, want, latent=latent)
         return PredictiveLaw(mean + self.mean.at(points), spread)
 
     def sample(
@@ -85,9 +82,8 @@ class FrozenMeanGP(WrappedGP):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
-        drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
+        drawn = self.inner.sample(points, n_samples, rng, latent=latent)
         return drawn + self.mean.at(points)[:, :, None]
 
     @property

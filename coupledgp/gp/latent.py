@@ -29,7 +29,6 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.sites.rules import RULES, Observed, rule_of
@@ -171,11 +170,9 @@ class LatentGP(GaussianProcess):
     def row_keys(self, points: Points) -> Points:
         return self.functions[0].row_keys(points)
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         needed: Want = "covariance" if want == "covariance" else "variance"
-        mean, spread = self._latent_moments(points, needed, report)
+        mean, spread = self._latent_moments(points, needed)
         if not latent:
             shift = self._shift(self.exposure)
             mean, spread = self.likelihood.marginal_moments(mean + shift, spread)
@@ -184,11 +181,9 @@ class LatentGP(GaussianProcess):
             mean, None if want == "mean" else finite_answer(spread, f"predictive {want}")
         )
 
-    def _latent_moments(
-        self, points: Points, want: Want, report: Progress
-    ) -> tuple[FloatArray, FloatArray]:
+    def _latent_moments(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray]:
         """Mean (p, k), and variance (p, k) or covariance (p, p, k), of f."""
-        laws = [f.law(points, want, latent=True, report=report) for f in self.functions]
+        laws = [f.law(points, want, latent=True) for f in self.functions]
         spreads = [law.spread for law in laws if law.spread is not None]
         return np.concatenate([law.mean for law in laws], axis=1), np.concatenate(spreads, axis=-1)
 
@@ -196,12 +191,11 @@ class LatentGP(GaussianProcess):
         self,
         points: Points,
         *,
-        report: Progress = silent,
         exposure: FloatArray | None = None,
     ) -> Marginals:
         """Laws of observations at points, each alone, for exposures (p,); None: the process's."""
         exposure = self.exposure if exposure is None else exposure
-        return self._marginals(*self._latent_moments(points, "variance", report), exposure)
+        return self._marginals(*self._latent_moments(points, "variance"), exposure)
 
     def at_exposure(self, exposure: FloatArray) -> LatentGP:
         """The same process, whose laws of observations are for exposures (p,) of p points.
@@ -232,12 +226,11 @@ class LatentGP(GaussianProcess):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations or of f, with one generator for each output."""
         parts = zip(self.functions, rng.spawn(len(self.functions)), strict=True)
         drawn = np.concatenate(
-            [f.sample(points, n_samples, own, latent=True, report=report) for f, own in parts],
+            [f.sample(points, n_samples, own, latent=True) for f, own in parts],
             axis=1,
         )
         return (

@@ -30,7 +30,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.evidence import LatticePrior, log_evidence
 from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, kernel_reach
@@ -111,7 +111,6 @@ class LatticeGP(ExactByPrior):
         *,
         seed: int = 0,
         n_draws: int = N_DRAWS,
-        report: Progress = silent,
     ) -> LatticeGP:
         """Condition on data.
 
@@ -125,8 +124,6 @@ class LatticeGP(ExactByPrior):
             Observations, their units, and whether units follow further data.
         seed, n_draws
             Of the draws by which variances are known where waves are many.
-        report
-            Called with a line of progress.
 
         Raises
         ------
@@ -139,9 +136,7 @@ class LatticeGP(ExactByPrior):
         lattice = _lattice_of(spectrum, hyperparameters, trend, data.points, counted)
         sums = trend.sums(lattice, data, offset)
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
-        return cls.of(
-            prior, trend, box, units, normalize, offset, sums, seed, n_draws, data, report=report
-        )
+        return cls.of(prior, trend, box, units, normalize, offset, sums, seed, n_draws, data)
 
     @classmethod
     def of(
@@ -156,14 +151,12 @@ class LatticeGP(ExactByPrior):
         seed: int,
         n_draws: int,
         rows: Data | None,
-        *,
-        report: Progress = silent,
     ) -> LatticeGP:
         """Compute the posterior from the sums; rows are kept, where they are given."""
         system = _system(prior, units, offset, sums)
         rng = np.random.default_rng([seed, 3])
-        report("posterior")
-        posterior = LatticePosterior.of(system, n_draws, rng, report)
+        tell("posterior")
+        posterior = LatticePosterior.of(system, n_draws, rng)
         found = cls(prior, trend, box, units, normalize, offset, sums, posterior, seed, rows)
         found.__dict__["system"] = system
         warn_of_rounding(prior, system, posterior.mean)
@@ -240,9 +233,7 @@ class LatticeGP(ExactByPrior):
         """Standard error of the log evidence, nats."""
         return self._evidence[1]
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         own, trend, kept = self._placed(points)
         weights = self._loadings * self.posterior.mean
         mean = self._faded(weights, own, trend, kept)
@@ -252,7 +243,7 @@ class LatticeGP(ExactByPrior):
         if want == "variance":
             return mean, variance
         loaded = self._loaded_features(own, trend, kept)
-        covariance = self.lattice_prior.noise * loaded.T @ self._solved(loaded, report)
+        covariance = self.lattice_prior.noise * loaded.T @ self._solved(loaded)
         covariance = 0.5 * (covariance + covariance.T)
         covariance[np.diag_indices_from(covariance)] = variance
         return mean, covariance
@@ -312,14 +303,14 @@ class LatticeGP(ExactByPrior):
         waves = kept[:, None] * self.lattice.features(own)
         return self._loadings * np.hstack([waves, trend]).T
 
-    def _solved(self, loaded: FloatArray, report: Progress = silent) -> FloatArray:
-        return self.system.solve(loaded, MEAN_TOLERANCE, report)
+    def _solved(self, loaded: FloatArray) -> FloatArray:
+        return self.system.solve(loaded, MEAN_TOLERANCE)
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         own, trend, kept = self._placed(points)
-        drawn = self._drawn_weights(n_samples, rng, report)
+        drawn = self._drawn_weights(n_samples, rng)
         values = self._faded(drawn, own, trend, kept)
         lost = (1 - kept**2) * self.lattice_prior.hyperparameters.outputscale
         lost += kept**2 * self.lattice_prior.left_out_variance
@@ -335,13 +326,11 @@ class LatticeGP(ExactByPrior):
 
         return WeightFunctions(values, weights, self.units, n_functions)
 
-    def _drawn_weights(
-        self, n_samples: int, rng: np.random.Generator, report: Progress = silent
-    ) -> FloatArray:
+    def _drawn_weights(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
         """Draws (M + p, k n_samples) of the weights times prior deviations."""
         n_outputs, system = self.units.n_outputs, self.system
         normals = rng.standard_normal((system.n_weights, n_outputs * n_samples))
-        deviations = system.deviations(normals, DRAW_TOLERANCE, report)
+        deviations = system.deviations(normals, DRAW_TOLERANCE)
         mean = np.repeat(self.posterior.mean, n_samples, axis=1)
         return self._loadings * (mean + deviations)
 

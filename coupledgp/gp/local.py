@@ -33,7 +33,6 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.likelihoods.base import Likelihood
@@ -194,9 +193,7 @@ class LocalGP(ExactByPrior):
         fading = self.table.box.fading(inputs, prior.feature_lengthscale)
         return inputs, fading, krige(prior, self.table, self._targets, inputs, fading)
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         inputs, fading, kriged = self._kriged(points)
         mean = (kriged.errors @ self.posterior.mean + kriged.targets).numpy()
         if want == "mean":

@@ -38,7 +38,6 @@ from coupledgp.gp.sensors import SensorsGP
 from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, precision_weighted_mean
@@ -200,9 +199,7 @@ class MixtureGP(GaussianProcess):
         share: FloatArray = between / (between + within)
         return share
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         """Law of the mixture at points, of observations or of f.
 
         The mean (p, k) is the precision-weighted mean of the members' means, the spread the second
@@ -254,7 +251,6 @@ class MixtureGP(GaussianProcess):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples), each from a member that is drawn by the weights."""
         chosen = rng.choice(len(self.members), size=n_samples, p=self.weights)
@@ -295,17 +291,13 @@ class MixtureGP(GaussianProcess):
                 parts.append((places, member.draw_functions(places.size, own)))
         return ChosenFunctions(parts, n_functions)
 
-    def log_density(
-        self, points: Points, targets: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def log_density(self, points: Points, targets: FloatArray) -> FloatArray:
         """Log density (p,) of targets (p, k) under the mixture."""
         members = sharing_tables(self.members)
         densities = [member.log_density(points, targets) for member in members]
         return mixture_log_density(np.array(densities), self.weights)
 
-    def quantiles(
-        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def quantiles(self, points: Points, probabilities: FloatArray) -> FloatArray:
         """Quantiles (p, k, q) of the mixture, in units of y.
 
         The distribution function of the mixture is inverted by bisection, between the least and
@@ -323,7 +315,7 @@ class MixtureGP(GaussianProcess):
             low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
         return 0.5 * (low + high)
 
-    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+    def cdf(self, points: Points, targets: FloatArray) -> FloatArray:
         members = sharing_tables(self.members)
         chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
@@ -350,9 +342,9 @@ class MixtureGP(GaussianProcess):
             return self
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
-    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> MixtureGP:
+    def exact_by(self, solver: SystemOptions) -> MixtureGP:
         """Return the mixture of the members' exact processes, each solved for by iteration."""
-        exact: list[Any] = [member.exact_by(solver, report) for member in self.members_with_data]
+        exact: list[Any] = [member.exact_by(solver) for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
     def exact_problem(self) -> Problem:

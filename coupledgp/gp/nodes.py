@@ -29,7 +29,6 @@ from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
@@ -274,9 +273,7 @@ class NodeGP(NormalizedProcess):
         value = measures.profile(*scales).log_evidence - jacobian
         return NodeEvidence(value, measures.log_evidence_error(*scales))
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units.
 
         Variances are exact for at most `settings.exact_variances` nodes, and for more where the
@@ -289,12 +286,12 @@ class NodeGP(NormalizedProcess):
             return mean, None
         if want == "covariance":
             self._check_joint_size(points.size)
-            return mean, self.posterior.covariance(points, report)
+            return mean, self.posterior.covariance(points)
         if points.size <= self.settings.exact_variances or self._has_variances(points.size):
-            return mean, self.posterior.variance(points, report)
+            return mean, self.posterior.variance(points)
         rng = np.random.default_rng(self.settings.seed)
         count = self.settings.n_variance_samples
-        return mean, self.posterior.sampled_variance(points, count, rng, report)
+        return mean, self.posterior.sampled_variance(points, count, rng)
 
     def _has_variances(self, n_wanted: int) -> bool:
         """Whether exact variances of many nodes follow from a factor and the prior's diagonal."""
@@ -325,10 +322,10 @@ class NodeGP(NormalizedProcess):
         )
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws (p, k, n_samples) of f in normalised units, by pathwise sampling."""
-        return self.posterior.sample(points, n_samples, rng, report)
+        return self.posterior.sample(points, n_samples, rng)
 
     def latent_prior(self, points: Points) -> FloatArray:
         self._check_joint_size(points.size)

@@ -28,7 +28,6 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, symmetric_root
@@ -51,9 +50,7 @@ class NormalizedProcess(GaussianProcess):
         return self.noise
 
     @abstractmethod
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
 
     def for_sites(self) -> NormalizedProcess:
@@ -82,7 +79,7 @@ class NormalizedProcess(GaussianProcess):
         return GivenSites(given)
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws (p, k, n_samples) of f in normalised units, here by the joint law in O(p^3)."""
         mean, covariance = self.latent_law(points, "covariance")
@@ -96,14 +93,12 @@ class NormalizedProcess(GaussianProcess):
     def latent_prior(self, points: Points) -> FloatArray:
         """Prior covariance (p, p) of f in normalised units."""
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         likelihood = self.likelihood_at(points)
         # The mean of observations that are no sums of f and noise depends on the variance of f.
         needed: Want = want if latent or want != "mean" or likelihood.is_gaussian else "variance"
         with named_breakdown(f"predictive {want}"):
-            mean, shared = self.latent_law(points, needed, report)
+            mean, shared = self.latent_law(points, needed)
         spread = None if shared is None else self._of_outputs(shared)
         if spread is not None and not latent:
             mean, spread = likelihood.marginal_moments(mean, spread)
@@ -117,10 +112,10 @@ class NormalizedProcess(GaussianProcess):
         """Variances (p, k) or covariances (p, p, k) of outputs from the shared (p,) or (p, p)."""
         return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
 
-    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
+    def marginals(self, points: Points) -> Marginals:
         """Laws of observations at points, each alone, by the likelihood from normal laws of f."""
         with named_breakdown("predictive variance"):
-            mean, variance = self.latent_law(points, "variance", report)
+            mean, variance = self.latent_law(points, "variance")
         assert variance is not None
         return Marginals(
             self.likelihood_at(points),
@@ -136,10 +131,9 @@ class NormalizedProcess(GaussianProcess):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         with named_breakdown("sample"):
-            samples = self.latent_samples(points, n_samples, rng, report)
+            samples = self.latent_samples(points, n_samples, rng)
         if not latent:
             samples = self.likelihood_at(points).draw(samples, rng)
         return finite_answer(self.units.samples(samples), "sample")

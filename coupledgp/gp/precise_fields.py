@@ -31,7 +31,6 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.likelihoods.base import Likelihood
@@ -180,9 +179,7 @@ class PreciseFieldGP(NormalizedProcess):
             n_rows = weights.n_counted
         return value - self.units.log_jacobian(n_rows)
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,) or covariance (p, p), by one factorisation."""
         if want == "covariance":
             return self._joint_law(points)
@@ -229,7 +226,7 @@ class PreciseFieldGP(NormalizedProcess):
             yield points[start : start + BLOCK_ROWS]
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws (p, k, n_samples) of f from draws at all vertices; features are approximate."""
         rows, n_outputs = self._rows_of(points), self.units.n_outputs

@@ -29,7 +29,6 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.row_factor import Gradient, law_differences, mean_differences
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.likelihoods.base import Likelihood
@@ -318,9 +317,7 @@ class GaussianProcess(ABC):
         return points.reshape(len(points), -1)
 
     @abstractmethod
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         """Predictive law of observations at points (p, ...), or of f if `latent`.
 
         The variance is the diagonal of the covariance, to the bit where both are exact.
@@ -334,7 +331,6 @@ class GaussianProcess(ABC):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
 
@@ -405,31 +401,27 @@ class GaussianProcess(ABC):
 
         return JointExtension(joint, self.row_keys, n_functions, rng)
 
-    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
+    def marginals(self, points: Points) -> Marginals:
         """Laws of observations at points, each alone; here normal ones with the moments of `law`.
 
         A process with other laws says so, or overrides the three methods below.
         """
-        mean, variance = self.law(points, "variance", report=report)
+        mean, variance = self.law(points, "variance")
         assert variance is not None
         one = Units(np.zeros(mean.shape[1]), np.ones(mean.shape[1]))
         return Marginals(Gaussian(0.0), mean, variance, one)
 
-    def log_density(
-        self, points: Points, targets: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def log_density(self, points: Points, targets: FloatArray) -> FloatArray:
         """Log predictive density (p,), nats, of targets (p, k): points alone, outputs jointly."""
-        return self.marginals(points, report=report).log_density(targets)
+        return self.marginals(points).log_density(targets)
 
-    def quantiles(
-        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def quantiles(self, points: Points, probabilities: FloatArray) -> FloatArray:
         """Quantiles (p, k, q) of an observation at each point alone, at probabilities (q,)."""
-        return self.marginals(points, report=report).quantiles(probabilities)
+        return self.marginals(points).quantiles(probabilities)
 
-    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+    def cdf(self, points: Points, targets: FloatArray) -> FloatArray:
         """Chances (p, k) that an observation at each point alone is at most the targets (p, k)."""
-        return self.marginals(points, report=report).cdf(targets[..., None])[..., 0]
+        return self.marginals(points).cdf(targets[..., None])[..., 0]
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of observations given other groups, in units in which they are Gaussian.
@@ -530,7 +522,7 @@ class GaussianProcess(ABC):
     def exact(self) -> GaussianProcess:
         """Return the exact process with the same hyperparameters, given the same data."""
 
-    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> GaussianProcess:
+    def exact_by(self, solver: SystemOptions) -> GaussianProcess:
         """Return the exact process, whose equations are solved by iteration: O(n) memory.
 
         Raises

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, SolvedInverse
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor
 from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky_solve, solve_lower
@@ -126,18 +125,14 @@ class IteratedRows(RowInverse):
         The equations in A.
     tolerance
         Largest relative residual of the solves.
-    report
-        Called with a line of progress.
     """
 
-    def __init__(
-        self, system: CovarianceSystem, tolerance: float, report: Progress = silent
-    ) -> None:
-        self.system, self.tolerance, self._report = system, tolerance, report
+    def __init__(self, system: CovarianceSystem, tolerance: float) -> None:
+        self.system, self.tolerance = system, tolerance
 
     def solution(self, right: FloatArray) -> Solution:
         """Solutions, and their true residuals."""
-        return self.system.solve(right, self.tolerance, self._report)
+        return self.system.solve(right, self.tolerance)
 
     def solved(self, right: FloatArray) -> FloatArray:
         return self.solution(right).values

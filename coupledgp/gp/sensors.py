@@ -27,7 +27,6 @@ from coupledgp.gp.sensors_state import law_from, law_state, places_from, places_
 from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.law import MOST_AHEAD, Posterior, SensorLaw
@@ -246,9 +245,7 @@ class SensorsGP(GaussianProcess):
         times, columns = np.unique(points[:, 1], return_inverse=True)
         return sites, times, rows, columns
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         """Law of observations; `latent` does not matter, as readings have no noise of their own."""
         sites, times, rows, columns = self._grid_of(points)
         mean, variance = (part[rows, columns] for part in self.grid_law(sites, times))
@@ -339,7 +336,6 @@ class SensorsGP(GaussianProcess):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         mean, covariance = self.law(points, "covariance")
         assert covariance is not None

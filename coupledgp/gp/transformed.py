@@ -36,7 +36,6 @@ from coupledgp.gp.target_maps import (
 )
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import MOST_NAMED
 from coupledgp.ground.visible import warn
 from coupledgp.inference.spectra.posterior_form import precision_weighted_mean
@@ -94,9 +93,9 @@ class TransformedGP(WrappedGP):
         """The maps from z to y."""
         return ToTargets(self.transforms, self.span)
 
-    def marginals(self, points: Points, *, report: Progress = silent) -> Any:
+    def marginals(self, points: Points) -> Any:
         """Laws of observations at points, each alone, of one process of z."""
-        return MappedMarginals(self.inner.marginals(points, report=report), self.to_targets)
+        return MappedMarginals(self.inner.marginals(points), self.to_targets)
 
     def targets_left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of y given other groups: those of z, mapped."""
@@ -126,9 +125,7 @@ class TransformedGP(WrappedGP):
         parts = mixed_parts(self.inner)
         return tuple(process for process, _ in parts), np.array([weight for _, weight in parts])
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         """Moments of y at points; laws of several parts are mixed as in a `MixtureGP`.
 
         Where a part has no sane moments, they are those of targets that are clipped, and a warning
@@ -136,7 +133,7 @@ class TransformedGP(WrappedGP):
         """
         members, weights = self.parts
         inner_want: Want = "covariance" if want == "covariance" else "variance"
-        laws = [m.law(points, inner_want, latent=latent, report=report) for m in members]
+        laws = [m.law(points, inner_want, latent=latent) for m in members]
         mean, spread = self._mixed(laws, weights, want)
         mean = finite_answer(mean, "predictive mean")
         if spread is None:
@@ -198,9 +195,8 @@ class TransformedGP(WrappedGP):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
-        drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
+        drawn = self.inner.sample(points, n_samples, rng, latent=latent)
         return self._back(drawn)
 
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
@@ -209,9 +205,7 @@ class TransformedGP(WrappedGP):
             self.inner.draw_functions(n_functions, rng), lambda _, values: self._back(values)
         )
 
-    def log_density(
-        self, points: Points, targets: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def log_density(self, points: Points, targets: FloatArray) -> FloatArray:
         """Log predictive density (p,) of targets (p, k); minus infinity outside their domain."""
         inside = np.column_stack(
             [t.contains(targets[:, k]) for k, t in enumerate(self.transforms)]
@@ -221,18 +215,16 @@ class TransformedGP(WrappedGP):
             valid = targets[inside]
             slopes = sum(t.log_slope(valid[:, k]) for k, t in enumerate(self.transforms))
             values = forward(valid, self.transforms)
-            found[inside] = self.inner.log_density(points[inside], values, report=report) + slopes
+            found[inside] = self.inner.log_density(points[inside], values) + slopes
         return found
 
-    def quantiles(
-        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def quantiles(self, points: Points, probabilities: FloatArray) -> FloatArray:
         """Quantiles (p, k, q) of y: the quantiles of z, mapped back."""
-        return self._back(self.inner.quantiles(points, probabilities, report=report))
+        return self._back(self.inner.quantiles(points, probabilities))
 
-    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+    def cdf(self, points: Points, targets: FloatArray) -> FloatArray:
         """Chances (p, k) that y is at most the targets: of z at `g(y)`, since g increases."""
-        return self.inner.cdf(points, self.to_targets.inside(targets), report=report)
+        return self.inner.cdf(points, self.to_targets.inside(targets))
 
     def _back(self, values: FloatArray) -> FloatArray:
         """Targets (p, k, q) of values (p, k, q) of z."""

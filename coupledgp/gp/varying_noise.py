@@ -27,7 +27,6 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Tail
 from coupledgp.gp.wrapped import WrappedGP, has_data
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
@@ -115,15 +114,13 @@ class VaryingNoiseGP(WrappedGP):
         """Laws of single observations at points (p, ...), each a mixture of laws of Student."""
         return self.scaled(points, self._inner_parts(points))
 
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
         """Moments of observations, or those of the inner process for f if `latent`.
 
         The covariance has the correlations of the inner law.
         """
         if latent:
-            return self.inner.law(points, want, latent=True, report=report)
+            return self.inner.law(points, want, latent=True)
         parts = self.parts_of_law(points)
         mean = finite_answer(parts.mean, "predictive mean")
         if want == "mean":
@@ -131,7 +128,7 @@ class VaryingNoiseGP(WrappedGP):
         variance = finite_answer(parts.variance, f"predictive {want}")
         if want == "variance":
             return PredictiveLaw(mean, variance)
-        covariance = self.inner.law(points, want, report=report).spread
+        covariance = self.inner.law(points, want).spread
         assert covariance is not None
         std = np.sqrt(variance / np.einsum("iik->ik", covariance))
         covariance = covariance * std[:, None] * std[None]
@@ -146,13 +143,12 @@ class VaryingNoiseGP(WrappedGP):
         rng: np.random.Generator,
         *,
         latent: bool = False,
-        report: Progress = silent,
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations, or of the inner process for f if `latent`.
 
         A draw of the inner process is moved to where the law of its point has the same chance.
         """
-        drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
+        drawn = self.inner.sample(points, n_samples, rng, latent=latent)
         if latent:
             return drawn
         inner = self._inner_parts(points)
@@ -170,17 +166,13 @@ class VaryingNoiseGP(WrappedGP):
     def draw_functions(self, n_functions: int, rng: np.random.Generator) -> DrawnFunctions:
         return self.inner.draw_functions(n_functions, rng)
 
-    def log_density(
-        self, points: Points, targets: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def log_density(self, points: Points, targets: FloatArray) -> FloatArray:
         return self.parts_of_law(points).log_density(targets)
 
-    def quantiles(
-        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
+    def quantiles(self, points: Points, probabilities: FloatArray) -> FloatArray:
         return self.parts_of_law(points).quantiles(probabilities)
 
-    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+    def cdf(self, points: Points, targets: FloatArray) -> FloatArray:
         return self.parts_of_law(points).cdf(targets[..., None])[..., 0]
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:

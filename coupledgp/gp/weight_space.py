@@ -43,7 +43,6 @@ from coupledgp.gp.state import (
 )
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
@@ -339,9 +338,7 @@ class WeightSpaceGP(ExactByPrior):
     def log_evidence(self) -> float:
         return self.posterior.log_evidence - self.units.log_jacobian(self.statistics.n_counted)
 
-    def latent_law(
-        self, points: Points, want: Want, report: Progress = silent
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         means, roots, variances = [], [], []
         for _, _, features in self.feature_prior.stream(points):
             means.append(self.posterior.predict(features))
@@ -363,7 +360,7 @@ class WeightSpaceGP(ExactByPrior):
         return mean, covariance.cpu().numpy()
 
     def latent_samples(
-        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, points: Points, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws (p, k, n_samples) of f in normalised units, by draws of the weights.
 

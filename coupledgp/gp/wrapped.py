@@ -18,7 +18,6 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.system import SystemOptions
@@ -110,8 +109,8 @@ class WrappedGP(GaussianProcess):
         exact = self.inner.exact()
         return self if exact is self.inner else self.around(exact)
 
-    def exact_by(self, solver: SystemOptions, report: Progress = silent) -> Self:
-        return self.around(self.inner.exact_by(solver, report))
+    def exact_by(self, solver: SystemOptions) -> Self:
+        return self.around(self.inner.exact_by(solver))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> Self:
         """Return the same law, about the inner process given other data."""

@@ -6,8 +6,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -21,12 +22,23 @@ MOST_DONE = 0.97
 # Seconds between two plain lines.
 EVERY_SECONDS = 5.0
 
-# Called at every step in place of a terminal, see `watched`.
+# Called at every step of the work inside: in place of a terminal, and as it is shown.
 _WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
+_SHOWN: ContextVar[Progress | None] = ContextVar("shown", default=None)
 
 
 def silent(message: str) -> None:
     """Show nothing."""
+
+
+def shown() -> Progress:
+    """The function that shows the state of the work that `reporter` has named."""
+    return _SHOWN.get() or silent
+
+
+def tell(message: str) -> None:
+    """Show a message as the state of the work that `reporter` has named."""
+    shown()(message)
 
 
 @contextmanager
@@ -34,9 +46,30 @@ def watched(watch: Progress) -> Iterator[None]:
     """Call a function at every step of the work inside; an error that it raises ends the work."""
     token = _WATCH.set(watch)
     try:
-        yield
+        with _showing(watch):
+            yield
     finally:
         _WATCH.reset(token)
+
+
+@contextmanager
+def prefixed(prefix: str) -> Iterator[None]:
+    """Begin the messages of the work inside with a text."""
+    with _showing(partial(_prefixed, shown(), prefix)):
+        yield
+
+
+@contextmanager
+def _showing(show: Progress) -> Iterator[None]:
+    token = _SHOWN.set(show)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def _prefixed(show: Progress, prefix: str, message: str) -> None:
+    show(prefix + message)
 
 
 class TimeLeft:
@@ -91,22 +124,23 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
         nowhere.
     """
     watch = _WATCH.get()
-    if watch is not None:
-        yield watch
-        return
-    if enabled is False:
-        yield silent
-        return
+    with ExitStack() as stack:
+        if watch is not None:
+            show = watch
+        else:
+            show = silent if enabled is False else _display(title, enabled, stack)
+        stack.enter_context(_showing(show))
+        yield show
+
+
+def _display(title: str, enabled: bool | None, stack: ExitStack) -> Progress:
     from rich.console import Console  # slow to import
 
     forecast, console = TimeLeft(), Console(stderr=True)
     if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
-        with console.status(title) as status:
-            yield lambda message: status.update(_line(title, message, forecast.of(message)[1]))
-    elif enabled:
-        yield _lines(title, forecast)
-    else:
-        yield silent
+        status = stack.enter_context(console.status(title))
+        return lambda message: status.update(_line(title, message, forecast.of(message)[1]))
+    return _lines(title, forecast) if enabled else silent
 
 
 def _line(title: str, message: str, left: str) -> str:

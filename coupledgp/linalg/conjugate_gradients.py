@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.linalg.lanczos import Product
 from coupledgp.linalg.matrices import Matrix, as_numpy, in_precision, library
 from coupledgp.linalg.system import Solution
@@ -67,7 +67,6 @@ def conjugate_gradients(
     in_norm_of_preconditioner: bool,
     inner: InnerProduct = fast_inner,
     patience: int | None = None,
-    report: Progress = silent,
 ) -> Iterated:
     """Solve `A X = B` for columns side by side; a column that has converged leaves the products.
 
@@ -87,8 +86,6 @@ def conjugate_gradients(
         Inner products of columns, `fast_inner` or `ordered_inner`.
     patience
         Number of steps without a smaller residual after which the iteration ends; None for any.
-    report
-        Called with a line of progress after each step.
     """
     own = library(B)
     X, Z = own.zeros_like(B), precondition(B)
@@ -114,7 +111,7 @@ def conjugate_gradients(
         worst, step = float(left.max()), step + 1
         best, since = (worst, 0) if worst < best else (best, since + 1)
         residual = float((wanted[active] * left**0.5).max())
-        report(f"conjugate gradients, step {step}, residual {residual:.1e}")
+        tell(f"conjugate gradients, step {step}, residual {residual:.1e}")
         if not math.isfinite(worst):
             break
         going = own.where(left > 1)[0]
@@ -144,7 +141,6 @@ def solve_columns(
     B: FloatArray,
     tolerance: float | FloatArray = 1e-6,
     max_iterations: int = 5000,
-    report: Progress = silent,
     *,
     in_norm_of_preconditioner: bool = False,
 ) -> FloatArray:
@@ -162,8 +158,6 @@ def solve_columns(
         Relative residual `|A x - b| / |b|` of every column, or one for each (k,).
     max_iterations
         Largest number of steps.
-    report
-        Called with a line of progress after each step.
 
     Raises
     ------
@@ -181,7 +175,6 @@ def solve_columns(
         max_iterations,
         in_norm_of_preconditioner=in_norm_of_preconditioner,
         inner=ordered_inner,
-        report=report,
     )
     excess = np.sqrt(found.excess)
     failed = ~(excess <= 1)
@@ -201,7 +194,6 @@ def solve_refined(
     B: Matrix,
     tolerance: float,
     dtype: str,
-    report: Progress,
 ) -> Solution:
     """Solve `A X = B`, (n, k) in float64, to residuals that are true ones.
 
@@ -219,8 +211,6 @@ def solve_refined(
         Largest residual of each column, relative to its right-hand side.
     dtype
         `"float32"` or `"float64"`.
-    report
-        Called with a line of progress after each step.
 
     Raises
     ------
@@ -238,7 +228,7 @@ def solve_refined(
         gain = max(float((goal / norms.clip(1e-300, None)).min()), INNER_TOLERANCE[dtype])
         change = conjugate_gradients(
             product, precondition, in_precision(R, dtype), MARGIN * gain,
-            REFINED_ITERATIONS, in_norm_of_preconditioner=True, patience=PATIENCE, report=report,
+            REFINED_ITERATIONS, in_norm_of_preconditioner=True, patience=PATIENCE,
         )  # fmt: skip
         steps += change.n_iterations
         if bool(library(B).isfinite(change.values).all()):

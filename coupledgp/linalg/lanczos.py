@@ -18,7 +18,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import ndtr, stdtrit
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray
 
 # `V -> G V` for a symmetric G (n, n) and columns V (n, k).
@@ -202,7 +202,6 @@ def inverse_root(
     starts: FloatArray,
     tolerance: float,
     most_steps: int,
-    report: Progress = silent,
 ) -> FloatArray:
     """`G^-1/2 B` for columns B (n, k), by `|b| V T^-1/2 e_1` of Lanczos vectors V.
 
@@ -219,8 +218,6 @@ def inverse_root(
         Relative change at which the steps end, above 1e-6.
     most_steps
         Most products.
-    report
-        Called with a line of progress.
 
     Raises
     ------
@@ -231,7 +228,7 @@ def inverse_root(
     group = max(1, min(ROOT_COLUMNS, ROOT_BYTES // (4 * ROOT_STEPS * n)))
     found = np.empty_like(starts)
     for first in range(0, k, group):
-        report(f"roots of {min(first + group, k)} of {k} columns")
+        tell(f"roots of {min(first + group, k)} of {k} columns")
         own = slice(first, min(first + group, k))
         found[:, own] = _inverse_root(product, starts[:, own], tolerance, most_steps)
     return found

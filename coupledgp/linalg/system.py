@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress
 from coupledgp.random import FloatArray
 
 
@@ -76,7 +75,7 @@ class LinearSystem(ABC):
         """Prior covariance `K[points, points]`, shape (p, p)."""
 
     @abstractmethod
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
+    def solve(self, B: FloatArray, tolerance: float) -> Solution:
         """Solve `A X = B` for B (n, k); every column's relative residual is at most `tolerance`.
 
         The residuals that are returned are computed from the solutions, not by a recurrence.
@@ -125,9 +124,7 @@ class BoundedLaw:
     n_iterations: int
 
 
-def predictive_law(
-    system: LinearSystem, points: Any, tolerance: float, report: Progress
-) -> BoundedLaw:
+def predictive_law(system: LinearSystem, points: Any, tolerance: float) -> BoundedLaw:
     """Joint law of observations at p points, by p solves and one more for each output.
 
     With `X ~ A^-1 C`, C (n, p) the cross covariance, and the true residual `R = C - A X`,
@@ -146,8 +143,6 @@ def predictive_law(
         The p points, as the system takes them.
     tolerance
         Largest relative residual of the solves.
-    report
-        Called with a line of progress after each step.
 
     Raises
     ------
@@ -163,7 +158,7 @@ def predictive_law(
         "compare fewer points at a time",
     )
     cross = system.cross(points)
-    solved = system.solve(np.hstack([cross, system.targets]), tolerance, report)
+    solved = system.solve(np.hstack([cross, system.targets]), tolerance)
     X, weights = np.split(solved.values, [n_points], axis=1)
     R, rest = np.split(solved.residuals, [n_points], axis=1)
     prior = system.prior(points)

@@ -20,7 +20,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.table_passes import BlockedPass, MomentsPass, TablePasses
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.progress import Progress, duration, reporter
+from coupledgp.ground.progress import duration, reporter, tell
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.options import estimator
 from coupledgp.models.spectrum_options import check_keeping
@@ -100,8 +100,6 @@ class SummarisedPasses(TablePasses):
         Estimator, which messages name.
     missing
         Parameter `missing` of the estimator.
-    report
-        Told how far each pass is.
 
     Attributes
     ----------
@@ -111,8 +109,7 @@ class SummarisedPasses(TablePasses):
 
     no_rows: ClassVar[str]
 
-    def __init__(self, estimator: Any, missing: str, report: Progress) -> None:
-        self.report = report
+    def __init__(self, estimator: Any, missing: str) -> None:
         whole = self.total(ColumnsPass(estimator, missing))
         if whole is None:
             raise InvalidInputError(self.no_rows)
@@ -141,7 +138,7 @@ class BatchPasses(SummarisedPasses):
 
     Parameters
     ----------
-    estimator, missing, report
+    estimator, missing
         As of `SummarisedPasses`.
     source
         The table; every pass has to give the same rows.
@@ -154,11 +151,11 @@ class BatchPasses(SummarisedPasses):
 
     no_rows = "batches: expected rows, got none"
 
-    def __init__(self, estimator: Any, source: BatchSource, missing: str, report: Progress) -> None:
+    def __init__(self, estimator: Any, source: BatchSource, missing: str) -> None:
         self.source = source
         self._rows: int | None = None
         self._digest: RowDigest | None = None
-        super().__init__(estimator, missing, report)
+        super().__init__(estimator, missing)
 
     def take(self, rows: IntArray) -> Data:
         """See the base class; one pass."""
@@ -196,10 +193,10 @@ class BatchPasses(SummarisedPasses):
             digest.add(row_values(batch))
             done += size
             if self._rows is None:
-                self.report(f"{doing}: {done} rows read")
+                tell(f"{doing}: {done} rows read")
             else:
                 left = (time.monotonic() - start) * max(self._rows / done - 1, 0.0)
-                self.report(f"{doing}: {done} of {self._rows} rows, {duration(left)} left")
+                tell(f"{doing}: {done} of {self._rows} rows, {duration(left)} left")
         if self._rows is not None and done != self._rows:
             raise InvalidInputError(
                 f"batches: expected {self._rows} rows in every pass, got {done}; the source has "
@@ -298,7 +295,7 @@ class FitInBatches(TableRegressor):
 
     @abstractmethod
     def fit_passes(
-        self, passes: TablePasses, report: Progress, budget: float | None = None
+        self, passes: TablePasses, budget: float | None = None
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit to a table in passes; return the process, without rows, and further results.
 
@@ -306,8 +303,6 @@ class FitInBatches(TableRegressor):
         ----------
         passes
             The table.
-        report
-            Called with a line of progress.
         budget
             Most seconds that the fit may take by its forecast; None for any number.
 
@@ -360,9 +355,9 @@ class FitInBatches(TableRegressor):
         if budget is not None:
             budget = seconds_of(budget)
         source = BatchSource(batches)
-        with named_exhaustion("fit_batches"), reporter("fit", self.progress) as report:
-            passes = BatchPasses(self, source, self.missing, report)
-            process, results = self.fit_passes(passes, report, budget)
+        with named_exhaustion("fit_batches"), reporter("fit", self.progress):
+            passes = BatchPasses(self, source, self.missing)
+            process, results = self.fit_passes(passes, budget)
             if self.keep_rows:
                 kept: Any = process
                 process = replace(kept, rows=passes.all_rows())

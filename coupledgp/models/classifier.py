@@ -106,8 +106,8 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         """Logarithms (2, p, k) of the chances of zero and of one, of each function."""
         check_is_fitted(self)
         points = self.points(X)
-        with named_exhaustion("predict"), self._reporter("predict") as report:
-            law = self.process_.marginals(points, report=report)
+        with named_exhaustion("predict"), self._reporter("predict"):
+            law = self.process_.marginals(points)
             found = [
                 law.likelihood.marginal_log_density(np.full_like(law.mean, y), *law[1:3])
                 for y in (0.0, 1.0)

@@ -141,9 +141,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
         points, record = self.points(X), self.fitted_
         want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
-        with named_exhaustion("predict"), self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict"):
             process = self._at_exposure(points, exposure)
-            mean, spread = process.law(points, want, latent=latent, report=report)
+            mean, spread = process.law(points, want, latent=latent)
         self._judge(points, mean)
         mean = record.shaped(mean, 1)
         if spread is None:
@@ -185,9 +185,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         check_positive_int(n_samples, "n_samples")
         points, record = self.points(X), self.fitted_
         rng = np.random.default_rng(self._seed_of(random_state))
-        with named_exhaustion("sample"), self._reporter("sample") as report:
+        with named_exhaustion("sample"), self._reporter("sample"):
             process = self._at_exposure(points, exposure)
-            samples = process.sample(points, n_samples, rng, latent=latent, report=report)
+            samples = process.sample(points, n_samples, rng, latent=latent)
         return record.shaped(samples, 1)
 
     def log_density(self, X: Any, y: ArrayLike, *, exposure: ArrayLike | None = None) -> FloatArray:
@@ -208,9 +208,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         """
         check_is_fitted(self)
         data = self._further_data(X, y)
-        with named_exhaustion("predict"), self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict"):
             process = self._at_exposure(data.points, exposure)
-            return process.log_density(data.points, data.targets, report=report)
+            return process.log_density(data.points, data.targets)
 
     def score(
         self,
@@ -257,9 +257,9 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         check_is_fitted(self)
         wanted = check_probabilities(probabilities, "quantiles")
         points, record = self.points(X), self.fitted_
-        with named_exhaustion("predict"), self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict"):
             process = self._at_exposure(points, exposure)
-            found = process.quantiles(points, wanted, report=report)
+            found = process.quantiles(points, wanted)
         if judged:
             self._judge(points)
         return record.shaped(found, 1)

@@ -20,7 +20,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
@@ -106,9 +106,9 @@ class AskedExpression:
         own = tuple(replace(each, max_iterations=self.max_iterations) for each in given)
         return own if self.searches else ()
 
-    def search(self, report: Progress) -> SearchResult[FloatArray]:
+    def search(self) -> SearchResult[FloatArray]:
         """The search by the dense evidence."""
-        return self.problem.search(report, self.rounds(EXPRESSION_ROUNDS), self.n_starts)
+        return self.problem.search(self.rounds(EXPRESSION_ROUNDS), self.n_starts)
 
 
 def results_of(search: SearchResult[FloatArray]) -> dict[str, Any]:
@@ -212,8 +212,8 @@ class ExactGPRegressor(StationaryRegressor):
         check_dense_size(len(data), MATRICES_AT_ONCE, where)
         if not isinstance(kernel, Spectrum):
             asked = AskedExpression.of(self, kernel, data, columns)
-            with reporter("fit", self.progress) as report:
-                search = asked.search(report)
+            with reporter("fit", self.progress):
+                search = asked.search()
                 return asked.problem.process(search.point, self.normalize_y), results_of(search)
         rng = self._rng()
         spectrum = kernel
@@ -221,7 +221,7 @@ class ExactGPRegressor(StationaryRegressor):
         groups = columns.groups
         base = spread_lengthscale(data.points, self.ard, groups, counts=data.counts)
         space = self._search_space(data, units, base, groups)
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             normalized = units.normalized(data.targets)
             problem = ExactEvidence(spectrum, data.points, normalized, data.weights, where)
             found = maximise_evidence(
@@ -230,9 +230,8 @@ class ExactGPRegressor(StationaryRegressor):
                 n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
                 max_iterations=check_positive_int(self.max_iter, "max_iter"),
                 rng=rng,
-                report=report,
             )
-            average = self._averaged(problem, space, found.hyperparameters, rng, report)
+            average = self._averaged(problem, space, found.hyperparameters, rng)
 
         def given(hyperparameters: Hyperparameters) -> ExactGP:
             prior = StationaryPrior(spectrum, hyperparameters, device=where)
@@ -269,5 +268,5 @@ class ExactGPRegressor(StationaryRegressor):
         )
         options = SystemOptions(tolerance=self.tolerance)
         prior = StationaryPrior(kernel, hyper, solver=options)
-        with reporter("fit", self.progress) as report:
-            return prior.given(data, units, self.normalize_y, report=report)
+        with reporter("fit", self.progress):
+            return prior.given(data, units, self.normalize_y)

@@ -218,14 +218,12 @@ class FieldGPRegressor(ProcessRegressor):
             self.route, self.n_frequencies, self.coupling, draw_seed(self.random_state),
             self.normalize_y, self.hyperparameters == "averaged",
         )  # fmt: skip
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             on = operator.bodies()[data.points[:, 0].astype(np.int64)]
             along = any(family.surface is not None for family in families)
             usable = informative_rows(on if along else 0 * on, place_numbers(data.points))
             used = data if usable.all() else data.take(np.flatnonzero(usable))
-            found, operator = fit_whole_or_cut(
-                operator, families, used, settings, self.creases, report
-            )
+            found, operator = fit_whole_or_cut(operator, families, used, settings, self.creases)
             data = placed_on(operator, data)
             process = found.process if usable.all() else found.process.conditioned(data)
         warn_of_parts(operator, data.points)

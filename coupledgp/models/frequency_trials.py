@@ -22,7 +22,6 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
-from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
@@ -60,9 +59,9 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
         check_options(self)
 
     def fit_passes(
-        self, passes: TablePasses, report: Progress, budget: float | None = None
+        self, passes: TablePasses, budget: float | None = None
     ) -> tuple[GaussianProcess, dict[str, Any]]:
-        return fit_passes(self, passes, report, budget)
+        return fit_passes(self, passes, budget)
 
     def _drawn(
         self,

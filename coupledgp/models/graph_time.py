@@ -19,7 +19,7 @@ from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import Counts, TargetTransform
 from coupledgp.gp.wrapped import innermost
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int, check_sizes
 from coupledgp.ground.visible import warn
@@ -202,7 +202,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         rows = rows_of(panel, labels)
         member = sites.components()[rows.sensors]
         warn_of_small(informative_rows(member, rows.sensors), member, "nodes")
-        with suited_threads(panel.values, self.graph), reporter("fit", self.progress) as report:
+        with suited_threads(panel.values, self.graph), reporter("fit", self.progress):
             transform = self._transform(rows.values) if kept is None else kept.transform_
             values = rows.values
             if transform is not None:
@@ -210,7 +210,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                 values = np.full(values.shape, np.nan)
                 values[there] = transform.forward(transform.check(rows.values[there]))
             ridge = None if kept is None else kept.grid_process_.law_.ridge
-            found, reason = self._law(sites, rows, values, panel.axis, ridge, report)
+            found, reason = self._law(sites, rows, values, panel.axis, ridge)
         if not found.law_.is_stable:
             warn(
                 "times: disturbances grow from step to step; forecasts far ahead mean nothing",
@@ -226,7 +226,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     def _law(
         self, sites: Sites, rows: Rows, values: FloatArray, axis: TimeAxis, ridge: float | None,
-        report: Progress,
     ) -> tuple[SensorsGP, str]:  # fmt: skip
         """The law of values (p, n), NaN in gaps, and why it has a usual day or none."""
         observed, sensors, holidays = ~np.isnan(values), rows.sensors, days_of(self.holidays)
@@ -239,7 +238,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         x = joined((known - past - level) / scale, observed)
         at = kept_steps(observed)
         x, seen = x[:, at], observed[:, at]
-        report("gaps")
+        tell("gaps")
         near = kernel_of(sites, sensors, x @ x.T / x.shape[1]).sites
         K, W = correlations_of(near, sensors), neighbours_of(near, sensors)
         x = started(x, seen, K)
@@ -253,9 +252,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             day = usual_day_of(day.axis, again + past, axis.values, holidays) or day
             new = day.means(axis.values) - day.levels[:, None]
             filled, past = filled + past - new, new
-        law = fitted_law(sensors, filled[:, at], seen, past[:, at], W, K, report, ridge)
+        law = fitted_law(sensors, filled[:, at], seen, past[:, at], W, K, ridge)
         posterior = Posterior(law, law.standardized(filled[:, at]), seen, past[:, at])
-        report("nodes without a sensor")
+        tell("nodes without a sensor")
         x = posterior.gap_law[0]
         y = law.level[:, None] + past[:, at] + law.scale[:, None] * x
         places = fitted_places(sites, sensors, y)

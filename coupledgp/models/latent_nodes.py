@@ -7,7 +7,7 @@ from typing import Any
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.likelihood_option import law_of, named_law, units_under
@@ -68,10 +68,10 @@ def search_nodes(
 ) -> tuple[LatentGP, dict[str, Any]]:
     """Search for the kernel of functions of nodes; see `fit_latent_nodes`."""
     rule = rule_of(inference).name
-    with reporter("fit", model.progress) as report:
-        problem = LatentNodes(nodes, law, data, units, rule, seed, report)
+    with reporter("fit", model.progress):
+        problem = LatentNodes(nodes, law, data, units, rule, seed)
         seconds = problem.check(budget)
-        report(f"kernels under a likelihood: about {seconds:.0f} s of one core")
+        tell(f"kernels under a likelihood: about {seconds:.0f} s of one core")
         found = problem.fit()
     best = min(value for _, value in found.tried)
     kernels = tuple(TriedKernel(name, value, value == best) for name, value in found.tried)

@@ -10,7 +10,7 @@ from coupledgp.features.sklearn import Columns
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
@@ -77,12 +77,12 @@ def fit_latent_table(
     seed, groups = int(model._rng().integers(2**31)), column_groups(data, columns)
     problem = LocalProblem.of(data, table.units, groups, seed, 1.0)
     problem = replace(problem, columns=row_columns(columns, groups))
-    with reporter("fit", model.progress) as report:
+    with reporter("fit", model.progress):
         seconds = size.forecast(len(kernels))
-        report(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
+        tell(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
         search = KernelSearch(
             problem, table.likelihood, table.n_frequencies, size.is_exact,
-            rule_of(table.inference).name, report,
+            rule_of(table.inference).name,
         )  # fmt: skip
         process, choice, n_evaluations, converged = search.choose(kernels)
     return process, {

@@ -21,7 +21,7 @@ from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -186,10 +186,10 @@ class LatticeGPRegressor(FitInBatches):
         places = self._place_columns(columns, data.points.shape[1])
         trend = TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             rows = RowsInMemory(data, units, trend)
             budget = seconds_of(self.budget)
-            problem = self._problem(rows, columns, known, report, budget)
+            problem = self._problem(rows, columns, known, budget)
             if are_constant(data.targets):
                 return self._found(self._given(problem, kernels[0]))
             return self._fitted_to(problem, kernels)
@@ -206,7 +206,7 @@ class LatticeGPRegressor(FitInBatches):
             )
 
     def fit_passes(
-        self, passes: TablePasses, report: Progress, budget: float | None = None
+        self, passes: TablePasses, budget: float | None = None
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         summary, kernels = passes.summary, self._checked_kernels()
         if summary.n_rows <= SAMPLE_ROWS:
@@ -219,7 +219,7 @@ class LatticeGPRegressor(FitInBatches):
         known = noise_of_level(summary.level, units, self.noise if self.optimizer is None else None)
         rows = RowsInPasses(passes, units, trend)
         most = np.inf if budget is None else budget
-        problem = self._problem(rows, summary.columns, known, report, most)
+        problem = self._problem(rows, summary.columns, known, most)
         ends = np.stack([summary.targets.low, summary.targets.high])
         if are_constant(ends, units.offset):
             return self._found(self._given(problem, kernels[0]))
@@ -230,12 +230,11 @@ class LatticeGPRegressor(FitInBatches):
         rows: LatticeRows,
         columns: Columns,
         known: float | None,
-        report: Progress,
         budget: float,
     ) -> LatticeProblem:
         seed = int(self._rng().integers(2**31))
         return LatticeProblem(
-            rows, self.normalize_y, self._shares(columns), known, seed, self.n_draws, report=report,
+            rows, self.normalize_y, self._shares(columns), known, seed, self.n_draws,
             budget=budget,
         )  # fmt: skip
 

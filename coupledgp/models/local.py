@@ -13,7 +13,7 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.kernels.row_covariance import RowColumns
@@ -116,9 +116,9 @@ class LocalGPRegressor(TableRegressor):
         problem = LocalProblem.of(
             data, units, column_groups(data, columns), seed, known_noise(data, units, None)
         ).on(self.device, self.n_neighbors)
-        with reporter("fit", self.progress) as report:
-            found = self._search(problem, problem.fitter(report))
-            report("posterior")
+        with reporter("fit", self.progress):
+            found = self._search(problem, problem.fitter())
+            tell("posterior")
             prior = problem.prior(found.structure, found.vector)
             process = problem.process(prior, self.normalize_y)
         results = {"n_evaluations_": found.n_evaluations, "converged_": found.converged}

@@ -285,7 +285,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         searches = self.optimizer is not None and not are_constant(targets, units.offset)
         seed = draw_seed(self.random_state)
         recipe = self._recipe(seed)
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             fitter = NodeFitter(
                 recipe=recipe,
                 settings=self._settings(seed),
@@ -297,7 +297,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
                 data=data,
                 units=units,
                 normalize=self.normalize_y,
-                report=report,
                 checkpoint=None if checkpoint is None else Path(checkpoint),
                 identity=self._identity(),
                 minimise=parse_optimizer(self.optimizer) if self.optimizer else lbfgs,

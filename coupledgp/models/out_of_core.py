@@ -20,7 +20,7 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.ground.devices import check_device_memory, parse_device
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress, duration
+from coupledgp.ground.progress import duration, tell
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -84,7 +84,7 @@ def check_options(model: Any) -> None:
 
 
 def fit_passes(
-    model: Any, passes: TablePasses, report: Progress, budget: float | None = None
+    model: Any, passes: TablePasses, budget: float | None = None
 ) -> tuple[WeightSpaceGP, dict[str, Any]]:
     """Fit a `SparseSpectrumGPRegressor` in passes; its rows are not kept.
 
@@ -97,8 +97,6 @@ def fit_passes(
         Estimator; it is not changed.
     passes
         The table.
-    report
-        Called with a line of progress.
     budget
         Most seconds that the fit may take by its forecast; None for any number.
 
@@ -140,13 +138,13 @@ def fit_passes(
     problem = BatchedEvidence(passes, stream, units)
     forecast = forecast_of(passes, stream, units)
     forecast.check(budget, model.n_frequencies)
-    report(f"forecast: {forecast}")
+    tell(f"forecast: {forecast}")
     limits = {
         "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
         "max_iterations": check_positive_int(model.max_iter, "max_iter"),
     }
     (of_draws,) = rng.spawn(1)
-    found = maximise_evidence(problem, space, rng=rng, report=report, **limits)
+    found = maximise_evidence(problem, space, rng=rng, **limits)
     prior = FeaturePrior(drawn, center, found.hyperparameters)
     pilot = Pilot(why_sampled(model, summary.n_rows, dim))
     if not pilot.reason:
@@ -163,7 +161,6 @@ def fit_passes(
             under,
             space,
             of_draws,
-            report,
             model.frequencies == "posterior",
         )
         problem = under(prior.feature_map)

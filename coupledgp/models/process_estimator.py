@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
@@ -25,7 +25,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.seen import Seen
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
-from coupledgp.ground.progress import Progress, reporter, silent
+from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.visible import name_of_targets
 from coupledgp.models.options import estimator
@@ -270,13 +270,8 @@ class ProcessEstimator(Declared, Plotted, Stored):
             )
         return data
 
-    @contextmanager
-    def _reporter(self, title: str) -> Iterator[Progress]:
-        if not self._slow_predictions:
-            yield silent
-            return
-        with reporter(title, self.progress) as report:
-            yield report
+    def _reporter(self, title: str) -> AbstractContextManager[Progress]:
+        return reporter(title, self.progress if self._slow_predictions else False)
 
     def exact_problem(self) -> Problem:
         """Return prior and data of the exact GP, whose twin may be too large to fit."""

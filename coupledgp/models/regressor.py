@@ -22,7 +22,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_integer, check_number, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.threads import LIGHT, numbers_of
 from coupledgp.ground.validation import check_choice, check_positive_int
@@ -265,8 +265,8 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         seconds = record.results["forecast_"] + noise_seconds(*record.process.data.points.shape)
         if self.noise == "auto" and seconds > seconds_of(self.budget):
             return record
-        with reporter("fit", self.progress) as report:
-            report("noise that varies")
+        with reporter("fit", self.progress):
+            tell("noise that varies")
             seed = int(self._rng().integers(2**31))
             process, choice = with_noise(record.process, self.noise, seed)
         results = {**record.results, "noise_choice_": choice, "forecast_": seconds}
@@ -290,12 +290,12 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         problem = replace(problem, columns=row_columns(columns, problem.groups))
         if plans[0].shared:
             problem = problem.sharing_lengthscale()
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             seconds = sum(plan.seconds for plan in plans)
             kinds = ", ".join(plan.kind.name for plan in plans)
-            report(f"{kinds}: about {seconds:.0f} s of one core")
+            tell(f"{kinds}: about {seconds:.0f} s of one core")
             search = MemberSearch(
-                problem, self.normalize_y, self.trend, self.n_neighbors, self.n_frequencies, report
+                problem, self.normalize_y, self.trend, self.n_neighbors, self.n_frequencies
             )
             process, choice = search.choose(plans)
         self._warn_if_discrete(data)

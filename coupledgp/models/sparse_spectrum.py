@@ -24,7 +24,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter
 from coupledgp.ground.threads import numbers_of
 from coupledgp.ground.validation import (
     check_choice,
@@ -270,11 +270,11 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             check_room(self, drawn, len(data))
         space = self._search_space(data, units, base, columns.groups)
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
-        with reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress):
             problem = FeatureEvidence(stream, units.normalized(data.targets), data.weights)
-            found = self._fitted_features(problem, space, rng, report, queries)
+            found = self._fitted_features(problem, space, rng, queries)
             first = found.prior
-            average = self._averaged(problem, space, first.hyperparameters, rng, report)
+            average = self._averaged(problem, space, first.hyperparameters, rng)
         if average is None:
             return first.given(data, units, self.normalize_y), self._results(found)
         members = [
@@ -308,14 +308,12 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         problem: FeatureEvidence,
         space: SearchSpace,
         rng: np.random.Generator,
-        report: Progress,
         queries: FloatArray | None,
     ) -> FittedFeatures:
         fitter = SpectrumFitter(
             problem,
             space,
             rng,
-            report,
             self.n_restarts,
             self.max_iter,
             self.teacher_rows,

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.progress import Progress
 from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
@@ -203,13 +202,12 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         space: SearchSpace,
         found: Hyperparameters,
         rng: np.random.Generator,
-        report: Progress,
     ) -> Average | None:
         """Draws of the hyperparameters with weights; None if not averaged or if none is free."""
         if self.hyperparameters == "maximum" or not space.free:
             return None
         prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws
-        return average_hyperparameters(problem, space, found, prior, n_draws, rng, report)
+        return average_hyperparameters(problem, space, found, prior, n_draws, rng)
 
     @property
     def _transform_kernel(self) -> SpectrumLike:

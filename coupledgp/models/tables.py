@@ -207,8 +207,8 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         """The exact counterpart of the fitted process, by the solver of `exact_twin`."""
         if check_choice(solver, SOLVERS, "solver") == "dense":
             return self.process_.exact()
-        with reporter("exact twin", self.progress) as report:
-            return self.process_.exact_by(SystemOptions(), report)
+        with reporter("exact twin", self.progress):
+            return self.process_.exact_by(SystemOptions())
 
     def check_parameters(self) -> None:
         parse_device(self.device)
@@ -350,8 +350,8 @@ def chosen_transforms(model: Any, data: Data, columns: Columns) -> tuple[TargetT
         )
     rng = np.random.default_rng(seed_from_random_state(model.random_state))
     kernel = parse_spectrum(model._transform_kernel, "kernel")
-    with reporter("fit", model.progress) as report:
-        return fit_transforms(given, data, kernel, model.ard, rng, report, columns.groups)
+    with reporter("fit", model.progress):
+        return fit_transforms(given, data, kernel, model.ard, rng, columns.groups)
 
 
 def parse_target_transform(value: Any) -> TargetTransform | None:

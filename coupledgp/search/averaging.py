@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import check_positive
 from coupledgp.inference.evidence.problem import (
     Box,
@@ -122,7 +122,6 @@ def average_hyperparameters(
     prior: HyperparameterPrior,
     n_draws: int,
     rng: np.random.Generator,
-    report: Progress = silent,
 ) -> Average:
     """Draw hyperparameters from their posterior, with weights.
 
@@ -140,8 +139,6 @@ def average_hyperparameters(
         Draws, the maximum included.
     rng
         Source of all draws.
-    report
-        Called with a line of progress at each stage.
 
     Raises
     ------
@@ -149,7 +146,7 @@ def average_hyperparameters(
         The evidence is finite nowhere near the maximum.
     """
     posterior = TablePosterior(problem, space, start, prior)
-    report("maximum of the posterior of the hyperparameters")
+    tell("maximum of the posterior of the hyperparameters")
     starts = [
         posterior.logarithms(start),
         posterior.mean,
@@ -165,7 +162,7 @@ def average_hyperparameters(
             "the maximum of their posterior ended; keep the noise with fixed=('noise',)"
         )
     mode = best.point
-    draws, weights = importance_draws(posterior, mode, n_draws, rng, report)
+    draws, weights = importance_draws(posterior, mode, n_draws, rng)
     kept = weights >= LEAST_WEIGHT
     kept[0] = True  # the model's own hyperparameters are those of the first member
     weights_kept = np.maximum(weights[kept], np.finfo(float).tiny)
@@ -192,16 +189,15 @@ def importance_draws(
     mode: FloatArray,
     n_draws: int,
     rng: np.random.Generator,
-    report: Progress = silent,
 ) -> tuple[FloatArray, FloatArray]:
     """Draws (n_draws, q) of a Student-t law about the mode (q,), the mode first, and weights.
 
     The objective is minus the log posterior density. The weights (n_draws,) have the sum one. If
     few draws carry them, the law is moved to the weighted draws and used once more.
     """
-    report("curvature at the maximum")
+    tell("curvature at the maximum")
     scale = inverse_hessian_root(posterior, mode)
-    report(f"{n_draws} draws of the hyperparameters")
+    tell(f"{n_draws} draws of the hyperparameters")
     draws, weights = _weighted(posterior, mode, mode, scale, n_draws, rng)
     if 1 / np.sum(weights**2) < FEW_EFFECTIVE:
         center = weights @ draws

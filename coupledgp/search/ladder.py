@@ -16,7 +16,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.notebook import ExplainedChoice
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import EvidenceGradient, LadderProblem
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Experienced, Stopping, patient
@@ -161,7 +161,6 @@ def climb(
     n_kept: int,
     max_iterations: int,
     rng: np.random.Generator,
-    report: Progress,
 ) -> tuple[SearchResult[FloatArray], Ladder]:
     """Search for the lengthscales theta (q,) on ever more rows, as long as more rows pay.
 
@@ -179,14 +178,12 @@ def climb(
         Largest number of iterations of the optimiser on each rung.
     rng
         Source of the order of the rows.
-    report
-        Called with a line of progress after each evaluation and each rung.
     """
-    search = Search(Experienced(patient(space.minimise, WINDOW, LEAST_RISE)), report)
+    search = Search(Experienced(patient(space.minimise, WINDOW, LEAST_RISE)))
     rungs = _Rungs(problem, space, max_iterations, rng)
     found = search.in_rounds(rungs, rungs.first(search, starts, n_kept))
     ladder = Ladder(problem.n_rows, rungs.held_out.size, tuple(rungs.done))
-    report(ladder.explain())
+    tell(ladder.explain())
     return found, ladder
 
 

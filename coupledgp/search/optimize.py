@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import EvidenceProblem, LadderProblem
 from coupledgp.inference.evidence.problem import Hyperparameters as Hyperparameters
 from coupledgp.random import FloatArray
@@ -60,7 +59,6 @@ def maximise_evidence(
     n_restarts: int = 1,
     max_iterations: int = 100,
     rng: np.random.Generator,
-    report: Progress = silent,
 ) -> OptimizationResult:
     """Maximise the log evidence over log lengthscales and log variances.
 
@@ -85,14 +83,12 @@ def maximise_evidence(
         Largest number of iterations of the optimiser on the whole table, or on each rung.
     rng
         Source of the subset and of random starts.
-    report
-        Called with a line of progress after each evaluation.
     """
     if "lengthscale" not in space.free:
         kept = space.base if space.lengthscale is None else space.lengthscale
         return _finished(problem, space, kept, Ladder(problem.n_rows), 0)
     starts = space.given_starts(n_restarts, rng)
-    given = (starts, 1 + n_restarts, max_iterations, rng, report)
+    given = (starts, 1 + n_restarts, max_iterations, rng)
     if isinstance(problem, LadderProblem) and len(rung_sizes(problem.n_rows)) > 1:
         found, ladder = climb(problem, space, *given)
     else:
@@ -108,14 +104,13 @@ def _whole(
     n_kept: int,
     max_iterations: int,
     rng: np.random.Generator,
-    report: Progress,
 ) -> tuple[SearchResult[FloatArray], Ladder]:
     """Improve the best starts on every row; on a long table, first on a subset of the rows."""
     small = problem
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
-    search = Search(space.minimise, report)
+    search = Search(space.minimise)
     trial = TableObjective(small, space, "start values: ")
     if not starts:
         starts, search.n_evaluations = proposed_starts(small, space, TRIALS * n_kept)

@@ -18,7 +18,7 @@ from typing import Generic, TypeAlias
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import (
     Box,
     EvidenceAtLengthscale,
@@ -87,14 +87,11 @@ class Search:
     ----------
     minimise
         The optimiser.
-    report
-        Called with a line of progress after each evaluation.
     n_evaluations
         Evaluations of all objectives so far; one that finds no value for its point is not counted.
     """
 
     minimise: Minimiser = lbfgs
-    report: Progress = silent
     n_evaluations: int = 0
 
     def value(self, objective: Objective[Point], point: Point) -> float:
@@ -105,7 +102,7 @@ class Search:
 
     def _count(self, objective: Objective[Point], value: float) -> None:
         self.n_evaluations += 1
-        self.report(
+        tell(
             f"{objective.title}evaluation {self.n_evaluations}, log evidence "
             f"{-value * objective.size:.2f}"
         )

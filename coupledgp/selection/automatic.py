@@ -20,7 +20,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.extras import missing
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.validation import check_positive
 from coupledgp.ground.visible import warn
@@ -237,8 +237,8 @@ def _kl_given(process: GaussianProcess, query: IntArray, progress: bool | None) 
     """KL at the rows `query` given all others, the largest that the comparison's bounds allow."""
     data = process.data
     rest = np.setdiff1d(np.arange(len(data)), query)
-    with reporter("measure", progress) as report:
-        report(f"KL at {query.size} rows given {rest.size} rows")
+    with reporter("measure", progress):
+        tell(f"KL at {query.size} rows given {rest.size} rows")
         # On graphs the hyperparameters are those of normalised targets.
         renormalize = process.own_problem() is not None
         local = process.conditioned(data.take(rest), renormalize=renormalize)

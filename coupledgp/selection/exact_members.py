@@ -13,7 +13,7 @@ from coupledgp.errors import NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -193,7 +193,7 @@ class ExactMembers(MemberKind):
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         problem = task.train.rotated()
-        fitter = problem.fitter(task.report)
+        fitter = problem.fitter()
         kernels = self.kernels or kernels_for(len(task.train.groups), task.train.shared)
         if task.held is None or len(task.whole.data) <= EXACT_ROWS:
 
@@ -201,7 +201,7 @@ class ExactMembers(MemberKind):
                 found = self.search(task, name, problem, fitter)
                 return [self._member(task, plan, found, problem, fitter)]
 
-            return computed((partial(make, name) for name in kernels), task.report)
+            return computed(partial(make, name) for name in kernels)
         searches = [self.search(task, name, problem, fitter) for name in kernels]
         best = max(searches, key=lambda search: search.value)
         best = replace(best, n_evaluations=sum(s.n_evaluations for s in searches))
@@ -222,27 +222,27 @@ class ExactMembers(MemberKind):
         problem: LocalProblem,
         fitter: LocalFitter,
     ) -> FittedMember:
-        vectors, shares = _draws(fitter, found, problem, task.report)
+        vectors, shares = _draws(fitter, found, problem)
         priors = tuple(DenseModel(problem.prior(found.structure, v)) for v in vectors)
         name = f"exact, {found.structure.spectrum}{plan.remark}"
         return FittedMember.scored(task, name, priors, shares, found.n_evaluations)
 
 
 def _draws(
-    fitter: LocalFitter, found: LocalSearch, problem: LocalProblem, report: Progress
+    fitter: LocalFitter, found: LocalSearch, problem: LocalProblem
 ) -> tuple[FloatArray, FloatArray]:
     """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
     if not averages(len(problem.data), len(problem.groups)) or not fitter.varies:
         return found.vector[None], np.ones(1)
     density = MemberPosterior(fitter, found)
     rng = np.random.default_rng([problem.seed, 3])
-    draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, report)
+    draws, weights = importance_draws(density, found.vector, N_DRAWS, rng)
     kept = weights > LEAST_DRAW_WEIGHT
     kept[np.argmax(weights)] = True
     return density.with_known_noise(draws[kept]), weights[kept] / weights[kept].sum()
 
 
-def computed(makers: Iterable[Callable[[], list[Made]]], report: Progress) -> list[Made]:
+def computed(makers: Iterable[Callable[[], list[Made]]]) -> list[Made]:
     """Results of all makers, without those whose covariance has no factor.
 
     Raises
@@ -257,7 +257,7 @@ def computed(makers: Iterable[Callable[[], list[Made]]], report: Progress) -> li
             found += make()
         except NumericalError as error:
             failure = error
-            report(f"a member is left out: {error}")
+            tell(f"a member is left out: {error}")
     if failure is not None and not found:
         raise failure
     return found

@@ -11,6 +11,7 @@ import numpy as np
 
 from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray
@@ -154,10 +155,10 @@ class ExpressionMembers(MemberKind):
             return []
         fitted = [partial(self._search, task, plan, kernel) for kernel in self.kernels]
         if len(task.train.data) <= EXACT_ROWS:
-            return computed((partial(_members, task, plan, make) for make in fitted), task.report)
+            return computed(partial(_members, task, plan, make) for make in fitted)
         rows = np.random.default_rng([task.train.seed, 6]).permutation(len(task.train.data))
         few = replace(task, train=task.train.take(np.sort(rows[:EXACT_ROWS])), held=None)
-        compared = computed((partial(_members, few, plan, make) for make in fitted), task.report)
+        compared = computed(partial(_members, few, plan, make) for make in fitted)
         best = max(compared, key=lambda member: member.scores.log_densities.mean())
         n_evaluations = sum(member.n_evaluations for member in compared)
         return [FittedMember.scored(task, best.name, best.priors, best.shares, n_evaluations)]
@@ -166,9 +167,9 @@ class ExpressionMembers(MemberKind):
     def _search(
         task: MemberTask, plan: MemberPlan, kernel: Kernel
     ) -> tuple[ExpressionModel, SearchResult[FloatArray]]:
-        task.report(f"exact, {kernel}")
+        tell(f"exact, {kernel}")
         rounds = plan.rounds(EXPRESSION_MEMBER_ROUNDS)
-        found = ExpressionProblem(task.train, kernel).search(task.report, rounds, n_starts=1)
+        found = ExpressionProblem(task.train, kernel).search(rounds, n_starts=1)
         model = ExpressionModel(kernel, found.point)
         few = task.held is None and len(task.train.data) <= AVERAGED_ROWS
         return model.corrected(task) if few else model, found

@@ -22,7 +22,7 @@ from coupledgp.gp.schema import check_integer, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.notebook import ExplainedChoice
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.kernels.expressions import parse_kernel
@@ -232,8 +232,6 @@ class KernelSearch:
         Whether posteriors are exact.
     inference : str
         The rule of the sites.
-    report : Progress
-        Called with a line of progress at each stage.
     """
 
     table: LocalProblem
@@ -241,7 +239,6 @@ class KernelSearch:
     n_frequencies: int
     is_exact: bool
     inference: str
-    report: Progress
 
     def choose(self, kernels: Sequence[Kernel]) -> tuple[LatentGP, KernelChoice, int, bool]:
         """The process of the kernel of least log loss, the choice, evaluations and convergence."""
@@ -265,7 +262,7 @@ class KernelSearch:
             for c in range(targets.shape[1]):
                 searches[kernel, c] = searches.get((kernel, c)) or self._search(kernel, c)
             found = [searches[kernel, c] for c in range(targets.shape[1])]
-            self.report(f"posterior, {kernel}")
+            tell(f"posterior, {kernel}")
             functions = [self._function(kernel, c, search) for c, search in enumerate(found)]
             law = self._problem(kernel, 0).likelihood_of(found[0].point)
             processes.append(self._given(functions, law, self.table.data))
@@ -295,7 +292,7 @@ class KernelSearch:
         try:
             return LatentGP.given(functions, law, data, self.inference)
         except NumericalError as error:
-            self.report(f"Laplace's rule, since {error}")
+            tell(f"Laplace's rule, since {error}")
             return LatentGP.given(functions, law, data, LAPLACE)
 
     def _problem(self, kernel: Kernel, output: int) -> ObservedProblem:
@@ -308,12 +305,12 @@ class KernelSearch:
         )
 
     def _search(self, kernel: Kernel, output: int) -> SearchResult[FloatArray]:
-        self.report(f"function {output + 1}, {kernel}")
+        tell(f"function {output + 1}, {kernel}")
         problem = self._problem(kernel, output)
         try:
-            return problem.search(self.report, LATENT_ROUNDS)
+            return problem.search(LATENT_ROUNDS)
         except NumericalError:
-            return replace(problem, inference=LAPLACE).search(self.report, LATENT_ROUNDS)
+            return replace(problem, inference=LAPLACE).search(LATENT_ROUNDS)
 
     def _log_loss(self, kernel: Kernel, output: int, found: SearchResult[FloatArray]) -> float:
         """Log loss of observations that are left out, of at most `COMPARED_ROWS` rows."""
@@ -341,7 +338,7 @@ class KernelSearch:
             try:
                 return self._on_lattice(kernel, output, found, own)
             except TooManyWavesError as error:
-                self.report(f"Fourier features, since {error}")
+                tell(f"Fourier features, since {error}")
         if not isinstance(kernel, Spectrum):
             raise InvalidInputError(
                 f"kernel: expected a kernel with Fourier features, such as 'matern-3/2', on more "

@@ -19,7 +19,7 @@ from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -129,8 +129,6 @@ class MemberTask:
         Trend of every model.
     n_neighbours, n_frequencies : int
         Neighbours of local parts, frequencies of features.
-    report : Progress
-        Called with a line of progress at each stage.
     """
 
     whole: LocalProblem
@@ -140,7 +138,6 @@ class MemberTask:
     trend: str
     n_neighbours: int
     n_frequencies: int
-    report: Progress
 
     @property
     def scored(self) -> Data:
@@ -158,7 +155,7 @@ class MemberTask:
         structure = self.train.structure(self.trend, self.n_neighbours)
         names = kernels_for(structure.dim, self.train.shared)
         spectra = [parse_spectrum(name) for name in names]
-        return self.train.fitter(self.report).smoothest(structure, spectra, SCREENING)
+        return self.train.fitter().smoothest(structure, spectra, SCREENING)
 
 
 class MemberPrior(ABC):
@@ -240,7 +237,7 @@ class FittedMember:
     ) -> FittedMember:
         """The member with its scores of the rows that a task left out."""
         if task.held is not None:
-            task.report(f"{name}: {len(task.held)} rows that were held out")
+            tell(f"{name}: {len(task.held)} rows that were held out")
         own = [prior.left_out(task) for prior in priors]
         scores = LeftOutScores.mixed(own, shares, held=task.held is not None)
         return cls(name, priors, shares, scores, n_evaluations)

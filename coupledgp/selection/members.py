@@ -17,7 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.tables.local import LOCAL_ROUNDS
@@ -144,8 +144,6 @@ class MemberSearch:
         Trend of every model.
     n_neighbours, n_frequencies : int
         Neighbours of local parts, frequencies of features.
-    report : Progress
-        Called with a line of progress at each stage.
     """
 
     problem: LocalProblem
@@ -153,7 +151,6 @@ class MemberSearch:
     trend: str
     n_neighbours: int
     n_frequencies: int
-    report: Progress
 
     def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
         """Fit the members of the plans, weigh them, and condition those of weight on all rows.
@@ -164,7 +161,7 @@ class MemberSearch:
             None of the plans suits the targets, or too few rows are there to hold some out.
         """
         task = self.task(all(plan.kind.leaves_one_out for plan in plans))
-        members = computed((partial(plan.kind.fit, task, plan) for plan in plans), self.report)
+        members = computed(partial(plan.kind.fit, task, plan) for plan in plans)
         if not members:
             raise InvalidInputError(
                 "model: expected members beside 'transformed', since no transform of y has more "
@@ -192,7 +189,7 @@ class MemberSearch:
             The table has too few rows to hold some out.
         """
         data = self.problem.data
-        given = self.normalize, self.trend, self.n_neighbours, self.n_frequencies, self.report
+        given = self.normalize, self.trend, self.n_neighbours, self.n_frequencies
         if leaves_one_out:
             return MemberTask(self.problem, self.problem, None, *given)
         if len(data) < LEAST_ROWS:
@@ -214,7 +211,7 @@ class MemberSearch:
         best = max(members, key=lambda member: member.scores.log_densities.mean())
         if self.problem.known_noise is not None:
             return members
-        return computed([lambda: members, lambda: [best.broader(task)]], self.report)
+        return computed([lambda: members, lambda: [best.broader(task)]])
 
     def _mixed(
         self, members: list[FittedMember], losers: list[FittedMember], task: MemberTask
@@ -232,11 +229,11 @@ class MemberSearch:
         weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
 
         def given(k: int) -> list[tuple[int, list[Any]]]:
-            self.report(f"posterior: {members[k].name}")
+            tell(f"posterior: {members[k].name}")
             own = [prior.process(self.problem, self.normalize) for prior in members[k].priors]
             return [(k, own)]
 
-        posteriors = computed((partial(given, k) for k in weighty), self.report)
+        posteriors = computed(partial(given, k) for k in weighty)
         kept = [k for k, _ in posteriors]
         weights = np.where(np.isin(np.arange(len(members)), kept), weights, 0.0)
         weights /= weights.sum()
@@ -325,7 +322,7 @@ class ConstantMembers(MemberKind):
         return 2 * size.n_rows * size.row_seconds(0, 0)
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
-        fitter = task.train.fitter(task.report)
+        fitter = task.train.fitter()
         found = fitter.search(task.train.structure("constant", 0), LOCAL_ROUNDS[:1])
         model = NearModel(task.train.prior(found.structure, found.vector))
         return [FittedMember.scored(task, "a constant", (model,), np.ones(1), found.n_evaluations)]

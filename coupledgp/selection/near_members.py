@@ -75,7 +75,7 @@ class NearMembers(MemberKind):
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         problem = task.train
-        fitter = problem.fitter(task.report)
+        fitter = problem.fitter()
         structure, n_screened = problem.structure(task.trend, 0), 0
         if self.local:
             structure, n_screened = task.screened.structure, task.screened.n_evaluations
@@ -194,7 +194,7 @@ class LatticeMembers(MemberKind):
         shared = plan.shared or np.unique(own.groups).size == 1  # as of points of space
         problem = LatticeProblem(
             RowsInMemory(own.data, own.units, trend), task.normalize, shared, own.known_noise,
-            own.seed, most_waves=most_waves, report=task.report, most_left_out=MOST_LEFT_OUT,
+            own.seed, most_waves=most_waves, most_left_out=MOST_LEFT_OUT,
         )  # fmt: skip
         try:
             best, tried = problem.best([parse_spectrum(name) for name in KERNELS])

@@ -14,7 +14,7 @@ from coupledgp.couplings.frequencies.registry import POSTERIOR
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.member_kinds import HeldOutRows
@@ -345,8 +345,8 @@ def select(
     data = model.modelled(data, columns)
     rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress, columns)
     name = model.size_parameter
-    with reporter("select", progress) as report:
-        search = _Search(rows, name, kl_target, n_draws, seed, report)
+    with reporter("select", progress):
+        search = _Search(rows, name, kl_target, n_draws, seed)
         best = search.growing(named) if checked is None else search.given(named, checked)
     chosen = model.chosen(best.candidate, best.size)
     return Selection(
@@ -381,10 +381,9 @@ class _Search:
         target: float,
         n_draws: int,
         seed: int,
-        report: Progress,
     ) -> None:
         self.rows, self.size_name, self.target = rows, size_name, target
-        self.n_draws, self.seed, self.report = n_draws, seed, report
+        self.n_draws, self.seed = n_draws, seed
         self.trials: list[Trial] = []
 
     def given(self, candidates: list[Candidate], sizes: Sequence[int]) -> Trial:
@@ -446,7 +445,7 @@ class _Search:
         return sorted((t for t in made if t.bound < self.target), key=lambda t: t.kl_per_point)
 
     def _trial(self, name: str, candidate: Any, size: int) -> Trial:
-        self.report(f"{name}, {self.size_name}={size}")
+        tell(f"{name}, {self.size_name}={size}")
         # The same seeds for every coupling and size.
         seeds = range(self.seed, self.seed + self.n_draws)
         draws = [self.rows.kl_per_point(candidate, size, seed) for seed in seeds]

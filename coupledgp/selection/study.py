@@ -45,7 +45,7 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_graph
 from coupledgp.ground.notebook import ExplainedChoice
-from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
 from coupledgp.selection.gains import cannot_gain
@@ -120,11 +120,11 @@ def coupling_study(
     solved = by_solves(model, reference, method)
     if solved and by_probes(model, len(X_test), options):
         X_test, y_test = _subset(X_test, y_test, options)
-    with reporter("study", progress) as report:
+    with reporter("study", progress):
         subject = replace(asked, X=X_test).subject
-        exact = reference_law(subject, X_test, reference, solved, options, report)
+        exact = reference_law(subject, X_test, reference, solved, options)
         y = None if y_test is None else check_targets(y_test, exact.law.mean.shape)
-        draws = _Draws(subject, y, exact, options, report)
+        draws = _Draws(subject, y, exact, options)
         return draws.study(chosen, counts, n_draws, seed)
 
 
@@ -158,7 +158,6 @@ class _Draws:
     y: FloatArray | None
     exact: ReferenceLaw
     options: StochasticOptions
-    report: Progress
 
     @property
     def _process(self) -> GaussianProcess:
@@ -188,7 +187,7 @@ class _Draws:
         )  # fmt: skip
 
     def _row(self, name: str, coupling: Any, size: int, seeds: range) -> StudyRow:
-        self.report(f"{name}, {self.subject.model.size_parameter}={size}")
+        tell(f"{name}, {self.subject.model.size_parameter}={size}")
         return StudyRow.of(name, size, [self._draw(coupling, size, seed) for seed in seeds])
 
     def _draw(self, coupling: Any, size: int, seed: int) -> Draw:
@@ -201,7 +200,7 @@ class _Draws:
     def _law(self, coupling: Any, size: int, seed: int) -> Law:
         other = self._process.redrawn(coupling, size, seed)
         drawn = Subject(other, self.subject.points, other)
-        return law_of_model(drawn, self.exact, self.options, self.report)[0]
+        return law_of_model(drawn, self.exact, self.options)[0]
 
 
 @in_suited_threads
@@ -356,13 +355,13 @@ def _compared(
         if study_of is None:
             return asked.report(base), None
     points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
-    with reporter("report", progress) as report:
+    with reporter("report", progress):
         subject = replace(replace(asked, X=points).subject, metadata=metadata if not probed else {})
-        exact = reference_law(subject, points, None, solved, options, report)
+        exact = reference_law(subject, points, None, solved, options)
         if base is None:
-            base = report_beside(subject, targets, exact, options, report)
+            base = report_beside(subject, targets, exact, options)
         y = None if targets is None else check_targets(targets, exact.law.mean.shape)
-        study = _Draws(subject, y, exact, options, report).study(*study_of)
+        study = _Draws(subject, y, exact, options).study(*study_of)
         return asked.report(base), study
 
 

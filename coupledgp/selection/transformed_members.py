@@ -11,6 +11,7 @@ from coupledgp.gp.target_maps import Span, ToTargets
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity, TargetTransform
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import tell
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.search.tables.transforms import ROWS, screened_transforms
 from coupledgp.selection.discrete_targets import discrete_outputs
@@ -116,7 +117,7 @@ class TransformedMembers(MemberKind):
         data, train = task.whole.data, task.train
         if train.known_noise is not None or discrete_outputs(data.targets):
             return []
-        task.report("transforms of y")
+        tell("transforms of y")
         rng = np.random.default_rng([train.seed, 5])
         transforms = screened_transforms(train.data, rng, train.groups)
         held = None if task.held is None else task.held.targets

@@ -11,6 +11,7 @@ from coupledgp.errors import NumericalError
 from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS, EXACT_ROWS, DenseModel
@@ -113,7 +114,7 @@ class TreeMembers(MemberKind):
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         train = task.train
-        task.report("boosted trees")
+        tell("boosted trees")
         mean = fit_trees(train.data, train.seed)
         left = residuals(task.whole.data, mean)
         units = Units.of(left.targets, task.normalize, left.counts)
@@ -122,7 +123,7 @@ class TreeMembers(MemberKind):
         k = min(EXACT_NEIGHBOURS, len(train.data) - 1)
         searched = problem.rotated()
         structure = searched.structure(task.trend, k, parse_spectrum(RESIDUAL_KERNEL))
-        found = searched.fitter(task.report).search(structure, EXACT_ROUNDS)
+        found = searched.fitter().search(structure, EXACT_ROUNDS)
         base = DenseModel(searched.prior(found.structure, found.vector))
         name = f"trees and exact, {found.structure.spectrum}{plan.remark}"
         model = TreeModel(mean, base, units, share)

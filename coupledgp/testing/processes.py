@@ -12,7 +12,6 @@ from scipy import integrate, stats
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
-from coupledgp.ground.progress import silent
 from coupledgp.ground.tensors import torch
 from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.random import FloatArray, IntArray
@@ -268,7 +267,7 @@ class ProcessContract:
             return  # a mixture over hyperparameters has no single kernel to solve with
         problem = self.process.exact_problem()
         system = problem.system(SystemOptions("float64", 64, self.seed))
-        solved = predictive_law(system, self.points, 1e-9, silent)
+        solved = predictive_law(system, self.points, 1e-9)
         mean, covariance = self._law(exact)
         units = self.process.units
         scale = np.sqrt(np.einsum("iik->ik", covariance))

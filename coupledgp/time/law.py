@@ -8,7 +8,6 @@ precision of the value given all others; deep ones are drawn to what the start f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.bend import Bend, fitted_bend
 from coupledgp.time.precision import GapFactor, Markov
@@ -131,7 +131,6 @@ def fitted_law(
     deviations: FloatArray,
     neighbours: FloatArray,
     graph: FloatArray,
-    report: Callable[[str], None] = lambda _: None,
     kept: float | None = None,
 ) -> SensorLaw:
     """The law of values (p, n) about the usual day, gaps filled.
@@ -160,12 +159,12 @@ def fitted_law(
             sensors, markov, None, level, scale, of_level, neighbours, None, None,
             markov.innovations.diagonal(), np.inf, True, density,
         )  # fmt: skip
-    fit = fitted_recursion(x, observed, sparse.csr_array(neighbours), report, kept)
+    fit = fitted_recursion(x, observed, sparse.csr_array(neighbours), kept)
     edges = [(block.first, block.last) for block in fit.blocks]
     covariance, density = shrunk_covariance(fit.ahead.errors[0], edges, graph)
     density -= float(count @ np.log(scale)) / int(count.sum())
     first = 0.5 * (x @ x.T / x.shape[1] + np.eye(len(x)))
-    report("dynamics: variances")
+    tell("dynamics: variances")
     volatility = volatility_after(fit.ahead.errors[0], neighbours)
     base, gain = deviations / of_level[:, None], scale / of_level
     bend, ahead = fitted_bend(fit.ahead, x, volatility, base, gain, fit.blocks)

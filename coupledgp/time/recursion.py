@@ -13,7 +13,7 @@ within one standard error of the best.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -234,7 +235,6 @@ def fitted_recursion(
     X: FloatArray,
     observed: BoolArray,
     W: sparse.csr_array,
-    report: Callable[[str], None] = lambda _: None,
     kept: float | None = None,
 ) -> FittedRecursion:
     """The recursion of standardised series X (p, n), gaps filled, with means W over neighbours.
@@ -267,7 +267,7 @@ def fitted_recursion(
         ridges = (kept,) if p <= MOST_DENSE else (np.inf,)
     place = 0
     if len(ridges) > 1:
-        report("dynamics: ridge")
+        tell("dynamics: ridge")
         later = [blocks_at(ridge, forward=True) for ridge in ridges]
         place = least_of([
             [log_squares(errors_ahead(X, observed, [block]), block) for block in blocks]
@@ -278,7 +278,7 @@ def fitted_recursion(
         is_stable = model.growth() < UNSTABLE
         if is_stable:
             break
-    report("dynamics: errors left out")
+    tell("dynamics: errors left out")
     blocks = blocks_at(ridge)
     ahead = errors_ahead(X, observed, blocks)
     return FittedRecursion(model, float(ridge), blocks, ahead, is_stable)

@@ -9,7 +9,6 @@ from coupledgp.batches import BatchSource
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.passes import DaskPasses, partitions_of
 from coupledgp.gp.table_passes import MomentsPass, Pass
-from coupledgp.ground.progress import silent
 from coupledgp.models.batch_passes import BatchPasses
 
 TABLE = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=["a", "b", "y"])
@@ -37,8 +36,8 @@ def test_a_sum_of_ones_own_runs_everywhere(client):
     batches = [(X[k : k + 70], y[k : k + 70]) for k in range(0, 500, 70)]
     rows = dd.from_pandas(TABLE, npartitions=4)
     passes = {
-        "batches": BatchPasses(model, BatchSource(batches), "raise", silent),
-        "workers": DaskPasses(model, partitions_of(Cluster(client), rows, "y"), "raise", silent),
+        "batches": BatchPasses(model, BatchSource(batches), "raise"),
+        "workers": DaskPasses(model, partitions_of(Cluster(client), rows, "y"), "raise"),
     }
     for name, own in passes.items():
         products, count = own.total(Products())

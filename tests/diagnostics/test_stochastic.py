@@ -34,10 +34,6 @@ REFERENCE_SCORES = {
 JOINT = ("kl_per_point", "reverse_kl_per_point", "reference_nlpd_joint")
 
 
-def silent(message: str) -> None:
-    pass
-
-
 def table(n: int, rng: np.random.Generator, n_outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
     X = rng.normal(size=(n, 3)) + 4.0
     y = np.sin(X @ rng.normal(size=(3, n_outputs))) + 0.1 * rng.normal(size=(n, n_outputs))
@@ -135,7 +131,7 @@ def test_the_law_lies_within_its_bounds(
 ) -> None:
     system = system_of(250, rng, dtype=dtype, rank=40)
     points = table(20, rng)[0]
-    law = predictive_law(system, points, tolerance, silent)
+    law = predictive_law(system, points, tolerance)
     solved = np.linalg.solve(dense_of(system), np.hstack([system.cross(points), system.targets]))
     reduction = system.cross(points).T @ solved
     cov = system.prior(points) - reduction[:, :-1] + system.noise * np.eye(20)
@@ -267,7 +263,7 @@ def test_a_hard_system_falls_back_to_double(rng: np.random.Generator) -> None:
     X, y = table(300, rng)
     gp = sparse(noise=1e-7, lengthscale=3.0).fit(X[:280], y[:280])
     options = StochasticOptions(rank=50, tolerance=1e-4)
-    law = predictive_law(gp.exact_problem().system(options.system_options()), X[280:], 1e-4, silent)
+    law = predictive_law(gp.exact_problem().system(options.system_options()), X[280:], 1e-4)
     dense = gp.exact_twin().predict(X[280:], return_cov=True)
     scale = gp.exact_problem().scale[0]
     np.testing.assert_allclose(scale**2 * law.cov, dense[1], atol=1e-6 * scale**2)
@@ -322,7 +318,7 @@ class TestErrors:
     def test_a_tolerance_out_of_reach(self, rng: np.random.Generator) -> None:
         system = system_of(100, rng, rank=10)
         with pytest.raises(NumericalError, match="tolerance: relative residual"):
-            predictive_law(system, table(3, rng)[0], 1e-17, silent)
+            predictive_law(system, table(3, rng)[0], 1e-17)
 
 
 def test_a_model_is_no_distance_from_itself(rng: np.random.Generator) -> None:

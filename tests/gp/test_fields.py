@@ -11,7 +11,6 @@ from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import silent
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
@@ -72,7 +71,7 @@ class TestContract(ProcessContract):
 @cache
 def mixture():
     families = parse_field_kernels("auto", 2, True)
-    return fit_fields(FieldCovariance(BOX), families, data(BOX, 25, 0, 1), True, silent)[0]
+    return fit_fields(FieldCovariance(BOX), families, data(BOX, 25, 0, 1), True)[0]
 
 
 class TestMixtureContract(ProcessContract):
@@ -102,7 +101,6 @@ def test_a_mixture_leaves_out_in_each_member():
         parse_field_kernels("auto", 2, True),
         data(BOX, 20, 0, 1),
         True,
-        silent,
     )
     assert isinstance(gp, MixtureGP)
     mean, variance = gp.left_out_law(np.arange(20))
@@ -133,8 +131,7 @@ def test_a_fit_follows_the_unit_of_targets_that_are_taken_as_they_are():
     seen, families = data(BOX, 25, 0, 1), parse_field_kernels(WhittleMatern(1.5, 2), 2, True)
     larger = Data.of(seen.points, 1e3 * seen.targets)
     plain, scaled = (
-        fit_fields(FieldCovariance(BOX), families, given, False, silent)[0]
-        for given in (seen, larger)
+        fit_fields(FieldCovariance(BOX), families, given, False)[0] for given in (seen, larger)
     )
     points = places(BOX, 7, 1)
     one, other = (gp.law(points, "variance", latent=True) for gp in (plain, scaled))

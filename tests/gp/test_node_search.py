@@ -14,6 +14,7 @@ from coupledgp.gp import node_costs
 from coupledgp.gp.node_costs import probes_forecast, product_seconds
 from coupledgp.gp.nodes import NodeSettings
 from coupledgp.graphs import Graph
+from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes import clusters, pieces
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast
@@ -179,8 +180,8 @@ def test_an_interrupted_search_goes_on(tmp_path) -> None:
         if len(whole) == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        searcher(observed(), checkpoint=record, report=stop).search()
+    with pytest.raises(KeyboardInterrupt), watched(stop):
+        searcher(observed(), checkpoint=record).search()
     assert record.load() is not None
     resumed = searcher(observed(), checkpoint=record).search()
     assert resumed.point.kernel.theta[0] == pytest.approx(expected.point.kernel.theta[0], rel=1e-3)

@@ -18,6 +18,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import watched
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision
@@ -266,9 +267,8 @@ def test_fits(name):
     operator, free, n = FREE[name]
     seen, lines = data(operator, n, 9), []
     settings = {"n_frequencies": 12, "seed": 4}
-    made, search = fit_precise(
-        FieldCovariance(operator), free, seen, report=lines.append, **settings
-    )
+    with watched(lines.append):
+        made, search = fit_precise(FieldCovariance(operator), free, seen, **settings)
     assert search.converged
     assert search.n_evaluations == len(lines) <= 90  # none of them has failed
     again, _ = fit_precise(FieldCovariance(operator), free, seen, **settings)

@@ -253,14 +253,14 @@ class Broken(WeightSpaceGP):
         own = {name: getattr(process, name) for name in WeightSpaceGP.__dataclass_fields__}
         return cls(**own, fault=fault)
 
-    def latent_law(self, points, want, report=lambda text: None):
-        mean, spread = super().latent_law(points, want, report)
+    def latent_law(self, points, want):
+        mean, spread = super().latent_law(points, want)
         if self.fault == "variance" and want == "variance":
             spread = 1.1 * spread
         return mean, spread
 
-    def latent_samples(self, points, n_samples, rng, report=lambda text: None):
-        samples = super().latent_samples(points, n_samples, rng, report)
+    def latent_samples(self, points, n_samples, rng):
+        samples = super().latent_samples(points, n_samples, rng)
         return 1.3 * samples if self.fault == "samples" else samples
 
     def updated(self, data):

@@ -12,7 +12,6 @@ from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.ground.progress import silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import evidence_loss
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
@@ -159,7 +158,7 @@ def test_spectra_are_fitted_to_a_posterior_on_the_device(device: PretendDevice) 
         fit = fit_posterior_kl(
             teacher, QueryPoints(X, X[:0], rng),
             lambda where=where, rng=rng: FourierFeatures(2, 5, generator=rng, device=where),
-            KLSettings(n_steps=10, n_queries=8, n_starts=2), silent,
+            KLSettings(n_steps=10, n_queries=8, n_starts=2),
         )  # fmt: skip
         assert fit.frequencies.device == where
         found[where] = fit.frequencies.cpu().numpy()

@@ -149,7 +149,7 @@ def test_every_step_has_query_points_of_its_own(rng):
     teacher = WatchedTeacher(rows, rows[:, :1], GaussianSpectrum(), hyper)
     settings = KLSettings(n_steps=12, n_queries=20, n_starts=2)
     queries = Watched(rows, rows[:0], rng)
-    fit_posterior_kl(teacher, queries, start_map, settings, lambda text: None)
+    fit_posterior_kl(teacher, queries, start_map, settings)
     # One set judges, the others are those of the steps.
     assert asked == [20] * 13
     assert len({law.tobytes() for law in laws}) == 13

@@ -9,6 +9,7 @@ from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
 from coupledgp.graphs import Graph
+from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     IterativeEvidence,
@@ -185,7 +186,8 @@ def test_draws_for_variances_are_solved_for_as_roughly_as_is_asked(noise: float)
     for error in (0.0, 3e-3):
         lines: list[str] = []
         rng = np.random.default_rng(3)
-        draws.append(posterior.deviations(np.arange(200), 40, rng, lines.append, error))
+        with watched(lines.append):
+            draws.append(posterior.deviations(np.arange(200), 40, rng, error))
         steps.append([line for line in lines if line.startswith("conjugate gradients, step")])
     assert len(steps[1]) < len(steps[0])
     assert 0 < np.sqrt(np.square(draws[0] - draws[1]).mean()) < 3e-3 * np.sqrt(noise)

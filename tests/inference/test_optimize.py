@@ -8,6 +8,7 @@ from scipy.optimize import approx_fprime
 
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
+from coupledgp.ground.progress import watched
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceAtLengthscale, Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
@@ -233,7 +234,8 @@ def test_long_tables_start_on_a_subset(
     monkeypatch.setattr(FeatureEvidence, "at", at)
     messages: list[str] = []
     space = SearchSpace(base=np.ones(DIM), ard=True)
-    result = maximise_evidence(problem, space, rng=rng, report=messages.append)
+    with watched(messages.append):
+        result = maximise_evidence(problem, space, rng=rng)
     assert set(sizes) == {70, 200}
     assert sizes[0] == 70
     assert sizes[-1] == 200

@@ -82,7 +82,7 @@ def test_gradient_of_the_evidence_is_that_of_differences():
 def test_a_search_raises_the_posterior_density_and_settles():
     own = problem(SIDES)
     evidence = own.evidence(np.arange(60))
-    found = own.search(lambda _: None, (Round(60, 60),))
+    found = own.search((Round(60, 60),))
     assert found.converged
     assert found.value < evidence.value(evidence.start)
     assert np.abs(evidence.value_and_gradient(found.point)[1]).max() < 1e-3

@@ -14,7 +14,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import silent, watched
+from coupledgp.ground.progress import watched
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.tables import lattice_kernels
 from coupledgp.search.tables.lattice import HopelessError, LatticeFitter, RowsInMemory
@@ -213,11 +213,11 @@ def test_a_lattice_that_grows_beyond_its_forecast_has_another(monkeypatch):
         cgp.LatticeGPRegressor("gaussian", random_state=0).fit(X, y)
 
 
-def problem_of(places, y, report=silent):
+def problem_of(places, y):
     data = Data.of(places, y[:, None])
     trend = TrendColumns.of(np.arange(2), False, places, data.counts)
     rows = RowsInMemory(data, Units.of(data.targets, True, data.counts), trend)
-    return LatticeProblem(rows, True, False, None, 0, report=report)
+    return LatticeProblem(rows, True, False, None, 0)
 
 
 @pytest.mark.long
@@ -228,7 +228,8 @@ def test_a_kernel_of_less_evidence_is_not_searched_to_its_end(monkeypatch):
     kernels = [parse_spectrum(name) for name in ("gaussian", "matern-5/2")]
     said = []
     few = X[:400], Y[:400]
-    found, tried = problem_of(*few, said.append).best(kernels)
+    with watched(said.append):
+        found, tried = problem_of(*few).best(kernels)
     assert len(tried) == 2
     assert [one for one in said if "matern-5/2: log evidence" in one and "of another" in one]
     monkeypatch.setattr(LatticeFitter, "_check_hope", lambda *own: None)

@@ -26,7 +26,7 @@ KERNEL = parse_kernel("gaussian + constant")
 def task(X, y):
     data = Data.of(X, y[:, None])
     problem = LocalProblem.of(data, Units.of(data.targets, True), np.arange(X.shape[1]), 0)
-    return MemberSearch(problem, True, "none", 8, 0, lambda text: None).task(True)
+    return MemberSearch(problem, True, "none", 8, 0).task(True)
 
 
 def mode(problem: ExpressionProblem, rows, start):

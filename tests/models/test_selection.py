@@ -34,7 +34,7 @@ def named(*names: str) -> list[tuple[str, str]]:
 
 
 def search(target, **factors):
-    return _Search(KnownRows(**factors), "n_frequencies", target, 4, 0, lambda message: None)
+    return _Search(KnownRows(**factors), "n_frequencies", target, 4, 0)
 
 
 def bound(factor, size):

@@ -37,7 +37,7 @@ def few_steps():
 def task(targets):
     data = Data.of(X, targets)
     problem = LocalProblem.of(data, Units.of(targets, True), np.arange(2), 0)
-    return MemberSearch(problem, True, "linear", 8, 0, lambda text: None).task(True)
+    return MemberSearch(problem, True, "linear", 8, 0).task(True)
 
 
 def test_scores_are_densities_of_y_given_all_other_rows():

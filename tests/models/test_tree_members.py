@@ -43,7 +43,7 @@ def trees() -> BoostedTrees:
 
 def task(data: Data, n_held: int = 0):
     problem = LocalProblem.of(data, Units.of(data.targets, True, data.counts), np.arange(3), 0)
-    search = MemberSearch(problem, True, "linear", 8, 0, lambda text: None)
+    search = MemberSearch(problem, True, "linear", 8, 0)
     return search.task(not n_held)
 
 

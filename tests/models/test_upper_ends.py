@@ -33,7 +33,7 @@ class Recorded:
 
 def search(draws, target=1e-9, seed=12):
     rows = Recorded(draws)
-    return rows, _Search(rows, "n_frequencies", target, 4, seed, lambda message: None)
+    return rows, _Search(rows, "n_frequencies", target, 4, seed)
 
 
 def test_every_coupling_and_size_is_drawn_with_the_same_seeds():

@@ -26,7 +26,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
@@ -193,7 +193,6 @@ class ExactReference:
         points: Points,
         sites: str = "auto",
         options: StochasticOptions | None = None,
-        report: Progress = silent,
     ) -> ExactReference:
         """The exact process of the same kernels and hyperparameters.
 
@@ -209,8 +208,6 @@ class ExactReference:
             2000 rows.
         options
             Tolerances of iterative solves.
-        report
-            Told of the steps of solves.
 
         Raises
         ------
@@ -227,7 +224,7 @@ class ExactReference:
                     f"sites: expected 'same' for {n} rows, above {DENSE_ROWS} sites are not found "
                     "anew"
                 )
-            report("exact process with sites of its own")
+            tell("exact process with sites of its own")
             return cls(FunctionLaw.of(process.exact(), points), sites, "sites of its own")
         if n <= DENSE_ROWS:
             exact = [function.exact() for function in process.functions]
@@ -237,7 +234,7 @@ class ExactReference:
             return cls(law, sites, "the sites of the model")
         chosen = StochasticOptions() if options is None else options
         return cls(
-            _by_solves(process.functions, points, chosen, report), sites,
+            _by_solves(process.functions, points, chosen), sites,
             "the sites of the model, by iterative solves",
         )  # fmt: skip
 
@@ -250,13 +247,12 @@ def _by_solves(
     functions: Sequence[NormalizedProcess],
     points: Points,
     options: StochasticOptions,
-    report: Progress,
 ) -> FunctionLaw:
     """Law of functions given their pseudo-observations by conjugate gradients."""
     means, covariances = [], []
     for function in functions:
         problem = function.exact_problem()
-        law, _ = solved_law(problem, points, options, report)
+        law, _ = solved_law(problem, points, options)
         assert law.noise is not None
         means.append(law.mean)
         covariances.append(law.cov - np.eye(len(law.mean))[..., None] * law.noise)
@@ -270,7 +266,6 @@ def latent_kl(
     *,
     sites: str = "auto",
     options: StochasticOptions | None = None,
-    progress: Progress = silent,
 ) -> LatentKL:
     """Distance of a posterior under a likelihood from that of the exact kernel.
 
@@ -317,7 +312,7 @@ def latent_kl(
     points = points[rows]
     own = FunctionLaw.of(process, points)
     if reference is None:
-        exact = ExactReference.of(process, points, sites, chosen, progress)
+        exact = ExactReference.of(process, points, sites, chosen)
         return LatentKL.between(exact.law, own, process.likelihood, exact.sites)
     other = latent_process(reference)
     law = FunctionLaw.of(other, Subject.of(reference, X_test).points[rows])

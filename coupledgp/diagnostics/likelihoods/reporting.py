@@ -47,7 +47,7 @@ from coupledgp.diagnostics.verdicts.gathering import correlations, usual_groups
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Points
-from coupledgp.ground.progress import Progress, reporter, silent
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
@@ -101,8 +101,6 @@ class ObservedTask:
         Most points, and tolerances of iterative solves.
     sites : str
         Where the sites of the exact process are from; see `LatentKL`.
-    report : Progress
-        Told of each step.
     """
 
     model: Any
@@ -111,7 +109,6 @@ class ObservedTask:
     exposure: FloatArray | None = None
     options: StochasticOptions = field(default_factory=StochasticOptions)
     sites: str = "auto"
-    report: Progress = silent
 
     @property
     def process(self) -> LatentGP:
@@ -156,7 +153,7 @@ class ObservedTask:
         y = None if self.y is None else np.asarray(self.y)[rows]
         exposure = None if self.exposure is None else self.exposure[rows]
         return ObservedTask(
-            self.model, rows_at(self.X, rows), y, exposure, self.options, self.sites, self.report
+            self.model, rows_at(self.X, rows), y, exposure, self.options, self.sites
         )
 
     def made(self) -> LikelihoodReport:
@@ -173,7 +170,7 @@ class ObservedTask:
         process = self.process
         points = Subject.of(self.model, self.X).points
         own = FunctionLaw.of(process, points)
-        exact = ExactReference.of(process, points, self.sites, self.options, self.report)
+        exact = ExactReference.of(process, points, self.sites, self.options)
         return points, own, exact, LatentKL.between(
             exact.law, own, process.likelihood, exact.sites
         )  # fmt: skip
@@ -184,7 +181,7 @@ class ObservedTask:
         laws = ClassLaws(chances_of(process.likelihood, own, self.power), self.classes)
         other = ClassLaws(chances_of(process.likelihood, exact.law, self.power), self.classes)
         targets = self.targets()
-        self.report("rivals and draws of labels")
+        tell("rivals and draws of labels")
         if targets is None:
             return class_report(laws, None, other, divergence, model=self.model, exact=exact.text)
         codes = _codes(self.y, self.classes, len(points))
@@ -210,7 +207,7 @@ class ObservedTask:
         y, both = self.targets(), (laws.laws, other.laws)
         scores: dict[str, Any] = {}
         if y is not None:
-            self.report("scores and rivals")
+            tell("scores and rivals")
             scores = marginal_scores(y, both[0], "") | marginal_scores(y, both[1], "reference_")
             scores["differences"] = differences(y, *both)
         figures = Figures(
@@ -428,8 +425,8 @@ def likelihood_report(
         raise InvalidInputError(
             f"exposure: expected {len(X_test)} numbers, one a test point, got {given.shape}"
         )
-    with reporter("report", progress) as report:
-        task = ObservedTask(model, X_test, y_test, given, chosen, sites, report)
+    with reporter("report", progress):
+        task = ObservedTask(model, X_test, y_test, given, chosen, sites)
         overlap, task = _without_overlap(task, leave_out_overlap)
         n_points = len(task.X)
         rows = some_rows(n_points, chosen.n_columns, chosen.seed)

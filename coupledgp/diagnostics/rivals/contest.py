@@ -23,7 +23,7 @@ from coupledgp.diagnostics.scoring.measures import differences, gain_of
 from coupledgp.diagnostics.scoring.score_table import NLPD, OwnLaws
 from coupledgp.diagnostics.scoring.scores import rmse
 from coupledgp.errors import CoupledGPError
-from coupledgp.ground.progress import Progress, watched
+from coupledgp.ground.progress import shown, watched
 from coupledgp.random import FloatArray
 
 # A rival that takes this many times its forecast is ended where others wait for the time; by so
@@ -57,14 +57,11 @@ class Contest:
     ----------
     budget : float
         Seconds for all of them together.
-    report : Progress
-        Told of each step.
     clock : callable
         Seconds that have passed.
     """
 
     budget: float
-    report: Progress
     clock: Callable[[], float] = field(default=time.perf_counter)
 
     def run(
@@ -105,10 +102,10 @@ class Contest:
         self, one: Rival, seconds: float, attempt: Callable[[Rival, float], T]
     ) -> T | Skipped:
         """What an attempt finds within some seconds, or why it finds nothing."""
-        start = self.clock()
+        start, show = self.clock(), shown()
 
         def watch(message: str) -> None:
-            self.report(f"{one.name}: {message}")
+            show(f"{one.name}: {message}")
             if self.clock() - start > seconds:
                 raise OutOfTimeError(f"did not end within {seconds:.2g} s")
 

@@ -21,7 +21,7 @@ from coupledgp.diagnostics.scoring.laws import PointLaws, ProcessLaws
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.ground.progress import reporter
+from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
@@ -184,9 +184,9 @@ def laws_at(fitted: Any, points: Points, n_outputs: int) -> PointLaws | FloatArr
 
 def laws_of_process(process: GaussianProcess, points: Points) -> PointLaws:
     """Laws of single observations of a process at points (p, ...)."""
-    with reporter("predict") as report:
-        report("predictions")
-        mean, variance = process.law(points, "variance", report=report)
+    with reporter("predict"):
+        tell("predictions")
+        mean, variance = process.law(points, "variance")
     assert variance is not None
     own = None if process.is_gaussian else ProcessLaws(process, points)
     return PointLaws(mean, np.sqrt(variance), own)

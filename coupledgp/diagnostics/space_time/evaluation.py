@@ -20,7 +20,6 @@ from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSpl
 from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
-from coupledgp.ground.progress import silent
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.random import draw_seed
@@ -134,7 +133,7 @@ def evaluate_space_time(
             entries = [Entry(rival, own, time.process_time() - start)]
             if budget == AS_THE_MODEL:
                 limit = max(entries[0].seconds, LEAST_BUDGET)
-        contest = Contest(limit, silent, time.process_time)
+        contest = Contest(limit, time.process_time)
         found, without = contest.run(others, laws_on(split))
         skipped |= dict.fromkeys(without)
         # The cheapest come first in a contest; tables have them as they were asked for.

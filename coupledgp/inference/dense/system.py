@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.evidence.problem import distances_between, kernel_of
 from coupledgp.linalg.conjugate_gradients import solve_refined
@@ -154,11 +154,11 @@ class CovarianceSystem(LinearSystem):
         blocks = 4 * 8 * TILE_ROWS * max(TILE_COLUMNS, self.n_rows)
         return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
 
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
-        report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
+    def solve(self, B: FloatArray, tolerance: float) -> Solution:
+        tell(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
         solved = solve_refined(
             self.product, self.preconditioner.solve, self.root * torch.as_tensor(B), tolerance,
-            self.options.dtype, report,
+            self.options.dtype,
         )  # fmt: skip
         root = self.root.numpy()
         return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)

@@ -26,7 +26,6 @@ from functools import cached_property
 
 import numpy as np
 
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
@@ -165,7 +164,6 @@ def information_step(
     system: LatticeSystem,
     shared: bool,
     probes: FloatArray,
-    report: Progress = silent,
 ) -> InformationStep:
     """Gradient and average information at the hyperparameters of a prior.
 
@@ -177,8 +175,6 @@ def information_step(
         Whether all columns have one lengthscale.
     probes
         Signs (M + p, P).
-    report
-        Called with a line of progress.
 
     Raises
     ------
@@ -190,11 +186,11 @@ def information_step(
     signs = np.empty((n_weights, 0)) if system.is_dense else probes
     tolerance = np.full(k + signs.shape[1], PROBE_TOLERANCE)
     tolerance[:k] = mean_tolerance(system)
-    solved = system.solve(np.hstack([right, signs]), tolerance, report)
+    solved = system.solve(np.hstack([right, signs]), tolerance)
     alpha, answers = solved[:, :k], solved[:, k:]
     slopes = prior.slopes(shared)
     moved = (2 * slopes[:, :, None] * alpha).transpose(1, 0, 2).reshape(n_weights, -1)
-    further = system.solve(np.hstack([alpha, moved]), PROBE_TOLERANCE, report)
+    further = system.solve(np.hstack([alpha, moved]), PROBE_TOLERANCE)
     beside, of_moved = further[:, :k], further[:, k:]
 
     weighed = np.vstack([slopes, np.ones(n_weights)])

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import Complex, Lattice
 from coupledgp.inference.lattice.spreading import wave_places
 from coupledgp.inference.lattice.system import LatticeSystem
@@ -59,7 +58,6 @@ class LatticePosterior:
         system: LatticeSystem,
         n_draws: int,
         rng: np.random.Generator,
-        report: Progress = silent,
     ) -> Self:
         """Solve for the mean and the variances.
 
@@ -71,21 +69,19 @@ class LatticePosterior:
             Number of draws; none are made where the block holds all waves.
         rng
             Source of the draws.
-        report
-            Called with a line of progress.
 
         Raises
         ------
         NumericalError
             The equations are not solved to working precision.
         """
-        mean = system.solve(system.right_hand_side, MEAN_TOLERANCE, report)
+        mean = system.solve(system.right_hand_side, MEAN_TOLERANCE)
         if system.is_dense:
             return cls(
                 mean, *_exact_moments(system, system.loadings), np.empty((system.n_weights, 0))
             )
         normals = rng.standard_normal((system.n_weights, n_draws))
-        draws = system.deviations(normals, DRAW_TOLERANCE, report)
+        draws = system.deviations(normals, DRAW_TOLERANCE)
         loaded = system.loadings[:, None] * draws
         return cls(mean, *_sampled_moments(system.lattice, loaded), draws)
 

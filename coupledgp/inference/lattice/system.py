@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.lattice.lattice import ROOT2, Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.linalg.conjugate_gradients import solve_columns
@@ -201,9 +200,7 @@ class LatticeSystem:
         found[places] = cho_solve((factor, True), vectors[places], check_finite=False)
         return found
 
-    def solve(
-        self, vectors: FloatArray, tolerance: float | FloatArray, report: Progress = silent
-    ) -> FloatArray:
+    def solve(self, vectors: FloatArray, tolerance: float | FloatArray) -> FloatArray:
         """`A^-1 V` (M + p, c) to a relative residual, one or one a column, in the norm of `P^-1`.
 
         Raises
@@ -215,7 +212,7 @@ class LatticeSystem:
             return self.precondition(vectors)
         try:
             return solve_columns(
-                self.product, self.precondition, vectors, tolerance, MOST_STEPS, report,
+                self.product, self.precondition, vectors, tolerance, MOST_STEPS,
                 in_norm_of_preconditioner=True,
             )  # fmt: skip
         except NumericalError as error:
@@ -262,9 +259,7 @@ class LatticeSystem:
         found = self.n_weights * (rules.weights * logs).sum(axis=1)
         return value + float(found.mean()), float(found.std(ddof=1) / np.sqrt(n_probes))
 
-    def deviations(
-        self, normals: FloatArray, tolerance: float, report: Progress = silent
-    ) -> FloatArray:
+    def deviations(self, normals: FloatArray, tolerance: float) -> FloatArray:
         """Draws (M + p, P) of the weights less their mean, from normal numbers (M + p, P).
 
         `sqrt(s) P^-T/2 B^-1/2 z` with `B = P^-1/2 A P^-T/2` has the covariance `s A^-1`. It needs
@@ -278,7 +273,7 @@ class LatticeSystem:
         root = np.sqrt(self.noise)
         if self.is_dense:
             return root * self._whitened(normals, True)
-        found = inverse_root(self._balanced, normals, tolerance, MOST_STEPS, report)
+        found = inverse_root(self._balanced, normals, tolerance, MOST_STEPS)
         return root * self._whitened(found, True)
 
     def _balanced(self, vectors: FloatArray) -> FloatArray:

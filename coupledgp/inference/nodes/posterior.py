@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import linalg
 
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
@@ -87,7 +87,7 @@ class GraphPosterior(ABC):
         """`(v K + s I)^-1 cross`, (n, p), of covariances, exact enough for their difference."""
         return self.solve(cross)
 
-    def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
+    def solve_draws(self, B: FloatArray, error: float) -> FloatArray:
         """`X = (v K + s I)^-1 B` for draws B (n, k), with an error of `error s^1/2` in `v K X`."""
         return self.solve(B)
 
@@ -95,11 +95,11 @@ class GraphPosterior(ABC):
         """Means `v K[nodes, train] (v K + s I)^-1 Y` of f, shape (p, n_outputs)."""
         return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
 
-    def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+    def covariance(self, nodes: IntArray) -> FloatArray:
         """Covariance of f at nodes, shape (p, p): exact, by one solve for each node, in blocks."""
         covariance = np.empty((nodes.size, nodes.size))
         for block in blocks_of(nodes.size):
-            report(f"covariance, {block.start} of {nodes.size} nodes")
+            tell(f"covariance, {block.start} of {nodes.size} nodes")
             own = self.prior.matrix(nodes, nodes[block])
             solved = self.explain(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
             explained = self.prior.product(nodes, self.nodes, solved)
@@ -113,11 +113,11 @@ class GraphPosterior(ABC):
         explained = self.prior.product(out, self.nodes, self.explain(there))
         return self.outputscale * (own - explained)
 
-    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+    def variance(self, nodes: IntArray) -> FloatArray:
         """Variance of f at nodes, shape (p,): exact, by one solve for each node, in blocks."""
         variance = np.empty(nodes.size)
         for block in blocks_of(nodes.size):
-            report(f"variances, {block.start} of {nodes.size} nodes")
+            tell(f"variances, {block.start} of {nodes.size} nodes")
             cross = self.outputscale * self.prior.matrix(self.nodes, nodes[block])
             own = self.outputscale * self.prior.diagonal(nodes[block])
             variance[block] = own - np.einsum("ij,ij->j", cross, self.explain(cross))
@@ -128,7 +128,6 @@ class GraphPosterior(ABC):
         nodes: IntArray,
         n_samples: int,
         rng: np.random.Generator,
-        report: Progress = silent,
         error: float = 0.0,
     ) -> FloatArray:
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
@@ -141,38 +140,34 @@ class GraphPosterior(ABC):
         unique, places = np.unique(together, return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
         for block in self._slices(n_samples):
-            report(f"samples, {block.start} of {n_samples}")
+            tell(f"samples, {block.start} of {n_samples}")
             count = block.stop - block.start
             draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
             there, here = draws[: nodes.size], draws[nodes.size :]
             noisy = here + np.sqrt(self.row_noise)[:, None] * rng.standard_normal(here.shape)
-            deviations[:, block] = there - self._smoothed_draws(noisy, nodes, error, report)
+            deviations[:, block] = there - self._smoothed_draws(noisy, nodes, error)
         return deviations
 
     def _slices(self, size: int) -> list[slice]:
         """Draws or nodes in blocks."""
         return blocks_of(size)
 
-    def _smoothed_draws(
-        self, noisy: FloatArray, nodes: IntArray, error: float, report: Progress
-    ) -> FloatArray:
+    def _smoothed_draws(self, noisy: FloatArray, nodes: IntArray, error: float) -> FloatArray:
         """Means (p, n_samples) at nodes given drawn observations (n, n_samples)."""
-        solved = self.solve_draws(noisy, error, report)
+        solved = self.solve_draws(noisy, error)
         return self.outputscale * self.prior.product(nodes, self.nodes, solved)
 
-    def sample(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
-    ) -> FloatArray:
+    def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
         """Draws of f at nodes, shape (p, n_outputs, n_samples); see `deviations`."""
         mean = self.mean(nodes)
-        draws = self.deviations(nodes, mean.shape[1] * n_samples, rng, report)
+        draws = self.deviations(nodes, mean.shape[1] * n_samples, rng)
         return mean[:, :, None] + draws.reshape(*mean.shape, n_samples)
 
     def sampled_variance(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator
     ) -> FloatArray:
         """Variance (p,) of f at nodes from samples, of relative error `sqrt(2 / n_samples)`."""
-        draws = self.deviations(nodes, n_samples, rng, report, ROUGH)
+        draws = self.deviations(nodes, n_samples, rng, ROUGH)
         variance: FloatArray = np.einsum("ij,ij->i", draws, draws) / n_samples
         return variance
 
@@ -217,11 +212,11 @@ class DensePosterior(GraphPosterior):
         solved: FloatArray = linalg.cho_solve(self._factor, B)
         return solved
 
-    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+    def variance(self, nodes: IntArray) -> FloatArray:
         """Variance (p,) of f at nodes; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
         if nodes.size <= BLOCK:
-            return super().variance(nodes, report)
-        report(f"variances of {nodes.size} nodes")
+            return super().variance(nodes)
+        tell(f"variances of {nodes.size} nodes")
         place = np.full(self.prior.graph.n_nodes, -1)
         place[self.nodes] = np.arange(self.nodes.size)
         seen, variance = place[nodes] >= 0, np.empty(nodes.size)
@@ -264,13 +259,13 @@ class IterativePosterior(GraphPosterior):
     def solve(self, B: FloatArray) -> FloatArray:
         return self._solve(B, self.tolerance)
 
-    def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
+    def solve_draws(self, B: FloatArray, error: float) -> FloatArray:
         # A residual r of `(v K + s I) x = b` changes `v K x` by no more than its own size.
         sizes = np.maximum(np.sqrt(np.square(B).mean(axis=0)), np.finfo(float).tiny)
         wanted = np.clip(
             error * np.sqrt(self.row_noise.min()) / sizes, self.tolerance, MOST_RESIDUAL
         )
-        return self._solve(B, wanted, report)
+        return self._solve(B, wanted)
 
     def explain(self, cross: FloatArray) -> FloatArray:
         # A residual r changes a covariance by x' r, x being weights of at most about one. Under
@@ -282,11 +277,9 @@ class IterativePosterior(GraphPosterior):
             np.clip(EXPLAINED * self.row_noise.min() / norms, LEAST_TOLERANCE, self.tolerance),
         )
 
-    def _solve(
-        self, B: FloatArray, tolerance: float | FloatArray, report: Progress = silent
-    ) -> FloatArray:
+    def _solve(self, B: FloatArray, tolerance: float | FloatArray) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.row_noise[:, None] * V
 
-        return solve_columns(product, self._precondition, B, tolerance, report=report)
+        return solve_columns(product, self._precondition, B, tolerance)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior
 from coupledgp.inference.nodes.posterior import BLOCK, GraphPosterior
 from coupledgp.inference.nodes.precision import (
@@ -50,15 +50,15 @@ class PrecisionNodePosterior(GraphPosterior):
     def mean(self, nodes: IntArray) -> FloatArray:
         return self._mean[nodes]
 
-    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+    def variance(self, nodes: IntArray) -> FloatArray:
         """Variance (p,) of f at nodes; all variances come from one pass."""
         return self._variances[nodes]
 
-    def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+    def covariance(self, nodes: IntArray) -> FloatArray:
         covariance = np.empty((nodes.size, nodes.size))
         scales = self._scales[nodes]
         for block in self._slices(nodes.size):
-            report(f"covariance, {block.start} of {nodes.size} nodes")
+            tell(f"covariance, {block.start} of {nodes.size} nodes")
             own = nodes[block]
             columns = np.zeros((self._scales.size, own.size))
             columns[own, np.arange(own.size)] = scales[block]
@@ -71,9 +71,7 @@ class PrecisionNodePosterior(GraphPosterior):
         solved = self._precision.solve(columns)[out]
         return np.asarray(self.outputscale * self._scales[out, None] * solved)
 
-    def _smoothed_draws(
-        self, noisy: FloatArray, nodes: IntArray, error: float, report: Progress
-    ) -> FloatArray:
+    def _smoothed_draws(self, noisy: FloatArray, nodes: IntArray, error: float) -> FloatArray:
         return self._smoothed(noisy)[nodes]
 
     def log_evidence(self) -> float:

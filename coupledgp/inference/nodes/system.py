@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import prefixed
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
@@ -92,23 +92,23 @@ class GraphSystem(LinearSystem):
             self.row_noise[:, None] * V
         )
 
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
+    def solve(self, B: FloatArray, tolerance: float) -> Solution:
         problem = self.problem
         rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.row_noise
         diagonal = rough[:, None]
         parts = []
         for start in range(0, B.shape[1], BLOCK_COLUMNS):
             done = f"columns {start} to {min(start + BLOCK_COLUMNS, B.shape[1])} of {B.shape[1]}"
-            parts.append(
-                solve_refined(
-                    self.product,
-                    lambda V: V / diagonal,
-                    B[:, start : start + BLOCK_COLUMNS].copy(),
-                    BOUND_FACTOR * tolerance,
-                    "float64",
-                    lambda text, done=done: report(f"{done}, {text}"),  # type: ignore[misc]
+            with prefixed(f"{done}, "):
+                parts.append(
+                    solve_refined(
+                        self.product,
+                        lambda V: V / diagonal,
+                        B[:, start : start + BLOCK_COLUMNS].copy(),
+                        BOUND_FACTOR * tolerance,
+                        "float64",
+                    )
                 )
-            )
         values, residuals, steps = zip(*parts, strict=True)
         return Solution(np.hstack(values), np.hstack(residuals), sum(steps))
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from coupledgp.geometry.locations import place_numbers
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision_evidence import (
     RatioEvidence,
@@ -137,18 +137,18 @@ class FieldGrid:
         self._evidence: dict[FieldKernel, RatioEvidence] = {}
 
     def compare(
-        self, families: Sequence[FieldKernel], report: Progress = silent
+        self, families: Sequence[FieldKernel]
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Selected candidates, with weights that sum to one, and the evidence of each family."""
         if len(self.points) <= DRAWN_OBSERVATIONS:
-            return self.drawn(families, report)
-        return self.best(families, report)
+            return self.drawn(families)
+        return self.best(families)
 
     def drawn(
-        self, families: Sequence[FieldKernel], report: Progress = silent
+        self, families: Sequence[FieldKernel]
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Systematic draws from all candidates, `MAX_MEMBERS` for each family on average."""
-        grids = [self.candidates(family, report) for family in families]
+        grids = [self.candidates(family) for family in families]
         compared, logs = [], []
         for family, (members, n_candidates) in zip(families, grids, strict=True):
             values = np.array([member.log_evidence for member in members])
@@ -167,13 +167,13 @@ class FieldGrid:
         return kept, _with_weights(compared)
 
     def best(
-        self, families: Sequence[FieldKernel], report: Progress = silent
+        self, families: Sequence[FieldKernel]
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Candidates of greatest evidence of each family, mixed by it."""
         kept: list[tuple[float, FieldCandidate]] = []
         compared: list[FamilyEvidence] = []
         for family in families:
-            members, n_candidates = self.candidates(family, report)
+            members, n_candidates = self.candidates(family)
             values = np.array([member.log_evidence for member in members])
             log_mean = float(logsumexp(values) - np.log(n_candidates))
             compared.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
@@ -189,18 +189,16 @@ class FieldGrid:
         mixed = [replace(member, weight=member.weight / rest) for member in mixed]
         return sorted(mixed, key=lambda member: -member.weight), _with_weights(compared)
 
-    def candidates(
-        self, family: FieldKernel, report: Progress = silent
-    ) -> tuple[list[FieldCandidate], int]:
+    def candidates(self, family: FieldKernel) -> tuple[list[FieldCandidate], int]:
         """Kernels of a family at all noise ratios, and the size of the family's whole grid.
 
         Pairs that are left out since they are many count as if they had no evidence.
         """
-        kernels, total = self._kernels(family, report)
+        kernels, total = self._kernels(family)
         factor = integrated_amplitude(*self.targets.shape)
         found = []
         for j, kernel in enumerate(kernels):
-            report(f"{self._name(family)}: kernel {j + 1} of {len(kernels)}")
+            tell(f"{self._name(family)}: kernel {j + 1} of {len(kernels)}")
             evidence = self.evidence(kernel)
             found += [
                 FieldCandidate(kernel, factor * float(v), factor * float(g * v), float(value))
@@ -230,9 +228,9 @@ class FieldGrid:
 
     def kernels(self, family: FieldKernel) -> list[FieldKernel]:
         """Kernels on the grids of a family's free parameters."""
-        return self._kernels(family, silent)[0]
+        return self._kernels(family)[0]
 
-    def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
+    def _kernels(self, family: FieldKernel) -> tuple[list[FieldKernel], int]:
         """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
         surfaces = self._surfaces(family.surface) if family.surface is not None else [None]
         positions: list[Any] = [None]
@@ -242,15 +240,15 @@ class FieldGrid:
         shares = SHARES if family.share is None else (family.share,)
         total = len(surfaces) * n_positions * len(shares)
         if family.family == "sum" and len(self.points) > ALL_PAIRS:
-            surfaces = self._best_alone(surfaces, report)
-            positions = self._best_alone(positions, report)
+            surfaces = self._best_alone(surfaces)
+            positions = self._best_alone(positions)
         return [FieldKernel(s, p, w) for s in surfaces for p in positions for w in shares], total
 
-    def _best_alone(self, parts: list[Any], report: Progress) -> list[Any]:
+    def _best_alone(self, parts: list[Any]) -> list[Any]:
         """The parts of greatest evidence alone."""
 
         def value(part: KernelPart) -> float:
-            report(f"alone: {part}")
+            tell(f"alone: {part}")
             return -self._value(as_field_kernel(part))
 
         return sorted(parts, key=value)[:BEST_ALONE]

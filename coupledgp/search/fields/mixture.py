@@ -23,7 +23,7 @@ from coupledgp.gp.protocol import Data, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.notebook import ExplainedChoice
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
@@ -88,7 +88,6 @@ def fit_fields(
     families: Sequence[FieldKernel],
     data: Data,
     normalize: bool,
-    report: Progress,
     averages: bool = True,
 ) -> tuple[FieldGP | MixtureGP, FieldSelection]:
     """Compare families of kernels by evidence and mix the best of each.
@@ -103,8 +102,6 @@ def fit_fields(
         Locations (n, ...) and targets (n, k).
     normalize
         Whether targets are normalised.
-    report
-        Progress.
     averages
         Whether kernels are mixed; otherwise that of greatest weight is the only member.
     """
@@ -116,14 +113,14 @@ def fit_fields(
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:
         grid = FieldGrid(covariance, data.points, targets)
-        members, compared = (grid.compare if averages else grid.best)(families, report)
+        members, compared = (grid.compare if averages else grid.best)(families)
         reason = (
             "families by evidence with equal prior mass, in each the kernels of greatest evidence"
         )
         if not averages:
             members = [replace(members[0], weight=1.0)]
             reason = "the kernel of greatest evidence, as asked for"
-    report(f"{len(members)} members given the data")
+    tell(f"{len(members)} members given the data")
     mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
     fitted = [_member(covariance, member, mean_variance, data, units, normalize)
               for member in members]  # fmt: skip

@@ -23,7 +23,6 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.visible import warn
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
@@ -63,7 +62,6 @@ def fit_precise(
     coupling: CouplingLike = "auto",
     seed: int = 0,
     max_iterations: int = MAX_ITERATIONS,
-    report: Progress = silent,
 ) -> tuple[PreciseFieldGP, SearchResult[FieldPoint]]:
     """Fit a field by maximum restricted likelihood and condition it on the observations.
 
@@ -84,8 +82,6 @@ def fit_precise(
         greater evidence; other kernels take the latter.
     max_iterations
         Most iterations of L-BFGS.
-    report
-        Called with a line at each evaluation.
 
     Returns
     -------
@@ -106,7 +102,7 @@ def fit_precise(
         L-BFGS ended at its limit.
     """
     units = Units.of(data.targets, normalize, data.counts)
-    fit = _PreciseFit(fields, kernel, data, units.normalized(data.targets), report)
+    fit = _PreciseFit(fields, kernel, data, units.normalized(data.targets))
     dim = 0 if kernel.position is None else fields.center(kernel.position).size
     maps = [
         FourierFeatures(dim, n_frequencies, law, name, seed)
@@ -132,7 +128,6 @@ class _PreciseFit:
     kernel: FieldKernel
     data: Data
     targets: FloatArray
-    report: Progress
 
     @property
     def position_kernels(self) -> tuple[str, ...]:
@@ -168,7 +163,7 @@ class _PreciseFit:
         if are_constant(self.data.targets):
             return self._default(maps)
         n_columns = maps[0].n_features + 1 if maps else 1
-        runner, starts, errors = precision_search(self.report), [], []
+        runner, starts, errors = precision_search(), [], []
         for alpha in self.alphas:
             search = PrecisionSearch(self._settings(alpha, max_iterations), runner)
             try:

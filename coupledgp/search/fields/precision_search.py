@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Box, Objective
 from coupledgp.inference.fields.precision_evidence import (
     FieldPrecisionEvidence,
@@ -218,6 +217,6 @@ class PrecisionSearch:
         return self.search.ranked(self.objective, starts)[0]
 
 
-def precision_search(report: Progress) -> Search:
+def precision_search() -> Search:
     """Searches for sparse fields, whose runs also end where they gain hardly any more."""
-    return Search(patient(lbfgs, PATIENCE, TOLERANCES[0]), report)
+    return Search(patient(lbfgs, PATIENCE, TOLERANCES[0]))

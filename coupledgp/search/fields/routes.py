@@ -25,7 +25,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 from coupledgp.random import FloatArray
@@ -98,7 +98,6 @@ def fit_field(
     families: Sequence[FieldKernel],
     data: Data,
     settings: RouteSettings,
-    report: Progress,
 ) -> FittedField:
     """Fit by the requested route, or by the one that suits the number of places.
 
@@ -121,7 +120,7 @@ def fit_field(
             "use route='precision' with a kernel along the surface, or GPRegressor on positions",
         )
         process, selection = fit_fields(
-            covariance, families, data, settings.normalize, report, settings.averages
+            covariance, families, data, settings.normalize, settings.averages
         )
         n_evaluations = sum(family.n_candidates for family in selection.families)
         return FittedField(process, selection, n_evaluations, True)
@@ -130,7 +129,7 @@ def fit_field(
             "route: expected 'columns' for this kernel, got 'precision': there has to be a part "
             f"along the surface, with alpha {PRECISE_ALPHAS[covariance.operator.dimension]}"
         )
-    return _precise(covariance, kernel, data, settings, report)
+    return _precise(covariance, kernel, data, settings)
 
 
 def _precise(
@@ -138,12 +137,11 @@ def _precise(
     kernel: FieldKernel,
     data: Data,
     settings: RouteSettings,
-    report: Progress,
 ) -> FittedField:
     kernel = with_known_columns(covariance, kernel, data, settings)
     process, search = fit_precise(
         covariance, kernel, data, settings.normalize, n_frequencies=settings.n_frequencies,
-        coupling=settings.coupling, seed=settings.seed, report=report,
+        coupling=settings.coupling, seed=settings.seed,
     )  # fmt: skip
     hyper = process.hyperparameters
     member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, -search.value)
@@ -205,26 +203,25 @@ def fit_whole_or_cut(
     data: Data,
     settings: RouteSettings,
     creases: str,
-    report: Progress,
 ) -> tuple[FittedField, LaplaceOperator]:
     """Fit on the mesh, and on the mesh cut at creases where that may help; return the better.
 
     Parameters
     ----------
-    operator, families, data, settings, report
+    operator, families, data, settings
         As of `fit_field`.
     creases
         `"auto"`, or `"ignored"`: the operator as it is.
     """
-    found = fit_field(FieldCovariance(operator), families, data, settings, report)
+    found = fit_field(FieldCovariance(operator), families, data, settings)
     along = any(family.surface is not None for family in families)
     if creases == "ignored" or not along or found.selection.is_default:
         return found, operator
     cut = separating_cut(operator, data.points)
     if cut is None:
         return found, operator
-    report("creases")
-    other = fit_field(FieldCovariance(cut), families, placed_on(cut, data), settings, report)
+    tell("creases")
+    other = fit_field(FieldCovariance(cut), families, placed_on(cut, data), settings)
     gain = log_evidence(other.selection) - log_evidence(found.selection)
     best, chosen, text = found, operator, "the surface is whole at creases"
     if gain >= LEAST_GAIN:

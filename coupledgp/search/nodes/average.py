@@ -13,6 +13,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_costs import posterior_forecast
 from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP
+from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance_for
 from coupledgp.inference.nodes.forecast import Forecast, Step
@@ -130,7 +131,7 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
     posterior = KernelPosterior(
         fitter.graph, covariance(), fitter.targets, fitter.kernels, kept, averaging.prior
     )
-    found = posterior.average(averaging.n_draws, fitter.report)
+    found = posterior.average(averaging.n_draws)
     words = (
         f"{len(found.draws)} draws of the hyperparameters from a grid of {found.n_evaluations} "
         f"kernels; {_families(fitter, found)}"
@@ -160,7 +161,7 @@ def _mixed(fitter: NodeFitter, averaging: Averaging, found: KernelAverage) -> Mi
     """The draws given the data."""
     members = []
     for number, draw in enumerate(found.draws):
-        fitter.report(f"member {number + 1} of {len(found.draws)}")
+        tell(f"member {number + 1} of {len(found.draws)}")
         members.append(_member(fitter, averaging, draw))
     if len(members) == 1:
         return members[0]

@@ -6,7 +6,7 @@ The output scale is profiled out. The noise is searched as a multiple of the ker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,6 @@ def fit_families(
     starts: list[GraphKernel],
     kept: FixedHyperparameters,
     checkpoint: SearchCheckpoint,
-    report: Callable[[str], None] = lambda message: None,
     minimise: Minimiser = lbfgs,
     ratios: Sequence[float] | None = None,
     n_starts: int = N_STARTS,
@@ -61,8 +60,6 @@ def fit_families(
         Hyperparameters that are not searched for.
     checkpoint
         File of finished rounds.
-    report
-        Called with a line of progress after each evaluation.
     minimise
         The optimiser.
     ratios
@@ -78,7 +75,7 @@ def fit_families(
     """
     state = checkpoint.load()
     each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
-    search = Search(minimise, report)
+    search = Search(minimise)
     objectives = [
         ExactKernelObjective(own, start, kept, ratios is not None)
         for own, start in zip(each, starts, strict=True)

@@ -16,7 +16,7 @@ from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeS
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
@@ -108,8 +108,6 @@ class NodeFitter:
         Units of y.
     normalize : bool
         Whether the units follow the data when observations are added.
-    report : Progress
-        Function that is called with a few words at each evaluation.
     checkpoint : Path or None
         JSON file of finished rounds.
     identity : dict
@@ -132,7 +130,6 @@ class NodeFitter:
     data: Data
     units: Units
     normalize: bool
-    report: Progress
     checkpoint: Path | None = None
     identity: dict[str, Any] | None = None
     minimise: Minimiser = lbfgs
@@ -237,7 +234,7 @@ class NodeFitter:
         data = NodeObservations(self.graph, self.data.points, self.targets, self.settings.seed)
         return NodeSearcher(
             data, self.kernels, self.stand_ins, kept, self._posterior_forecast, self.budget,
-            self.report, record, self.minimise,
+            record, self.minimise,
         )  # fmt: skip
 
     def _posterior_forecast(self, kernel: GraphKernel, ratio: float) -> Forecast:
@@ -293,7 +290,7 @@ class NodeFitter:
             forecast = self._posterior_forecast(found.kernel, ratio)
             advice = "choose a kernel whose exponent is a whole number, or a larger budget"
             self.budget.check(forecast, "the posterior", advice)
-            self.report(f"posterior and its deviations, forecast {forecast.seconds:.2g} s")
+            tell(f"posterior and its deviations, forecast {forecast.seconds:.2g} s")
         chosen = self.recipe.make(found.kernel, known)
         scales, error = self._scales(found, chosen)
         if known is None:

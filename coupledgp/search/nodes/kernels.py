@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
@@ -144,8 +144,6 @@ class NodeSearcher:
         Cost of a posterior.
     budget : Budget
         Seconds and bytes that the whole fit may take.
-    report : Progress
-        Called with a line at each evaluation.
     checkpoint : SearchCheckpoint
         File of finished rounds of a search with all observations.
     minimise : Minimiser
@@ -160,7 +158,6 @@ class NodeSearcher:
     kept: FixedHyperparameters
     posterior: PosteriorForecast
     budget: Budget
-    report: Progress
     checkpoint: SearchCheckpoint
     minimise: Minimiser = lbfgs
     steps: list[Step] = field(default_factory=list)
@@ -216,7 +213,7 @@ class NodeSearcher:
         start = time.perf_counter()
         limited = self._limited(10 * n_evaluations)
         point, state = fit_families(
-            route.make(), list(self.kernels), self.kept, self.checkpoint, self.report, limited
+            route.make(), list(self.kernels), self.kept, self.checkpoint, limited
         )
         self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
         return FoundKernel(
@@ -257,11 +254,11 @@ class NodeSearcher:
         evidence, name = self._part
         found: list[FamilyFit] = []
         seconds = self._expected.seconds
-        self.report(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
+        tell(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
             for kernel, family in zip(kernels, families, strict=True):
                 point, state = fit_families(
-                    evidence, [kernel], self.kept, SearchCheckpoint(None), self.report,
+                    evidence, [kernel], self.kept, SearchCheckpoint(None),
                     self.minimise, n_starts=1,
                 )  # fmt: skip
                 found.append(FamilyFit(family, point, state.n_evaluations))
@@ -326,7 +323,7 @@ class NodeSearcher:
         start = time.perf_counter()
         forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
         for _, route in plans:
-            self.report(f"search, {route.name}: {route.reason}, forecast {forecast.seconds:.2g} s")
+            tell(f"search, {route.name}: {route.reason}, forecast {forecast.seconds:.2g} s")
         evidences = [route.make() for _, route in plans]
         forecasts = [route.forecast(1).seconds for _, route in plans]
         room = (self._seconds() - sum(r.setup.seconds for _, r in plans)) / max(
@@ -337,7 +334,7 @@ class NodeSearcher:
         kernels, ratios = [c.point.kernel for c, _ in plans], [c.ratio for c, _ in plans]
         try:
             point, state = fit_families(
-                evidences, kernels, self.kept, self.checkpoint, self.report, limited, ratios
+                evidences, kernels, self.kept, self.checkpoint, limited, ratios
             )
         except NumericalError:
             if not any(evidence.n_refused for evidence in evidences):

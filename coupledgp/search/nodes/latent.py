@@ -23,7 +23,7 @@ from coupledgp.gp.node_priors import (
 from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, NodeGP, NodeSettings
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import Scales
@@ -209,8 +209,6 @@ class LatentNodes:
         The rule of the sites.
     seed : int
         Seed of the observations of the search.
-    report : Progress
-        Called with a line of progress at each evaluation.
     """
 
     nodes: KernelsOfNodes
@@ -219,7 +217,6 @@ class LatentNodes:
     units: Units
     inference: str
     seed: int
-    report: Progress
 
     def check(self, budget: float) -> float:
         """Seconds of one core that the fit takes by forecast.
@@ -268,7 +265,7 @@ class LatentNodes:
         NumericalError
             Sites converge for no kernel.
         """
-        search, rows = Search(report=self.report), self._rows(SEARCHED_ROWS)
+        search, rows = Search(), self._rows(SEARCHED_ROWS)
         found: dict[Any, SearchResult[FloatArray]] = {}
         self._compare(search, self.nodes.kernels(), rows, found)
         n_searched = len(rows)
@@ -284,7 +281,7 @@ class LatentNodes:
             self._compare(search, new, self._rows(LAST_ROWS), finer, start)
             kernel = min(finer, key=lambda own: finer[own].value)
             start = finer[kernel].point
-        self.report("posterior")
+        tell("posterior")
         process = self._process(kernel, finer[kernel].point)
         converged = finer[kernel].converged
         return FoundNodes(process, kernel, tried, n_searched, search.n_evaluations, converged)
@@ -359,5 +356,5 @@ class LatentNodes:
         try:
             return LatentGP.given(functions, law, self.data, self.inference)
         except NumericalError as error:
-            self.report(f"Laplace's rule, since {error}")
+            tell(f"Laplace's rule, since {error}")
             return LatentGP.given(functions, law, self.data, LAPLACE)

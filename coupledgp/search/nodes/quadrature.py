@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum, lanczos_density, ritz_values
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import varies
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import GraphKernel
@@ -159,19 +159,19 @@ class KernelPosterior:
         self.unit = variance_of(targets)
         self.n_evaluations = 0
 
-    def average(self, n_draws: int, report: Progress = silent) -> KernelAverage:
+    def average(self, n_draws: int) -> KernelAverage:
         """Draws of equal mass; draws at one node are one draw of greater weight."""
         boxes = [self._ranges(kernel) for kernel in self.families]
         nodes = []
         for number, (kernel, box) in enumerate(zip(self.families, boxes, strict=True)):
-            report(f"kernels {number + 1} of {len(boxes)}: {kernel!r}")
+            tell(f"kernels {number + 1} of {len(boxes)}: {kernel!r}")
             nodes.append(self.nodes(kernel, box, COARSE))
         for round_ in range(MOST_ROUNDS):
             top = max(float(part.log_mass.max()) for part in nodes)
             inner = [_box(part, top, box) for part, box in zip(nodes, boxes, strict=True)]
             for number, found in enumerate(inner):
                 if found is not None and (round_ == 0 or _is_smaller(found, boxes[number])):
-                    report(f"kernels near the best of {self.families[number]!r}")
+                    tell(f"kernels near the best of {self.families[number]!r}")
                     nodes[number] = self.nodes(self.families[number], found, FINE)
                     boxes[number] = found
             if not any(box is new for box, new in zip(boxes, inner, strict=True)):

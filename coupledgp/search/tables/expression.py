@@ -13,7 +13,6 @@ from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP, KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.dense.evidence import ExpressionEvidence
 from coupledgp.inference.evidence.problem import Box, VectorObjective
@@ -142,18 +141,16 @@ class ObservedProblem:
         observed = Observed.of(law, data.targets / unit, units.offset / unit, data.weights)
         return LatentEvidence(self.normal.evidence(rows), observed, self.inference)
 
-    def search(self, report: Progress, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
+    def search(self, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
         """Maximise the posterior of the hyperparameters, on rounds of more and more rows.
 
         Parameters
         ----------
-        report
-            Called with a line of progress after each evaluation.
         rounds
             Numbers of rows and of iterations; one that would repeat the rows of the one before is
             left out.
         """
-        search, normal = Search(report=report), self.normal
+        search, normal = Search(), self.normal
         found, before = None, 0
         for stage, part in enumerate(rounds):
             rows = normal.rows(part.batch_rows, stage)
@@ -230,7 +227,6 @@ class ExpressionProblem:
 
     def search(
         self,
-        report: Progress,
         rounds: Sequence[Round] = EXPRESSION_ROUNDS,
         n_starts: int = 1 + len(SHORTER),
     ) -> SearchResult[FloatArray]:
@@ -238,8 +234,6 @@ class ExpressionProblem:
 
         Parameters
         ----------
-        report
-            Called with a line of progress after each evaluation.
         rounds
             Numbers of rows and of iterations. A round that would repeat the rows of the one before
             is left out. None: the means of the priors are kept.
@@ -252,7 +246,7 @@ class ExpressionProblem:
             return SearchResult(first.start, np.nan)
         sizes = [min(each.batch_rows, len(table.data)) for each in rounds]
         kept = [each for place, each in enumerate(rounds) if sizes[place] not in sizes[:place]]
-        search, first = Search(report=report), self.evidence(self.rows(kept[0].batch_rows, 0))
+        search, first = Search(), self.evidence(self.rows(kept[0].batch_rows, 0))
         stopping = Stopping(kept[0].max_iterations, VALUE_TOLERANCE)
         found = search.best(lambda _: first, self._starts(first), stopping, n_starts)
         return search.in_rounds(_Longer(self, kept), replace(found, n_rounds=1))

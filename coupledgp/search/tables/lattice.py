@@ -27,7 +27,7 @@ from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import BlockedPass, TablePasses
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.evidence import (
     InformationStep,
@@ -288,8 +288,6 @@ class LatticeFitter:
         Noise that is kept, normalised units.
     seed : int
         Of random rows and probes.
-    report : Progress
-        Called with a line of progress at each step.
     most_waves : int or None
         Most waves of a lattice; see `Lattice.for_kernel`.
     """
@@ -298,7 +296,6 @@ class LatticeFitter:
     shared: bool
     known_noise: float | None
     seed: int
-    report: Progress = silent
     most_waves: int | None = None
 
     def search(
@@ -450,7 +447,7 @@ class LatticeFitter:
 
     def _say(self, step: int, prior: LatticePrior, rise: float) -> None:
         hyper = prior.hyperparameters
-        self.report(
+        tell(
             f"{self.spectrum}, step {step + 1}: {prior.lattice.n_waves} waves, lengthscale "
             f"{np.array2string(hyper.lengthscale, precision=3)}, outputscale "
             f"{hyper.outputscale:.3g}, noise {hyper.noise:.3g}, {rise:.2g} nats to gain"

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
-from coupledgp.ground.progress import Progress, duration, silent
+from coupledgp.ground.progress import duration, tell
 from coupledgp.inference.lattice.evidence import PROBE_TOLERANCE, LatticePrior, mean_tolerance
 from coupledgp.inference.lattice.lattice import Lattice, TooManyWavesError
 from coupledgp.inference.lattice.posterior import DRAW_TOLERANCE, MEAN_TOLERANCE
@@ -129,8 +129,6 @@ class LatticeProblem:
         Draws by which variances are known where waves are many.
     most_waves : int or None
         Most waves of a lattice; see `Lattice.for_kernel`.
-    report : Progress
-        Called with a line of progress.
     budget : float or None
         Most seconds that the fit may take by its forecast; None makes no forecast.
     most_left_out : float or None
@@ -144,15 +142,12 @@ class LatticeProblem:
     seed: int
     n_draws: int = N_DRAWS
     most_waves: int | None = None
-    report: Progress = silent
     budget: float | None = None
     most_left_out: float | None = None
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
         """The search for the hyperparameters of one kernel."""
-        return LatticeFitter(
-            spectrum, self.shared, self.known_noise, self.seed, self.report, self.most_waves
-        )
+        return LatticeFitter(spectrum, self.shared, self.known_noise, self.seed, self.most_waves)
 
     def process(self, search: LatticeSearch, few: LatticeRows | None = None) -> LatticeGP:
         """The process of a search, given all rows, or the few that it was made on."""
@@ -160,7 +155,7 @@ class LatticeProblem:
         n_draws = self.n_draws if few is None else min(self.n_draws, FEW_DRAWS)
         return LatticeGP.of(
             search.prior, table.trend, table.box, table.units, self.normalize, table.units.offset,
-            search.sums_in(table.units.scale), self.seed, n_draws, table.kept, report=self.report,
+            search.sums_in(table.units.scale), self.seed, n_draws, table.kept,
         )  # fmt: skip
 
     def best(self, spectra: Sequence[Spectrum]) -> tuple[Tried, tuple[Tried, ...]]:
@@ -189,7 +184,7 @@ class LatticeProblem:
             try:
                 each.search = each.fitter.search(self.rows, each.first, self._regrown(each), least)
             except (HopelessError, TooManyWavesError) as error:
-                self.report(str(error))
+                tell(str(error))
                 continue
             each.process = self.process(each.search)
             left.append(each)
@@ -217,7 +212,7 @@ class LatticeProblem:
         try:
             wanted = tried.fitter.prior(self.rows, tried.first.prior.hyperparameters)
         except TooManyWavesError as error:
-            self.report(str(error))
+            tell(str(error))
             return False
         return wanted.left_out_variance <= self.most_left_out * wanted.hyperparameters.noise
 
@@ -232,7 +227,7 @@ class LatticeProblem:
             except TooManyWavesError:  # which the search tells
                 continue
             each.forecast = forecast_of(wanted, self.rows, self.n_draws)
-            self.report(f"forecast, {each.fitter.spectrum}: {each.forecast}")
+            tell(f"forecast, {each.fitter.spectrum}: {each.forecast}")
         whole = [each.forecast for each in tried if each.forecast is not None]
         for forecast in whole[:1]:
             total = sum(own.seconds for own in whole)
@@ -250,7 +245,7 @@ class LatticeProblem:
             if forecast is None or prior.lattice.n_waves < GROWN * forecast.n_waves:
                 return
             found = forecast_of(prior, self.rows, self.n_draws)
-            self.report(
+            tell(
                 f"forecast, {tried.fitter.spectrum}: {found}, which noise below that of few rows "
                 "takes; LocalGPRegressor takes less"
             )
@@ -287,7 +282,7 @@ class LatticeProblem:
             try:
                 first = fitter.first(table)
             except TooManyWavesError as error:
-                self.report(str(error))
+                tell(str(error))
                 continue
             found.append(Tried(fitter, self._densities(self.process(first, table), table), first))
             if found[-1] not in _closest(found) or not self._holds(found[-1]):

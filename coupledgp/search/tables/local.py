@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.ground.devices import CPU
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.threads import LIGHT, suited_threads
 from coupledgp.inference.dense.evidence import ExactEvidence
@@ -132,8 +132,6 @@ class LocalFitter:
         The table, standardised and in random order, equal rows merged.
     seed : int
         Seed of the batches.
-    report : Progress
-        Called with a line of progress after each round.
     varies : bool
         Whether any target differs from the offset of its units by more than rounding.
     shared : bool
@@ -144,7 +142,6 @@ class LocalFitter:
 
     rows: OrderedRows
     seed: int
-    report: Progress
     varies: bool = True
     shared: bool = False
     device: torch.device = CPU
@@ -316,7 +313,7 @@ class Batches(Rounds[FloatArray]):
         left = rows.max_iterations - (0 if number else TRIAL_ITERATIONS)
         objective, stopping = self.objective(number, before.point), Stopping(left, VALUE_TOLERANCE)
         found = search.improved(objective, before.point, stopping)
-        self.fitter.report(
+        tell(
             f"{_text(self.structure)}: {objective.n_rows} rows, {found.n_evaluations} "
             f"evaluations, {-found.value:.4f} nats per observation"
         )

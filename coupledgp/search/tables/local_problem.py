@@ -21,7 +21,6 @@ from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
-from coupledgp.ground.progress import Progress
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import varies
 from coupledgp.inference.neighbours.evidence import OrderedRows
@@ -159,7 +158,7 @@ class LocalProblem:
         structure = replace(prior.structure, dim=len(self.groups), groups=self.groups)
         return replace(prior, structure=structure, center=self.center, spread=self.spread)
 
-    def fitter(self, report: Progress) -> LocalFitter:
+    def fitter(self) -> LocalFitter:
         """The searches on this table."""
         order = searched_order(self.seed, len(self.data))
         inputs = self.data.points[order]
@@ -170,7 +169,7 @@ class LocalProblem:
         taken = None if weights is None else weights.take(order)
         rows = OrderedRows.of(inputs, targets, taken).merged()
         differs = not are_constant(self.data.targets, self.units.offset)
-        return LocalFitter(rows, self.seed, report, differs, self.shared, self.device)
+        return LocalFitter(rows, self.seed, differs, self.shared, self.device)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None

@@ -10,7 +10,7 @@ import numpy as np
 from coupledgp.errors import PrecisionWarning
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.visible import warn
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters, RowWeights
@@ -75,8 +75,6 @@ class SpectrumFitter:
         Free hyperparameters and starts of the search.
     rng : numpy.random.Generator
         Source of all draws.
-    report : Progress
-        Function that is called with a few words at each step.
     n_restarts, max_iterations : int
         Number of starts besides the best one, and largest number of iterations, of the search for
         the hyperparameters.
@@ -91,7 +89,6 @@ class SpectrumFitter:
     problem: FeatureEvidence
     space: SearchSpace
     rng: np.random.Generator
-    report: Progress
     n_restarts: int
     max_iterations: int
     teacher_rows: int
@@ -126,7 +123,7 @@ class SpectrumFitter:
             lambda made: FeatureEvidence(
                 replace(stream, feature_map=made), problem.targets, weights
             ),
-            self.space, of_draws, self.report, as_asked,
+            self.space, of_draws, as_asked,
         )  # fmt: skip
         return FittedFeatures(prior, search, pilot=pilot)
 
@@ -155,7 +152,7 @@ class SpectrumFitter:
                 *shape, self.drawn.coupling, spectrum, rng, device=self.drawn.device
             )
 
-        fit = fit_posterior_kl(teacher, points, draw, KLSettings(), self.report)
+        fit = fit_posterior_kl(teacher, points, draw, KLSettings())
         moved = FourierFeatures.from_frequencies(
             fit.frequencies.to(self.drawn.frequencies.dtype), self.drawn.coupling, spectrum,
             fit.weights,
@@ -170,7 +167,6 @@ class SpectrumFitter:
             n_restarts=self.n_restarts,
             max_iterations=self.max_iterations,
             rng=self.rng,
-            report=self.report,
         )
 
     def _prior(self, feature_map: FeatureMap, hyperparameters: Hyperparameters) -> FeaturePrior:
@@ -206,7 +202,6 @@ def drawn_for_posterior(
     problem: Callable[[FeatureMap], EvidenceProblem],
     space: SearchSpace,
     rng: np.random.Generator,
-    report: Progress,
     as_asked: bool,
 ) -> tuple[FeaturePrior, OptimizationResult, Pilot]:
     """Draw frequencies for the posterior at the hyperparameters of a prior.
@@ -225,8 +220,6 @@ def drawn_for_posterior(
         Free hyperparameters and their bounds.
     rng
         Source of pilot, pool and draw.
-    report
-        Progress.
     as_asked
         Draw whatever the pilot expects; else the prior is kept where its second order does not
         hold, or where there is little to gain.
@@ -237,7 +230,7 @@ def drawn_for_posterior(
         Frequencies are drawn as asked where the second order does not hold.
     """
     own, hyper, center = prior.feature_map, prior.hyperparameters, prior.center
-    report("a draw of frequencies for the posterior")
+    tell("a draw of frequencies for the posterior")
     form = pilot_form(
         rows.inputs - center, own.spectrum, hyper, rng, rows.weights,
         None if rows.queries is None else rows.queries - center, rows.n_counted,
@@ -263,7 +256,7 @@ def drawn_for_posterior(
     draw = pool.draw(own.n_frequencies, rng)
     moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
-    found = maximise_evidence(problem(moved), kept, rng=rng, report=report)
+    found = maximise_evidence(problem(moved), kept, rng=rng)
     drawn = FeaturePrior(moved, center, found.hyperparameters, prior.likelihood)
     n_evaluations = search.n_evaluations + found.n_evaluations
     joined = replace(

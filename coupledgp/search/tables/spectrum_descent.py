@@ -13,7 +13,7 @@ import numpy as np
 
 from coupledgp.features import FeatureMap
 from coupledgp.ground.descent import cosine, descend
-from coupledgp.ground.progress import Progress
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.random import FloatArray
@@ -119,7 +119,6 @@ def fit_posterior_kl(
     queries: QueryPoints,
     draw: Callable[[], FeatureMap],
     settings: KLSettings,
-    report: Progress,
 ) -> SpectrumFit:
     """Fit frequencies and weights to the posterior of a teacher.
 
@@ -135,8 +134,6 @@ def fit_posterior_kl(
         Function that draws a feature map to start from, on the teacher's device.
     settings
         Numbers of steps, points and starts.
-    report
-        Called with a line of progress.
     """
     held_out = teacher.law(queries.draw(settings.n_queries))
 
@@ -149,7 +146,7 @@ def fit_posterior_kl(
 
     starts = [start_of(draw()) for _ in range(settings.n_starts)]
     best = min(starts, key=lambda start: float(judge(start[0], start[1].softmax(0))))
-    return fit_spectrum(step_loss, judge, best, settings.n_steps, report)
+    return fit_spectrum(step_loss, judge, best, settings.n_steps)
 
 
 def fit_spectrum(
@@ -157,7 +154,6 @@ def fit_spectrum(
     judge: SpectrumLoss,
     start: tuple[Tensor, Tensor],
     n_steps: int,
-    report: Progress,
 ) -> SpectrumFit:
     """Descend in frequencies (m, d) and log weights (m,); the result is the best state."""
     frequencies, log_weights = (t.clone() for t in start)
@@ -174,7 +170,7 @@ def fit_spectrum(
         score,
         n_steps,
         cosine(LEARNING_RATE, n_steps),
-        on_check=lambda check: report(
+        on_check=lambda check: tell(
             f"spectrum, step {check.step} of {n_steps}, loss {check.best_score:.4g} (was "
             f"{check.start_score:.4g})"
         ),

@@ -17,7 +17,7 @@ from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.target_maps import Span, back_transformed
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import prefixed
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray, IntArray
@@ -80,8 +80,6 @@ class TransformProblem:
         Whether each column has a lengthscale of its own.
     rng
         Source of the choice of rows.
-    report
-        Called with a line of progress.
     groups
         Numbers (d,) of the groups of columns that share a lengthscale; None for none.
     """
@@ -92,12 +90,11 @@ class TransformProblem:
         spectrum: Spectrum,
         ard: bool,
         rng: np.random.Generator,
-        report: Progress = silent,
         groups: IntArray | None = None,
     ) -> None:
         if len(data) > ROWS:
             data = data.take(np.sort(rng.choice(len(data), ROWS, replace=False)))
-        self.data, self.spectrum, self.rng, self.report = data, spectrum, rng, report
+        self.data, self.spectrum, self.rng = data, spectrum, rng
         base = spread_lengthscale(data.points, ard, groups, data.counts)
         self.space = SearchSpace(base, ard, groups=groups)
         self.n_counted = len(data) if data.counts is None else float(data.counts.sum())
@@ -149,10 +146,10 @@ class TransformProblem:
             self.spectrum, self.data.points, units.normalized(values), self.data.weights
         )
         space = replace(self.space, lengthscale=start)
-        found = maximise_evidence(
-            problem, space, n_restarts=0, max_iterations=ITERATIONS, rng=self.rng,
-            report=lambda text: self.report(f"target transform {transform}: {text}"),
-        )  # fmt: skip
+        with prefixed(f"target transform {transform}: "):
+            found = maximise_evidence(
+                problem, space, n_restarts=0, max_iterations=ITERATIONS, rng=self.rng
+            )
         return found.hyperparameters.lengthscale
 
     def _shaped(self, transform: TargetTransform, lengthscale: FloatArray) -> TargetTransform:
@@ -256,7 +253,7 @@ def screened_transforms(
     spectrum, found = parse_spectrum("matern-3/2"), []
     for k in range(data.targets.shape[1]):
         column = Data.of(data.points, data.targets[:, [k]], weights=data.weights)
-        problem = TransformProblem(column, spectrum, True, rng, silent, groups)
+        problem = TransformProblem(column, spectrum, True, rng, groups)
         found.append(problem.screened(column.targets))
     return tuple(found)
 
@@ -267,7 +264,6 @@ def fit_transforms(
     spectrum: Spectrum,
     ard: bool,
     rng: np.random.Generator,
-    report: Progress = silent,
     groups: IntArray | None = None,
 ) -> tuple[TargetTransform, ...]:
     """A transform for each of the k outputs of data.
@@ -284,8 +280,6 @@ def fit_transforms(
         of the groups of columns that share one, or None.
     rng
         Source of the choice of rows.
-    report
-        Called with a line of progress.
 
     Raises
     ------
@@ -300,7 +294,7 @@ def fit_transforms(
         if given is not None and not given.is_free:
             found.append(given.adapted(column.targets[:, 0], column.counts))
             continue
-        problem = TransformProblem(column, spectrum, ard, rng, report, groups)
+        problem = TransformProblem(column, spectrum, ard, rng, groups)
         if given is None:
             found.append(chosen(problem, column.targets))
         else:

@@ -11,7 +11,6 @@ from scipy import sparse
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions, location_rows
-from coupledgp.ground.progress import silent
 from coupledgp.inference.fields.precision import (
     FieldPrecision,
     edge_precision,
@@ -242,7 +241,7 @@ def search(evidence, **kept):
     operator = evidence.precision.operator
     smoothness = evidence.precision.alpha - operator.dimension / 2
     settings = SearchSettings(smoothness, operator.diameter, 0.1 * operator.diameter, **kept)
-    return PrecisionSearch(settings, precision_search(silent))
+    return PrecisionSearch(settings, precision_search())
 
 
 @pytest.mark.parametrize("name", ["surface", "network by edges"])

@@ -15,10 +15,6 @@ NOISE = 0.3
 TARGETS = RNG.normal(size=(N, K)) * [0.1, 1.0, 10.0]
 
 
-def silent(message):
-    pass
-
-
 class Rough(LinearSystem):
     """A system whose solutions are off by a known error."""
 
@@ -55,7 +51,7 @@ def exact():
 def test_the_error_of_the_covariance_is_the_form_of_the_residuals(size):
     """`cov - true = R' A^-1 R` in full, which the tightest bound is."""
     system = Rough(size)
-    law = predictive_law(system, np.zeros((P, 1)), 0.1, silent)
+    law = predictive_law(system, np.zeros((P, 1)), 0.1)
     mean, cov = exact()
     R = -system.A @ system.error[:, :P]
     np.testing.assert_allclose(law.cov - cov, R.T @ np.linalg.solve(system.A, R), atol=1e-11)
@@ -81,7 +77,7 @@ def test_residuals_of_rows_of_unequal_noise_are_those_of_the_equations():
     system = StationarySystem(problem, SystemOptions(dtype="float64", rank=4))
     distance = np.linalg.norm(X[:, None] - X, axis=2)
     A = 1.4 * problem.spectrum.kernel(distance) + NOISE * np.diag(relative)
-    solved = system.solve(TARGETS, 0.1, silent)
+    solved = system.solve(TARGETS, 0.1)
     np.testing.assert_allclose(solved.residuals, TARGETS - A @ solved.values, atol=1e-12)
     assert np.abs(solved.residuals).max() > 1e-6
     bound = system.inverse_bound(solved.residuals)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from coupledgp.errors import NumericalError
-from coupledgp.ground.progress import silent
 from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
@@ -89,9 +88,7 @@ def test_steps_are_made_for_columns_that_have_not_converged() -> None:
 def test_refined_residuals_are_true_ones(dtype: str, kind: Callable[[Any], Any]) -> None:
     A, B = positive_definite(40, 5), np.random.default_rng(6).standard_normal((40, 3))
     copies = {np.dtype(name): kind(A.astype(name)) for name in ("float32", "float64")}
-    solved = solve_refined(
-        lambda V: copies[precision_of(V)] @ V, lambda R: R, kind(B), 1e-9, dtype, silent
-    )
+    solved = solve_refined(lambda V: copies[precision_of(V)] @ V, lambda R: R, kind(B), 1e-9, dtype)
     np.testing.assert_allclose(solved.residuals, B - A @ solved.values, atol=1e-12)
     norms = np.linalg.norm(solved.residuals, axis=0) / np.linalg.norm(B, axis=0)
     assert (norms <= 1e-9).all()
@@ -103,7 +100,7 @@ def test_refinement_goes_on_until_every_column_is_solved(place: int) -> None:
     A = torch.as_tensor(positive_definite(40, 5))
     B = torch.as_tensor(np.random.default_rng(6).standard_normal((40, 3)))
     B[:, place] = torch.linalg.eigh(A)[1][:, -1]
-    solved = solve_refined(lambda V: A.to(V.dtype) @ V, lambda R: R, B, 1e-9, "float32", silent)
+    solved = solve_refined(lambda V: A.to(V.dtype) @ V, lambda R: R, B, 1e-9, "float32")
     norms = np.linalg.norm(solved.residuals, axis=0) / np.linalg.norm(B, axis=0)
     assert (norms <= 1e-9).all()
 
@@ -121,11 +118,11 @@ def test_single_precision_that_overflows_gives_way_to_double() -> None:
     A = torch.as_tensor(positive_definite(10, 7)) * 1e30
     B = torch.as_tensor(np.random.default_rng(8).standard_normal((10, 2))) * 1e30
 
-    solved = solve_refined(lambda V: A.to(V.dtype) @ V, lambda R: R, B, 1e-9, "float32", silent)
+    solved = solve_refined(lambda V: A.to(V.dtype) @ V, lambda R: R, B, 1e-9, "float32")
     np.testing.assert_allclose(A @ torch.as_tensor(solved.values), B, rtol=1e-6, atol=1e22)
 
 
 def test_refinement_ends_where_a_product_is_not_finite() -> None:
     B = torch.ones(30, 1, dtype=torch.float64)
     with pytest.raises(NumericalError, match="tolerance: relative residual"):
-        solve_refined(lambda V: torch.nan * V, lambda R: R, B, 1e-12, "float64", silent)
+        solve_refined(lambda V: torch.nan * V, lambda R: R, B, 1e-12, "float64")

@@ -7,7 +7,6 @@ import pytest
 
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.columns import column_spread, spread_lengthscale
-from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
@@ -88,7 +87,7 @@ def test_fitted_spectra_keep_the_groups(rng: np.random.Generator) -> None:
     X, y = problem(rng, 80)
     stream = FeatureStream(FourierFeatures(6, 12, generator=0), X, X.mean(axis=0), np.ones(6))
     space = SearchSpace(BASE, ard=True, groups=GROUPS)
-    fitter = SpectrumFitter(FeatureEvidence(stream, y), space, rng, silent, 0, 5, 50, 100)
+    fitter = SpectrumFitter(FeatureEvidence(stream, y), space, rng, 0, 5, 50, 100)
     for prior in fitter.to_evidence().priors:
         lengthscale = prior.hyperparameters.lengthscale
         np.testing.assert_allclose(lengthscale[1:3], lengthscale[0], rtol=1e-12)

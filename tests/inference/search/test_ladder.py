@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.ground.progress import watched
 from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     LadderProblem,
@@ -115,8 +116,8 @@ def climbed(gains: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[float,
     monkeypatch.setattr(ladder_module, "FIRST_ROWS", 64)
     problem = Pretend(8192, (list(range(len(gains))), gains))
     space = SearchSpace(base=np.ones(1), ard=True, free=frozenset({"lengthscale"}))
-    rng, silent = np.random.default_rng(0), lambda message: None
-    found, ladder = climb(problem, space, [np.array([0.3])], 1, 100, rng, silent)
+    rng = np.random.default_rng(0)
+    found, ladder = climb(problem, space, [np.array([0.3])], 1, 100, rng)
     return float(found.point[0]), ladder
 
 
@@ -314,7 +315,8 @@ class TestSearch:
 
     def test_messages_name_the_rung(self, rng: np.random.Generator) -> None:
         messages: list[str] = []
-        searched(problem_of(700, rng), report=messages.append)
+        with watched(messages.append):
+            searched(problem_of(700, rng))
         assert messages[0].startswith("start values: 64 of 700 rows: evaluation ")
         assert "log evidence" in messages[0]
         assert any(message.startswith("256 of 700 rows: evaluation") for message in messages)

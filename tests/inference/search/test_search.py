@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime
 from coupledgp.errors import NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import silent
+from coupledgp.ground.progress import watched
 from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.search.averaging import systematic_draws
 from coupledgp.search.minimise import Stopping, along_line
@@ -55,9 +55,10 @@ def test_starts_are_ranked_and_those_without_a_value_left_out():
 
 def test_a_run_ends_at_the_minimum_and_every_evaluation_is_counted_and_told():
     lines: list[str] = []
-    bowl, search = Bowl([1.0, -2.0], height=3.0), Search(report=lines.append)
+    bowl, search = Bowl([1.0, -2.0], height=3.0), Search()
     bowl.title, bowl.size = "bowl: ", 10.0
-    found = search.improved(bowl, np.zeros(2), STOPPING)
+    with watched(lines.append):
+        found = search.improved(bowl, np.zeros(2), STOPPING)
     np.testing.assert_allclose(found.point, [1.0, -2.0], atol=1e-6)
     assert found.value == pytest.approx(3.0)
     assert found.converged
@@ -180,7 +181,7 @@ def test_a_known_noise_is_no_variable_of_the_posterior_of_a_member():
     structure = problem.structure("constant", 5, GaussianSpectrum())
     vector = structure.start() + 0.3 * rng.normal(size=structure.start().size)
     found = LocalSearch(structure, vector, 0.0, 0, True)
-    posterior = MemberPosterior(problem.fitter(silent), found)
+    posterior = MemberPosterior(problem.fitter(), found)
     value, gradient = posterior.value_and_gradient(vector)
     expected = approx_fprime(vector, lambda v: posterior.value(v), 1e-7)
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)

@@ -19,17 +19,18 @@ import argparse
 import numpy as np
 from graph_common import (
     COMMUNITY_GRAPHS,
+    Cell,
     JsonLines,
     Target,
     claim,
     coupling_errors,
     n_errors,
+    record_cells,
     root_mean,
     root_ratio,
     table,
     with_error,
 )
-from graph_record import Cell, record_cells
 from record import Record, command
 from study_options import Results, add_options, chosen, parse_options
 

@@ -41,8 +41,16 @@ from graph_common import (
     table,
     with_error,
 )
-from mesh_frozen import FROZEN, print_frozen, record_frozen
-from mesh_tasks import PAPERS, SIGMA, Settings, Task, task
+from mesh_frozen import (
+    FROZEN,
+    PAPERS,
+    SIGMA,
+    Settings,
+    Task,
+    print_frozen,
+    record_frozen,
+    task,
+)
 
 from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.diagnostics import coverage, gaussian_kl, nlpd, rmse

@@ -1,4 +1,4 @@
-"""The papers' protocol on meshes and roads: hyperparameters frozen, walks redrawn (A9, A10)."""
+"""Tasks on meshes and roads, and the papers' protocol: frozen, walks redrawn (A9, A10)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,47 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from graph_common import JsonLines, mean_and_error, n_errors, relative_error, table, with_error
-from mesh_tasks import PAPERS, SIGMA, Settings, Task, task
+from numpy.typing import NDArray
 from record import Finding, Record, command
 
-from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp import ExactGraphGPRegressor, Graph, GraphGPRegressor
+from coupledgp.couplings import SigmaLengths, WalkerCoupling
 from coupledgp.diagnostics import gaussian_kl, nlpd, rmse
 from coupledgp.kernels import HeatKernel
 from coupledgp.random import FloatArray
+from data_loaders import meshes, traffic
+
+Settings = dict[str, Any]
+
+PAPERS: Settings = {"length_law": "geometric", "p_halt": 0.4, "exact_hops": 0}
+SIGMA = WalkerCoupling(SigmaLengths(order=50))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graph, observed nodes with their values, and hidden ones."""
+
+    graph: Graph
+    train: NDArray[np.int64]
+    y: FloatArray
+    test: NDArray[np.int64]
+    y_test: FloatArray
+
+
+def task(name: str, seed: int) -> Task:
+    """A random split of a mesh or of the traffic speeds."""
+    rng = np.random.default_rng(seed)
+    if name == "traffic":
+        data = traffic.load()
+        graph, y, nodes, n_test = data.graph, data.speeds, data.sensors, 75
+    else:
+        mesh = meshes.load(name)
+        graph, y, nodes = mesh.graph, mesh.normal_z, np.arange(mesh.graph.n_nodes)
+        n_test = round(0.05 * nodes.size)
+    order = rng.permutation(nodes.size)
+    test, train = order[:n_test], order[n_test:]
+    return Task(graph, nodes[train], y[train], nodes[test], y[test])
+
 
 Tick = Callable[[str], None]
 Model: TypeAlias = GraphGPRegressor | ExactGraphGPRegressor

@@ -15,15 +15,16 @@ import argparse
 
 import numpy as np
 from graph_common import (
+    Cell,
     JsonLines,
     claim,
     mean_and_error,
     n_errors,
+    record_cells,
     standard_error,
     table,
     with_error,
 )
-from graph_record import Cell, record_cells
 from record import Record, command
 from study_options import Results, add_options, chosen, parse_options
 

@@ -30,7 +30,7 @@ class Rough(LinearSystem):
     def prior(self, points):
         return JOINT[N:, N:]
 
-    def solve(self, B, tolerance, report):
+    def solve(self, B, tolerance):
         X = np.linalg.solve(self.A, B) + self.error
         return Solution(X, B - self.A @ X, 1)
 

@@ -254,6 +254,8 @@ class LaplaceOperator:
         ------
         InvalidInputError
             Points have another shape or are not finite, are too few, or lie on no surface.
+        MissingLibraryError
+            robust_laplacian is not installed.
         """
         return cls(**point_parts(points, n_neighbors))._frozen()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import networkx as nx
@@ -12,8 +13,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
-from coupledgp.geometry import cotangents
+from coupledgp.errors import InvalidInputError, MissingLibraryError
 from coupledgp.geometry.degrees import EARTH_RADIUS
 from coupledgp.geometry.locations import location_positions
 
@@ -190,6 +190,6 @@ def test_bad_points_are_refused(points, n_neighbors, message):
 
 
 def test_points_need_the_library(monkeypatch):
-    monkeypatch.setattr(cotangents, "robust_laplacian", lambda: None)
-    with pytest.raises(InvalidInputError, match="needs the package robust_laplacian"):
+    monkeypatch.setitem(sys.modules, "robust_laplacian", None)
+    with pytest.raises(MissingLibraryError, match=r"needs robust_laplacian.*coupledgp\[geo\]"):
         cgp.LaplaceOperator.from_points(trimesh.creation.box().vertices, 4)

@@ -36,7 +36,7 @@ LIGHT := .venv-light
 light:
 	$(PYTHON) -m venv --clear $(LIGHT)
 	$(LIGHT)/bin/pip install --quiet --editable ".[cli,geo,netcdf]" hypothesis mpmath pytest
-	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/geometry tests/graphs tests/cli/test_places.py tests/cli/test_series.py tests/inference/space_time
+	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/geometry tests/graphs tests/cli tests/inference/space_time
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -84,9 +84,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 # checks, long simulations and the examples of the docs: `make long`.
 LONG = (
     "tests/test_processors.py", "tests/test_reproductions.py",
-    "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
+    "tests/test_memory.py", "tests/test_wheel.py",
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
-    "tests/outputs/", "tests/cli/test_pipes.py",
+    "tests/outputs/",
     "tests/test_odd_arguments.py",
     "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
     "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
@@ -169,36 +169,3 @@ def _one_thread_a_worker() -> Iterator[None]:
         patch.setattr(compiled, "_number_of_threads", lambda: 1)
         patch.setattr(threads, "FEW", -1)
         yield
-
-
-@pytest.fixture
-def call(capsys):
-    """Run `coupledgp interpolate`, which must succeed, and return its output on stdout."""
-
-    from coupledgp.cli import run
-
-    def call(*arguments):
-        code = run(["interpolate", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert (code, err) == (0, "")
-        return out
-
-    return call
-
-
-@pytest.fixture
-def fails(capsys, tmp_path):
-    """Run interpolate; it must fail with one line and leave no file. Returns the line."""
-
-    from coupledgp.cli import run
-
-    def fails(*arguments):
-        before = set(tmp_path.rglob("*"))
-        code = run(["interpolate", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith("coupledgp: error: ")
-        assert set(tmp_path.rglob("*")) == before
-        return err
-
-    return fails

@@ -177,7 +177,7 @@ def test_every_domain_works_without_the_libraries_of_the_extras(domain, tmp_path
 
 
 def test_the_command_line_names_its_extra(tmp_path):
-    result = run(LACKING + "from coupledgp.cli.start import main; main()", tmp_path)
+    result = run(LACKING + "from coupledgp.cli import main; main()", tmp_path)
     assert result.returncode == 2
     assert 'pip install "coupledgp[cli]"' in result.stderr
     assert "Traceback" not in result.stderr
@@ -229,16 +229,14 @@ def test_all_and_every_library_of_an_extra_are_in_the_metadata():
 DEMO = """
 import json
 from pathlib import Path
-from coupledgp.cli.app import run
-from coupledgp.cli.commands import demo_pages
+from coupledgp.cli import demo, run
 
-demo_pages.WALKERS, demo_pages.MESH_DRAWS = ("iid", "stratified+systematic"), 2
-demo_pages.WALKS, demo_pages.OBSERVED, demo_pages.COMPARED = (16, 32), 60, 40
-assert run(["demo", "-o", "demo"]) == 0
-for name in ("posterior-mesh", "field"):
+demo.WALKERS, demo.WALKS, demo.SEEN, demo.COMPARED = ("iid", "sigma"), (16, 32), 60, 40
+assert run(["demo", "-o", "demo", "--draws", "2"]) == 0
+for name in ("mesh", "field"):
     assert json.loads(Path("demo", f"{name}.json").read_text())
     assert "<svg" in Path("demo", f"{name}.html").read_text()
-assert not Path("demo", "report.html").exists()
+assert not Path("demo", "table.html").exists()
 """
 
 
@@ -248,9 +246,9 @@ def test_the_demo_without_torch_says_in_one_line_what_is_left_out(tmp_path):
     result = run(only_torch + DEMO, tmp_path)
     assert result.returncode == 0, result.stderr
     (told,) = [line for line in result.stderr.splitlines() if "left out" in line]
-    assert told.startswith("coupledgp: report.html and posterior-table.html are left out")
+    assert told.startswith("coupledgp: table.html is left out")
     assert 'pip install "coupledgp[torch]"' in told
     written = result.stdout.splitlines()[-1]
-    assert "posterior-mesh.html" in written
+    assert "mesh.html" in written
     assert "field.html" in written
-    assert "report.html" not in written
+    assert "table.html" not in written

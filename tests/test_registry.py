@@ -329,11 +329,12 @@ class TestCommandLine:
     def test_a_model_of_named_parts_is_fitted_saved_and_read(self, folder: Path) -> None:
         table, model = str(folder / "table.csv"), str(folder / "own.model")
         run = in_a_process_of_its_own(
-            folder, "fit", table, "-t", "y", "--coupling", "turned+mirrored", "--kernel", "rough",
-            "--n-frequencies", "8", "--max-iter", "3", "-o", model, "--json",
+            folder, "fit", table, "-t", "y", "--model", "sparse-spectrum", "--set",
+            "coupling=turned+mirrored", "--kernel", "rough", "--set", "n_frequencies=8", "--set",
+            "max_iter=3", "--compare", "none", "-o", model, "--json",
         )  # fmt: skip
         assert run.returncode == 0, run.stderr
-        found = json.loads(run.stdout)["model"]
+        found = json.loads(run.stdout)["model"]["parameters"]
         assert (found["coupling"], found["kernel"]) == ("turned+mirrored", "rough")
         out = folder / "predicted.csv"
         run = in_a_process_of_its_own(folder, "predict", model, table, "-o", str(out))
@@ -342,13 +343,13 @@ class TestCommandLine:
 
     def test_named_features_choose_among_their_couplings(self, folder: Path, command: Any) -> None:
         code, out, err = command(
-            "fit", str(folder / "table.csv"), "-t", "y", "--features", "own-features",
-            "--coupling", "auto", "--n-frequencies", "8", "--kl-target", "9", "--json",
-            "--compare", "none", "-o", str(folder / "features.model"),
+            "fit", str(folder / "table.csv"), "-t", "y", "--model", "sparse-spectrum", "--set",
+            "features=own-features", "--set", "coupling=auto", "--set", "n_frequencies=8", "--set",
+            "kl_target=9", "--json", "--compare", "none", "-o", str(folder / "features.model"),
         )  # fmt: skip
         assert code == 0, err
         found = json.loads(out)
-        assert found["model"]["features"] == "own-features"
+        assert found["model"]["parameters"]["features"] == "own-features"
         tried = {trial["coupling"] for trial in found["selection"]["trials"]}
         assert tried == {"iid", "whole-turned"}
 
@@ -360,18 +361,20 @@ class TestCommandLine:
         np.savetxt(values, seen, ["%d", "%g"], ",", header="node,value", comments="")
         out = folder / "law.csv"
         code, printed, err = command(
-            "interpolate", str(graph), "--values", str(values), "-o", str(out), "--json",
-            "--kernel", "own-heat", "--coupling", "own-lengths+own-steps", "--length-law", "short",
-            "--exact-hops", "0",
+            "graph", str(graph), "--values", str(values), "-o", str(out), "--json",
+            "--kernel", "own-heat", "--set", "coupling=own-lengths+own-steps", "--set",
+            "length_law=short", "--set", "exact_hops=0",
         )  # fmt: skip
         assert code == 0, err
         found = json.loads(printed)
-        assert found["fitted"]["kernel"].startswith("OwnHeat(")
-        assert found["model"]["coupling"] == "own-lengths+own-steps"
+        assert "OwnHeat(" in " ".join(found["model"]["explanation"])
+        assert found["model"]["parameters"]["coupling"] == "own-lengths+own-steps"
         assert np.isfinite(np.loadtxt(out, delimiter=",", skiprows=1)).all()
 
     def test_names_of_packages_are_among_the_choices(self, folder: Path) -> None:
         table = str(folder / "table.csv")
-        run = in_a_process_of_its_own(folder, "fit", table, "-t", "y", "--coupling", "turnd")
+        run = in_a_process_of_its_own(
+            folder, "fit", table, "-t", "y", "--model", "sparse-spectrum", "--set", "coupling=turnd"
+        )
         assert run.returncode == 2
         assert re.search(r"'turned', 'whole-turned'; got 'turnd' \(did you mean", run.stderr)

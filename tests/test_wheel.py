@@ -114,7 +114,7 @@ def test_command_line_runs_from_the_wheel(installed: Installed, tmp_path: Path) 
     assert "Usage: coupledgp" in installed.run("coupledgp", "--help", folder=tmp_path)
     rows = [f"{k / 7:.3f},{(k % 9) / 3:.3f},{k * 0.01:.3f}" for k in range(60)]
     (tmp_path / "rows.csv").write_text("\n".join(["a,b,y", *rows]))
-    options = ["-t", "y", "--n-frequencies", "8", "--max-iter", "3", "--report", "page.html"]
+    options = ["-t", "y", "--set", "trend=constant", "--model", "exact", "--report", "page.html"]
     installed.run("coupledgp", "fit", "rows.csv", *options, "-o", "y.model", folder=tmp_path)
     installed.run("coupledgp", "predict", "y.model", "rows.csv", "-o", "law.csv", folder=tmp_path)
     assert (tmp_path / "page.html").stat().st_size > 10_000

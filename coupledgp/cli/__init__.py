@@ -1,12 +1,4 @@
-"""The command line: `coupledgp fit`, `predict`, `interpolate`, `report` and `demo`."""
+"""The command line: `coupledgp fit`, `predict`, `field`, `graph`, `krige`, `forecast`, ..."""
 
-from typing import TYPE_CHECKING
-
-from coupledgp.ground.extras import attach
-
-if TYPE_CHECKING:
-    from coupledgp.cli.app import app as app
-    from coupledgp.cli.app import run as run
-    from coupledgp.cli.start import main as main
-else:
-    __all__, __getattr__, __dir__ = attach(__name__, {"app": "app run", "start": "main"})
+from coupledgp.cli.app import main as main
+from coupledgp.cli.app import run as run

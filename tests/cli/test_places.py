@@ -1,185 +1,234 @@
-"""`coupledgp field`, `graph` and `forecast`: one table of options, each with those it has."""
+"""Fields on meshes, values on roads and graphs, and values over time."""
 
 import json
-import os
-import subprocess
-import sys
+from itertools import pairwise
 
+import meshio
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-import trimesh
 
-from coupledgp.cli import run
-from coupledgp.cli.app import COMMANDS
-from coupledgp.cli.commands.interpolate_options import ALL, RARE, InterpolateOptions
-from tests.cli.series_cases import quicken, write_files
-from tests.interpolation import read
+import coupledgp as cgp
+from coupledgp.cli.forecast import law_frame
 
-# Lines of the help of 100 columns.
-MOST_LINES = {"field": 55, "graph": 60, "forecast": 60}
+MATERN = ("--kernel", "matern")
+FIXED = ("--set", "usual_day=no")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("places")
-    ball = trimesh.creation.icosphere(1)
-    ball.export(path / "ball.ply")
-    x, y, z = ball.vertices[::4].T
-    sensors = pd.DataFrame({"x": x, "y": y, "z": z, "value": z + 0.1 * x})
-    sensors.to_csv(path / "sensors.csv", index=False)
-    named = sensors.rename(columns={"x": "X_mm", "y": "Y (mm)", "z": "pz", "value": "temp"})
-    named.insert(0, "sensor_id", [f"s{k}" for k in range(len(named))])
-    named.to_csv(path / "named.csv", index=False)
-    edges = pd.DataFrame({"source": range(12), "target": [*range(1, 12), 0]})
-    edges.to_csv(path / "ring.csv", index=False)
-    edges.rename(columns={"source": "From", "target": "to"}).to_csv(path / "from.csv", index=False)
-    rows = pd.DataFrame({"node": range(0, 12, 2), "value": np.sin(np.arange(6))})
-    rows.to_csv(path / "values.csv", index=False)
-    rows.rename(columns={"node": "Node_ID"}).to_csv(path / "ids.csv", index=False)
-    nx.write_graphml(nx.DiGraph((str(k), str((k + 1) % 12)) for k in range(12)), path / "d.graphml")
-    write_files(path)
-    return path
+def test_a_file_shows_the_field_between_the_vertices_of_the_mesh(shell, part):
+    out, err = shell("field", "part.stl", "--values", "sensors.csv", *MATERN, "-o", "law.vtu",
+                     "--next", "2", "--json")  # fmt: skip
+    assert err == ""
+    found = json.loads(out)
+    assert found["output"]["at"] == "refined"
+    law = meshio.read("law.vtu")
+    assert len(law.points) > 100  # the box has eight vertices
+    error = law.point_data["mean"] - (50 + 0.2 * law.points[:, 0])
+    assert np.sqrt(np.mean(error**2)) < 1.5
+    std = found["next"]["std"]
+    assert len(found["next"]["places"]) == 2
+    assert std[0] > std[1] > std[2] > 0
 
 
-def outcome(capsys, *arguments):
-    """Exit code, output and errors of a command."""
-    code = run([str(one) for one in arguments])
-    return code, *capsys.readouterr()
+def test_the_field_is_that_of_python_at_the_places_of_a_query(shell, part):
+    part[["x", "y", "z"]].to_csv("query.csv", index=False)
+    out, _ = shell("field", "part.stl", "--values", "sensors.csv", *MATERN, "--query", "query.csv",
+                   "-o", "law.csv", "--level", "0.9", "--left-out", "loo.csv", "--save-model",
+                   "f.model", "--report", "page.html")  # fmt: skip
+    assert "Are its intervals honest?" in out
+    model = cgp.load_model("f.model")
+    law = model.predict_frame(part[["x", "y", "z"]], 0.9)
+    found = pd.read_csv("law.csv")
+    for name in law:
+        np.testing.assert_allclose(found[name], law[name], rtol=1e-7)
+    left_out = pd.read_csv("loo.csv")
+    np.testing.assert_allclose(left_out["mean"], model.leave_one_out().mean, rtol=1e-7)
+    np.testing.assert_allclose(left_out["x"], part["x"])
+    shell("predict", "f.model", "query.csv", "-o", "again.csv")
+    np.testing.assert_allclose(pd.read_csv("again.csv")["mean"], law["mean"], rtol=1e-7)
 
 
-def same(one, other):
-    assert one.read_bytes() == other.read_bytes()
+def test_sensors_in_another_unit_are_refused(fails, part):
+    metres = part.assign(x=part["x"] / 1000, y=part["y"] / 1000, z=part["z"] / 1000)
+    metres.to_csv("metres.csv", index=False)
+    line = fails("field", "part.stl", "--values", "metres.csv", "-o", "law.vtu")
+    assert "metres.csv: expected positions all over a mesh" in line
+    corner = metres.assign(x=metres["x"] - 50, y=metres["y"] - 30, z=metres["z"] - 10)
+    corner.to_csv("metres.csv", index=False)  # all beside one corner of the mesh
+    line = fails("field", "part.stl", "--values", "metres.csv", "-o", "law.vtu")
+    assert "check their unit" in line
 
 
 @pytest.mark.parametrize(
-    ("command", "domain", "values", "more"),
+    ("arguments", "message"),
     [
-        ("field", "ball.ply", "sensors.csv", ()),
-        ("graph", "ring.csv", "values.csv", ("--exact-nodes", "0")),
-        ("graph", "roads.csv", "speeds.csv", ()),
+        (("--values", "sensors.csv", "-o", "law.gpkg"), "--output: a .gpkg needs roads"),
+        (("--values", "sensors.csv", "-o", "law.xyz"), "--output: expected a path ending in"),
+        (
+            ("--values", "sensors.csv", "-o", "law.csv", "--at", "edges"),
+            "--at: expected vertices or",
+        ),
+        (("--values", "sensors.csv", "--max-edge", "x"), "--max-edge: expected auto, none or"),
+        (("--values", "sensors.csv", "--kernel", "heat"), "--kernel: "),
+        (("--values", "numbers.csv"), "data row 1: expected one of the vertices 0 to 7, got 99"),
+        (("--values", "node.csv"), "--nodes: node.csv: expected vertices or faces"),
+        (("--values", "sensors.csv", "-t", "kelvin"), "--target: sensors.csv: expected column"),
     ],
 )
-def test_each_writes_what_interpolate_writes(command, domain, values, more, folder, tmp_path, call):
-    if values == "speeds.csv":
-        (folder / values).write_text("node,value\nr0,1\nr2,2\nr4,3\nr6,1\n")
-    arguments = [folder / domain, "--values", folder / values, *more, "-o"]
-    call("interpolate", *arguments, tmp_path / "a.csv")
-    assert run([command, *map(str, arguments), str(tmp_path / "b.csv")]) == 0
-    same(tmp_path / "a.csv", tmp_path / "b.csv")
+def test_errors_of_fields(arguments, message, fails, part):
+    pd.DataFrame({"vertex": [99, 1], "value": [1.0, 2.0]}).to_csv("numbers.csv", index=False)
+    pd.DataFrame({"node": [0, 1], "value": [1.0, 2.0]}).to_csv("node.csv", index=False)
+    assert message in fails("field", "part.stl", *arguments)
 
 
-def test_a_mesh_is_a_field_or_a_graph_by_the_command(folder, tmp_path, capsys):
-    (tmp_path / "v.csv").write_text("node,value\n0,1\n5,2\n9,3\n30,1\n")
-    given = [
-        folder / "ball.ply",
-        "--values",
-        tmp_path / "v.csv",
-        "-o",
-        tmp_path / "a.csv",
-        "--json",
-    ]
-    code, out, _ = outcome(capsys, "graph", *given, "--exact-nodes", "0")
-    assert code == 0
-    assert json.loads(out)["model"]["model"] == "graph"
-    code, out, err = outcome(capsys, "field", *given)
-    assert (code, out) == (2, "")
-    assert "--nodes vertices or --nodes faces says which" in err
-    code, _, err = outcome(capsys, "field", folder / "ring.csv", "--values", "x.csv", "-o", "y.csv")
-    assert code == 2
-    assert "expected a mesh" in err
-    assert "coupledgp graph takes" in err
+def test_values_along_roads(shell, roads):
+    out, err = shell("graph", "roads.csv", "--values", "speeds.csv", *MATERN, "-o", "law.csv",
+                     "--next", "1")  # fmt: skip
+    assert err == ""
+    assert "Measure next at n" in out
+    found = pd.read_csv("law.csv")
+    assert found["node"].tolist() == [f"n{k}" for k in range(9)]
+    np.testing.assert_allclose(found["mean"], 30 + np.arange(9.0), atol=0.6)
+    assert (found["std"][[1, 3]] > found["std"][[0, 2]].max()).all()
 
 
-@pytest.mark.long
-def test_forecast_finds_times_nodes_and_values(folder, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("xarray")
-    quicken(monkeypatch)
-    roads, long = folder / "roads.csv", folder / "long.csv"
-    more = ("--ahead", "10min", "-o")
-    usual = ["interpolate", roads, "--values", long, "--time-column", "t", *more]
-    assert outcome(capsys, *usual, tmp_path / "a.csv")[0] == 0
-    for values in ("long.csv", "wide.csv", "speeds.nc"):
-        given = ("forecast", roads, "--values", folder / values, *more)
-        code, _, err = outcome(capsys, *given, tmp_path / "b.csv")
-        assert code == 0
-        assert "times are 't' (--time-column names others)" in err
-        same(tmp_path / "a.csv", tmp_path / "b.csv")
-    table = pd.read_csv(long).rename(columns={"node": "Sensor_ID", "t": "When", "mph": "speed"})
-    table.insert(0, "index", range(len(table)))
-    table.to_csv(tmp_path / "named.csv", index=False)
-    given = ("forecast", roads, "--values", tmp_path / "named.csv", *more, tmp_path / "c.csv")
-    code, _, err = outcome(capsys, *given)
-    assert code == 0
-    assert "times are 'When'" in err
-    assert "nodes are 'Sensor_ID'" in err
-    assert "values are 'speed'" in err
-    same(tmp_path / "a.csv", tmp_path / "c.csv")
-    code, _, err = outcome(capsys, *given, "--quiet")
-    assert (code, err) == (0, "")
+def test_long_roads_couple_least(shell, folder):
+    """The longest road couples least: lengths 100 but one of 5000, as in closed form by hand."""
+    ends = pd.DataFrame({"source": range(5), "target": range(1, 6), "length": 100.0})
+    ends.loc[2, "length"] = 5000.0
+    ends.to_csv("path.csv", index=False)
+    pd.DataFrame({"node": [0, 1, 4, 5], "value": [0, 0.1, 9.9, 10]}).to_csv("v.csv", index=False)
+    for model in ("field", "graph"):
+        shell("graph", "path.csv", "--values", "v.csv", "--model", model, "-o", "law.csv",
+              "--kernel", "matern")  # fmt: skip
+        found = pd.read_csv("law.csv")["mean"]
+        assert found[2] < 3
+        assert found[3] > 7
 
 
-def test_places_are_known_by_similar_names(folder, tmp_path, capsys, call):
-    usual = (folder / "ball.ply", "--values", folder / "sensors.csv", "-o", tmp_path / "a.csv")
-    call("field", *usual)
-    given = ["field", folder / "ball.ply", "--values", folder / "named.csv", "-o"]
-    code, _, err = outcome(capsys, *given, tmp_path / "b.csv")
-    assert code == 0
-    assert "places are 'X_mm', 'Y (mm)', 'pz' (--places names others)" in err
-    assert "values are 'temp' (--target names another)" in err
-    same(tmp_path / "a.csv", tmp_path / "b.csv")
-    code, _, err = outcome(capsys, *given, tmp_path / "c.csv", "-t", "tmep")
-    assert code == 2
-    assert "(did you mean 'temp'?)" in err
+def test_a_graph_without_lengths_and_classes(shell, folder):
+    graph = nx.grid_2d_graph(4, 4)
+    graph = nx.relabel_nodes(graph, {node: f"a{node[0]}{node[1]}" for node in graph})
+    nx.write_gml(graph, "g.gml")
+    sides = {name: "low" if name[1] < "2" else "high" for name in graph}
+    seen = list(graph)[::2]
+    pd.DataFrame({"id": seen, "side": [sides[k] for k in seen]}).to_csv("s.csv", index=False)
+    out, err = shell("graph", "g.gml", "--values", "s.csv", "-t", "side", "--kernel", "heat", "-o",
+                     "law.csv", "--json")  # fmt: skip
+    assert "s.csv: nodes are 'id' (--node-column names others)" in err
+    assert json.loads(out)["model"]["kind"] == "GraphGPClassifier"
+    found = pd.read_csv("law.csv").set_index("node")
+    np.testing.assert_allclose(found["chance_low"] + found["chance_high"], 1.0)
+    assert all(found["class"][name] == sides[name] for name in seen)
 
 
-def test_edges_and_nodes_are_known_by_similar_names(folder, tmp_path, capsys):
-    exact = ("--exact-nodes", "0", "-o")
-    for graph, values in (("ring.csv", "values.csv"), ("from.csv", "ids.csv")):
-        given = ("graph", folder / graph, "--values", folder / values, *exact)
-        assert outcome(capsys, *given, tmp_path / f"{values}")[0] == 0
-    same(tmp_path / "values.csv", tmp_path / "ids.csv")
-    _, _, err = outcome(capsys, *given, tmp_path / "b.csv")
-    assert "ends of edges are 'From', 'to'" in err
-    assert "nodes are 'Node_ID'" in err
+def test_roads_of_geojson_and_a_map_of_them(shell, folder):
+    corners = [[11.57, 48.13], [11.58, 48.13], [11.58, 48.14], [11.59, 48.14]]
+    lines = [{"type": "Feature", "properties": {}, "geometry": {"type": "LineString",
+              "coordinates": pair}} for pair in pairwise(corners)]  # fmt: skip
+    with open("roads.geojson", "w") as file:
+        json.dump({"type": "FeatureCollection", "features": lines}, file)
+    places = pd.DataFrame(corners, columns=["lng", "Latitude"]).assign(speed=[1.0, 2.0, 3.0, 4.0])
+    places.to_csv("v.csv", index=False)
+    out, err = shell("graph", "roads.geojson", "--values", "v.csv", *MATERN, "-o", "law.geojson")
+    assert "v.csv: places are 'lng', 'Latitude' (--places names others)" in err
+    with open("law.geojson") as file:
+        found = json.load(file)["features"]
+    assert {one["geometry"]["type"] for one in found} == {"LineString"}
+    assert 0.5 < min(one["properties"]["mean"] for one in found) < 2
+    assert "law.geojson is at edges" in out
 
 
-def test_directions_are_dropped_with_a_notice(folder, tmp_path, capsys):
-    exact = ("--exact-nodes", "0", "-o")
-    for graph in ("ring.csv", "d.graphml"):
-        given = ("graph", folder / graph, "--values", folder / "values.csv", *exact)
-        code, _, err = outcome(capsys, *given, tmp_path / f"{graph}.csv")
-        assert code == 0
-        assert ("directions are dropped" in err) == (graph == "d.graphml")
-    one, other = (read(tmp_path / f"{name}.csv") for name in ("ring.csv", "d.graphml"))
-    means = [
-        dict(zip(part["node"], map(float, part["mean"]), strict=True)) for part in (one, other)
-    ]
-    assert means[0] == pytest.approx(means[1], rel=1e-6)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("source,target,length\na,b,-1\n", "column 'length', data row 1: expected a number > 0"),
+        ("source,target,length,weight\na,b,1,1\n", "--weight, --length: roads.csv: expected one"),
+        ("a,b\nx,y\n", "expected columns 'source', 'target'"),
+        ("source,target\na,b\n", "roads.csv: expected lengths of the edges for a field"),
+    ],
+)
+def test_errors_of_graphs(rows, message, fails, roads, folder):
+    (folder / "roads.csv").write_text(rows)
+    line = fails("graph", "roads.csv", "--values", "speeds.csv", "--model", "field", "-o", "l.csv")
+    assert message in line
 
 
-def test_every_option_is_declared_once_and_some_command_has_it():
-    of_all = {own.name for own in InterpolateOptions.declared(ALL)}
-    parts = [{own.name for own in InterpolateOptions.declared(name)} for name in MOST_LINES]
-    rare = {own.name for own in InterpolateOptions.declared() if RARE in own.metadata["of"]}
-    assert of_all == set.union(*parts) | rare
-    for command, _, kind, _ in COMMANDS:
-        spelled = [one for own in kind.declared(command) for one in own.metadata["names"]]
-        assert len(spelled) == len(set(spelled))
-        assert not set(kind.renamed(command)) & set(spelled)
+def test_an_unknown_node_is_named_by_its_row(fails, roads):
+    roads.assign(node=["n0", "x", "n4", "n6", "n8"]).to_csv("speeds.csv", index=False)
+    line = fails("graph", "roads.csv", "--values", "speeds.csv", "-o", "law.csv")
+    assert "speeds.csv: column 'node', data row 2: expected one of the 9 nodes" in line
 
 
-@pytest.mark.parametrize("name", MOST_LINES)
-def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(name):
-    done = subprocess.run(
-        [sys.executable, "-m", "coupledgp", name, "--help"], capture_output=True, text=True,
-        env=os.environ | {"COLUMNS": "100"}, check=True,
-    )  # fmt: skip
-    lines = done.stdout.rstrip().splitlines()
-    assert len(lines) <= MOST_LINES[name]
-    assert ("--time-column" in done.stdout) == (name == "forecast")
-    assert ("--exact-nodes" in done.stdout) == (name == "graph")
-    assert "--n-walks" not in done.stdout
-    assert ("--query" in done.stdout) == (name != "forecast")
-    assert "{" not in done.stdout.replace("{GRAPH}", "")
+def test_values_over_time(shell, feed):
+    files = ("-o", "law.csv", "--left-out", "l.csv", "--save-model", "t.model")
+    asked = ("--values", "feed.csv", *FIXED, "--ahead", "30min")
+    out, err = shell("forecast", "roads.csv", *asked, *files)
+    assert err == ""
+    assert "4 sensors, 40 times from 2025-10-13T00:00:00" in out
+    found = pd.read_csv("law.csv", parse_dates=["time"])
+    assert len(found) == 9 * 42
+    kinds = found["kind"].value_counts().to_dict()
+    assert kinds == {"observed": 159, "gap": 1, "hidden": 200, "forecast": 18}
+    model = cgp.load_model("t.model")
+    gap = found[found["kind"] == "gap"].iloc[0]
+    law = model.predict_frame([gap["node"]], [gap["time"]])
+    np.testing.assert_allclose([gap["mean"], gap["std"], gap["lower"], gap["upper"]],
+                               law.to_numpy()[0], rtol=1e-7)  # fmt: skip
+    assert set(pd.read_csv("l.csv")["node"]) == {"n0", "n2", "n5", "n8"}
+
+
+def test_wide_tables_other_formats_and_netcdf(shell, feed):
+    wide = feed.pivot(index="time", columns="node", values="speed").reset_index()
+    wide.assign(time=wide["time"].dt.strftime("%d.%m.%Y %H:%M")).to_csv("wide.csv", index=False)
+    shell("forecast", "roads.csv", "--values", "wide.csv", "--time-format", "%d.%m.%Y %H:%M",
+          *FIXED, "-o", "law.nc", "--nodes", "sensors")  # fmt: skip
+    wide.set_index("time").rename_axis(columns="node").stack().rename(
+        "speed"
+    ).to_xarray().to_netcdf("in.nc", engine="h5netcdf")
+    asked = ("--times", "2025-10-13 01:00:2025-10-13 02:00:15min", "--zone", "Asia/Tokyo")
+    shell("forecast", "roads.csv", "--values", "in.nc", *FIXED, "-o", "law.parquet", *asked,
+          "--nodes", "n0,n1")  # fmt: skip
+    import xarray
+
+    with xarray.open_dataset("law.nc", engine="h5netcdf") as data:
+        assert data["mean"].shape == (4, 40)
+    found = pd.read_parquet("law.parquet")
+    assert sorted(set(found["node"])) == ["n0", "n1"]
+    assert len(found) == 10
+    assert str(found["time"].dt.tz) != "None"
+
+
+def test_a_saved_model_goes_on(shell, feed):
+    cut = feed["time"] < pd.Timestamp("2025-10-13 08:00")
+    feed[cut].to_csv("first.csv", index=False)
+    shell("forecast", "roads.csv", "--values", "first.csv", *FIXED, "--save-model", "t.model")
+    shell("forecast", "roads.csv", "--values", "feed.csv", "--update", "t.model", "--save-model",
+          "t.model", "-o", "law.csv", "--nodes", "sensors")  # fmt: skip
+    assert cgp.load_model("t.model").grid_process_.times.size == 40
+    assert pd.read_csv("law.csv")["time"].nunique() == 40
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"time": "13.10.2025 00:00"}, "--time-format '%d.%m.%Y %H:%M' reads others"),
+        ({"node": "x"}, "column 'node', data row 1: expected one of the 9 nodes"),
+        ({"speed": "fast"}, "column 'speed', data row 1: expected a number, got 'fast'"),
+        ({"time": None}, "column 'time', data row 1: expected a time, got a missing value"),
+    ],
+)
+def test_errors_of_series_name_the_cell(change, message, fails, feed):
+    feed.astype(object).assign(**change).to_csv("feed.csv", index=False)
+    assert message in fails("forecast", "roads.csv", "--values", "feed.csv", "-o", "law.csv")
+
+
+def test_intervals_of_counts_over_time_do_not_go_below_zero(roads):
+    graph = cgp.Graph.from_edges([f"n{k}" for k in range(8)], [f"n{k + 1}" for k in range(8)])
+    values = np.random.default_rng(0).poisson(0.7, (3, 30)).astype(float)
+    model = cgp.GraphTimeGPRegressor(graph, target_transform=None, usual_day=False)
+    model.fit(["n0", "n3", "n6"], values, times=np.arange(30.0))
+    law = law_frame(model, ["n0", "n1"], np.arange(30.0), 0.99)
+    assert law["lower"].min() == 0
+    assert (law["mean"] - 2.5 * law["std"]).min() < 0

@@ -320,7 +320,7 @@ class TestReports:
                       labels[100:])  # fmt: skip
 
     def test_from_the_command_line(self, tmp_path: Path, capsys: Any) -> None:
-        from coupledgp.cli.app import app
+        from coupledgp.cli import run
 
         rng = np.random.default_rng(15)
         (X, y, new, z), mu = tables(rng)
@@ -336,7 +336,7 @@ class TestReports:
                  str(tmp_path / "test.csv"), "--target", "y", "--predictions",
                  str(tmp_path / "pred.csv"), "--quantiles", "-o",
                  str(tmp_path / "a.html")]  # fmt: skip
-        app(asked, standalone_mode=False)
+        assert run(asked) == 0
         assert "Its intervals are honest" in capsys.readouterr().out
         assert "pinball" in (tmp_path / "a.html").read_text(encoding="utf-8")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.cli.app import run
+from coupledgp.cli import run
 from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
 from coupledgp.features.registry import Drawn
@@ -175,9 +175,9 @@ def test_walkers_that_carry_nothing_are_not_ranked():
     ("options", "parameters"),
     [
         ([], {}),
-        (["--coupling", "orthogonal+pnc"], {"coupling": "orthogonal+pnc"}),
-        (["--coupling", "halton"], {"coupling": "halton"}),
-        (["--frequencies", "posterior"], {"frequencies": "posterior"}),
+        (["--set", "coupling=orthogonal+pnc"], {"coupling": "orthogonal+pnc"}),
+        (["--set", "coupling=halton"], {"coupling": "halton"}),
+        (["--set", "frequencies=posterior"], {"frequencies": "posterior"}),
     ],
 )
 def test_the_shell_tells_the_model_that_python_fits(options, parameters, tmp_path, capsys):
@@ -185,17 +185,15 @@ def test_the_shell_tells_the_model_that_python_fits(options, parameters, tmp_pat
     rows = np.column_stack([X, Y])
     np.savetxt(path, rows, delimiter=",", header="a,b,y", comments="")
     command = ["fit", str(path), "--target", "y", "--holdout", "0", "--model", "sparse-spectrum",
-               "--n-frequencies", "36", "--max-iter", "2", "--n-restarts", "0", "--compare", "none",
+               "--set", "n_frequencies=36", "--set", "max_iter=2", "--set", "n_restarts=0",
                *options]  # fmt: skip
     assert run([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["model"]
+    told = json.loads(capsys.readouterr().out)["model"]["explanation"]
     gp = cgp.SparseSpectrumGPRegressor(
         n_frequencies=36, max_iter=2, n_restarts=0, random_state=0, **parameters
     )
     found = gp.fit(X, Y).drawn_
-    assert told["drawn"] == found.to_dict()
-    assert run(command) == 0
-    assert str(found) in " ".join(capsys.readouterr().out.split())
+    assert str(found) in " ".join(told)
 
 
 def test_an_object_has_its_text():

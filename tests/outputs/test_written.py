@@ -12,13 +12,14 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 import pytest
 import trimesh
 from matplotlib.figure import Figure
 
 import coupledgp as cgp
-from coupledgp.cli.readers.tables import write_table
+from coupledgp.cli.shared import whole
+from coupledgp.cli.tables import write_table
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.sections.report import Report
@@ -134,7 +135,7 @@ def test_an_error_of_the_disk_keeps_the_old_file(tmp_path, monkeypatch):
 GRAPH = cgp.Graph.from_scipy(nx.adjacency_matrix(nx.grid_2d_graph(5, 5)))
 MESH = trimesh.creation.icosphere(3)
 HEIGHT = MESH.vertices[:, 2]
-TABLE = pa.table({"a": RNG.normal(size=5000), "b": RNG.normal(size=5000)})
+TABLE = pd.DataFrame({"a": RNG.normal(size=5000), "b": RNG.normal(size=5000)})
 
 
 def fitted() -> Any:
@@ -193,8 +194,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 
 
 def _table(path: Path) -> None:
-    with written_whole(path) as temporary:
-        write_table(TABLE, temporary, path)
+    with whole(path) as temporary:
+        write_table(TABLE, temporary)
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -1,1 +1,0 @@
-"""The commands, one module each, with modules for their work."""

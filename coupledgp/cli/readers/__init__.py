@@ -1,1 +1,0 @@
-"""Readers of tables, networks and values of nodes from files."""

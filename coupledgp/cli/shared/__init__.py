@@ -1,1 +1,0 @@
-"""Options and figures that several commands have in common; it knows no command."""

@@ -44,6 +44,7 @@ def law_state(law: SensorLaw, usual: UsualDay | None) -> tuple[dict[str, Any], A
             "spread_coefficients": law.spread.coefficients,
             "bend_coefficients": law.bend.coefficients, "start_covariance": law.start.first,
         }  # fmt: skip
+        values["far"] = law.spread.far
         values["start"] = float(law.start.model.coefficients[0, 0, 0])
     if usual is not None:
         values["usual"] = {"n_steps": usual.n_steps, "axis": axis_state(usual.axis)}
@@ -70,6 +71,7 @@ def law_from(
         spread = Spread(
             entries.scales("spread_variances", len(HORIZONS), "p"),
             entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS),
+            entries.number("law", "far", low=1.0),
         )
         bend = Bend(entries.floats("bend_coefficients", len(HORIZONS), N_BENDS))
         phi = entries.number("law", "start", low=0.0, high=1.0)

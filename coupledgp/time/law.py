@@ -8,7 +8,7 @@ precision of the value given all others; deep ones are drawn to what the start f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,10 +21,12 @@ from coupledgp.time.bend import Bend, fitted_bend
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.recursion import (
     LONGEST_LAG,
+    far_squares,
     fitted_recursion,
     shrunk_covariance,
 )
 from coupledgp.time.spread import (
+    FAR,
     Spread,
     fitted_spread,
     log_volatility,
@@ -107,12 +109,17 @@ class SensorLaw:
     def own_variances(self, n_steps: int) -> FloatArray:
         """Variances (p, h) of the recursion itself some steps ahead."""
         if n_steps not in self._own:
-            total, out = np.zeros(self.level.size), []
-            for response in self.markov.responses(n_steps):
-                total = total + ((response @ self.markov.root) ** 2).sum(axis=1)
-                out.append(total)
-            self._own[n_steps] = np.stack(out, axis=1)
+            self._own[n_steps] = own_variances(self.markov, n_steps)
         return self._own[n_steps]
+
+
+def own_variances(markov: Markov, n_steps: int) -> FloatArray:
+    """Variances (p, h) of a recursion some steps ahead."""
+    total, out = np.zeros(markov.n_sensors), []
+    for response in markov.responses(n_steps):
+        total = total + ((response @ markov.root) ** 2).sum(axis=1)
+        out.append(total)
+    return np.stack(out, axis=1)
 
 
 def units_of(values: FloatArray, observed: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -169,8 +176,13 @@ def fitted_law(
     base, gain = deviations / of_level[:, None], scale / of_level
     bend, ahead = fitted_bend(fit.ahead, x, volatility, base, gain, fit.blocks)
     spread = fitted_spread(ahead, volatility, base, gain)
+    squares = far_squares(x, observed, fit.blocks, FAR)
+    markov = Markov(fit.model, covariance, first)
+    if squares is not None:
+        plain = spread.levels_of(own_variances(markov, FAR))[:, -1]
+        spread = replace(spread, far=max(float((squares / plain).mean()), 1.0))
     return SensorLaw(
-        sensors, Markov(fit.model, covariance, first), start, level, scale, of_level, neighbours,
+        sensors, markov, start, level, scale, of_level, neighbours,
         spread, bend, mean_squares(fit.ahead.errors[:1])[0], fit.ridge, fit.is_stable, density,
     )  # fmt: skip
 

@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import blas, lapack, solve_triangular
 
 from coupledgp.errors import NumericalError
@@ -107,14 +109,16 @@ class Markov:
     @cached_property
     def products(self) -> list[list[FloatArray]]:
         """`A_g' Q^-1 A_h` (p, p) of the groups, the first of which is the step itself."""
-        A = [np.eye(self.n_sensors), *self.model.coefficients]
+        A: list[Any] = [np.eye(self.n_sensors), *self.model.coefficients]
         used = [bool(part.any()) for part in A]
-        scaled = [self._half @ part if there else None for part, there in zip(A, used, strict=True)]
+        if sparse.issparse(self.model.flat):
+            A = [sparse.csr_array(part) for part in A]
         out: list[list[FloatArray]] = [[np.zeros((0, 0))] * len(A) for _ in A]
-        for g, left in enumerate(scaled):
-            for h, right in enumerate(scaled[: g + 1]):
-                if left is not None and right is not None:
-                    out[g][h] = left.T @ right
+        for h, right in enumerate(A):
+            inner = (right.T @ self.inverse).T if used[h] else None
+            for g in range(h, len(A)):
+                if inner is not None and used[g]:
+                    out[g][h] = np.asarray(A[g].T @ inner)
                     out[h][g] = out[g][h].T
         return out
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,14 @@ N_GROUPS, LONGEST_LAG = len(GROUPS), 12
 # Blocks of time that are left out, and steps ahead at which their errors are looked at.
 N_BLOCKS = 5
 HORIZONS = (1, 3, 6, 12)
+# Of far forecasts every so many origins are looked at.
+FAR_EVERY = 4
 # Ridge of a sensor's own numbers to the pooled ones; ridges of all sensors' lags for so many rows.
 OWN_RIDGE = 100.0
 RIDGES, ROWS = (3e3, 1e4, 3e4, 1e5, np.inf), 1100.0
-# Most sensors with lags of all others.
-MOST_DENSE = 600
+# Most sensors with lags of all others; blocks of their errors beyond; and the part of coefficients
+# below which they are kept as a sparse matrix.
+MOST_DENSE, FEW_BLOCKS, SPARSE = 600, 2, 0.1
 # Growth of a step from which a recursion counts as unstable, and the steps that tell.
 UNSTABLE, N_STEPS, N_STARTS = 0.999, 300, 8
 # Values below which a sensor has the pooled numbers and no others.
@@ -81,15 +85,16 @@ class Recursion:
         """Number p of series."""
         return self.coefficients.shape[1]
 
-    @property
-    def flat(self) -> FloatArray:
-        """Coefficients (p, 4 p), side by side."""
-        return self.coefficients.transpose(1, 0, 2).reshape(self.n_sensors, -1)
+    @cached_property
+    def flat(self) -> Any:
+        """Coefficients (p, 4 p), side by side; sparse where few of them are not zero."""
+        found = self.coefficients.transpose(1, 0, 2).reshape(self.n_sensors, -1)
+        return sparse.csr_array(found) if (found != 0).mean() < SPARSE else found
 
     def next(self, last: FloatArray) -> FloatArray:
         """`sum_g A_g h_g` (m, p) for the last 12 steps (m, 12, p), the newest one last."""
         means = [last[:, [-lag for lag in lags]].mean(axis=1) for lags in GROUPS]
-        return np.asarray(np.concatenate(means, axis=1) @ self.flat.T)
+        return np.asarray((self.flat @ np.concatenate(means, axis=1).T).T)
 
     def errors(self, long: FloatArray) -> FloatArray:
         """Errors (p, n) one step ahead of series (p, n + 12) with their past."""
@@ -208,6 +213,32 @@ def errors_ahead(
     return AheadErrors(errors, forecasts)
 
 
+def far_squares(
+    X: FloatArray, observed: BoolArray, blocks: Sequence[Block], n_steps: int
+) -> FloatArray | None:
+    """Mean squared errors (p,) some steps ahead, left out; None where blocks are too short.
+
+    They are those of every fourth origin in the last three blocks, about the means of the steps
+    before a block, as those of forecasts beyond the sample are.
+    """
+    total, count = np.zeros(len(X)), np.zeros(len(X))
+    for first, last, model in blocks[-3:]:
+        steps = np.arange(first + n_steps - 1, last, FAR_EVERY)
+        if steps.size < n_steps // FAR_EVERY:
+            continue
+        at = steps - n_steps + 1  # the step after each origin
+        known = observed[:, :first]
+        mean = np.where(known, X[:, :first], 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        recent = np.stack([X[:, t - LONGEST_LAG : t].T for t in at]) - mean
+        for _ in range(n_steps):
+            recent = np.concatenate([recent[:, 1:], model.next(recent)[:, None]], axis=1)
+        there = observed[:, steps]
+        error = X[:, steps] - mean[:, None] - recent[:, -1].T
+        total += (np.where(there, error, 0.0) ** 2).sum(axis=1)
+        count += there.sum(axis=1)
+    return total / count if count.min() > 0 else None
+
+
 @dataclass(frozen=True, eq=False)
 class FittedRecursion:
     """A recursion, those of blocks of time that are left out, and their errors.
@@ -320,6 +351,8 @@ def shrunk_covariance(
     products = [Z[:, a:b] @ Z[:, a:b].T for a, b in edges]
     n_known = [there[:, a:b].sum(axis=1) for a, b in edges]
     p, whole, total = len(Z), sum(products), max(int(counts.sum()), 1)
+    if p > MOST_DENSE:
+        products, n_known = products[:FEW_BLOCKS], n_known[:FEW_BLOCKS]
     eye = np.eye(p)
     targets = (eye, 0.5 * eye + 0.5 * graph)
     shares = np.array(SHRINKAGE)
@@ -340,7 +373,7 @@ def shrunk_covariance(
     k, at = divmod(int(np.argmin(loss)), shares.size)
     R = (1 - shares[at]) * correlations(whole, counts) + shares[at] * targets[k]
     roots = np.sqrt(variances)
-    density = -loss[k, at] / total
+    density = -loss[k, at] / max(sum(int(count.sum()) for count in n_known), 1)
     density -= 0.5 * float(counts @ np.log(2 * np.pi * variances)) / total
     return np.asarray(R * np.outer(roots, roots)), float(density)
 

@@ -23,6 +23,8 @@ from coupledgp.random import FloatArray
 from coupledgp.time.recursion import HORIZONS, AheadErrors
 
 BoolArray = NDArray[np.bool_]
+# Steps ahead at which the growth of variances ends.
+FAR = 48
 # Columns of F.
 N_COLUMNS = 6
 # Rate of the volatility, most of a squared error in it, and what is added to it.
@@ -114,10 +116,13 @@ class Spread:
         S of each of `HORIZONS` and each sensor.
     coefficients : FloatArray (4, 6)
         phi of each of `HORIZONS`.
+    far : float
+        What variances `FAR` steps ahead are multiplied by, 1 or more, as where levels shift.
     """
 
     variances: FloatArray
     coefficients: FloatArray
+    far: float = 1.0
 
     def factors(
         self, level: FloatArray, forecast: FloatArray, volatility: FloatArray
@@ -143,14 +148,17 @@ class Spread:
     def levels_of(self, own: FloatArray) -> FloatArray:
         """S (p, h) of the steps ahead, for the variances (p, h) of the recursion itself.
 
-        The ratio of both is linear in log h, in logarithms, and constant beyond the last horizon.
+        The ratio of both is linear in log h, in logarithms, up to the last horizon, and grows by
+        `far` until `FAR`.
         """
         places = np.minimum(np.array(HORIZONS), own.shape[1]) - 1
         ratios = np.log(self.variances / np.maximum(own[:, places].T, 1e-300))
         if own.shape[1] < HORIZONS[-1]:
             kept = np.array([h <= own.shape[1] for h in HORIZONS])
             ratios[~kept] = ratios[kept][-1]
-        return own * np.exp(between(ratios, own.shape[1])).T
+        h = np.arange(1, own.shape[1] + 1)
+        grown = np.interp(np.log(h), np.log([HORIZONS[-1], FAR]), [0.0, np.log(self.far)])
+        return own * np.exp(between(ratios, own.shape[1]).T + grown)
 
 
 def between(values: FloatArray, n_steps: int) -> FloatArray:

@@ -16,7 +16,7 @@ from coupledgp.couplings import (
 )
 from coupledgp.features import AngularHybridFeatures, FourierFeatures
 from coupledgp.gp.transforms import Log
-from coupledgp.kernels import HeatKernel, Linear, Matern12
+from coupledgp.kernels import HeatKernel, Linear
 from coupledgp.likelihoods import Poisson
 from coupledgp.spectra import MaternSpectrum
 
@@ -94,7 +94,7 @@ class OwnCounts(Poisson):
     pass
 
 
-rough, short, own_times = MaternSpectrum(0.75), GeometricLaw(0.4), Matern12(3.0)
+rough, short = MaternSpectrum(0.75), GeometricLaw(0.4)
 '''
 ENTRY_POINTS = {
     "coupledgp.spectra": {"rough": "rough"},
@@ -108,7 +108,6 @@ ENTRY_POINTS = {
     "coupledgp.softmax_features": {"own-softmax": "OwnSoftmaxFeatures"},
     "coupledgp.graph_kernels": {"own-heat": "OwnHeat"},
     "coupledgp.row_kernels": {"own-rows": "OwnRows"},
-    "coupledgp.time_kernels": {"own-times": "own_times"},
     "coupledgp.likelihoods": {"own-counts": "OwnCounts"},
     "coupledgp.target_transforms": {"own-transform": "OwnTransform"},
 }

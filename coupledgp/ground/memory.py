@@ -10,9 +10,6 @@ from coupledgp.errors import MemoryLimitError
 
 # Bytes that a computation may take without a check.
 UNASKED = 2**24
-# Bytes that a compressed file may unfold into however small it is, the most times its size, and
-# copies of them that are alive at once while they are read.
-FREE_BYTES, MOST_TIMES, COPIES = 2**26, 200, 3
 # Most characters of another library's message.
 LONGEST_REASON = 200
 
@@ -58,14 +55,6 @@ def check_memory(
         end = advice if isinstance(advice, str) else advice(allowed / needed)
         verb = "are available" if limit is None else verb
         raise MemoryLimitError(f"{what} need about {_gib(needed)}, {_gib(allowed)} {verb}; {end}")
-
-
-def unfolded_bytes(file_size: int) -> int:
-    """Bytes into which a compressed file of so many bytes may unfold.
-
-    200 times its size and a third of the memory at most, and 64 MB in any case.
-    """
-    return max(FREE_BYTES, int(min(MOST_TIMES * file_size, available_bytes() / COPIES)))
 
 
 # Beginnings of messages of torch's and other libraries' errors, which are RuntimeErrors.

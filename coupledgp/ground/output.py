@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX, PRIVATE = ".coupledgp-", 0o600
-# Temporary files and folders of this process.
-TEMPORARY: set[Path] = set()
 
 
 @contextmanager
@@ -44,77 +41,20 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
                 yield Path(name)
             return
     target = Path(os.path.realpath(name))
-    with _temporary(name, target) as temporary:
-        temporary.touch(exist_ok=False)
-        mode = stat.S_IMODE((old or temporary.stat()).st_mode)
-        temporary.chmod(PRIVATE)
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        os.replace(temporary, target)
-
-
-@contextmanager
-def folder_written_whole(
-    path: str | os.PathLike[str], marks: Sequence[str], kind: str
-) -> Iterator[Path]:
-    """Yield a temporary folder that takes the place of `path` unless an error comes between.
-
-    An old folder is replaced only if it is of the same kind.
-
-    Parameters
-    ----------
-    path
-        The folder to write.
-    marks
-        Names of files of which a folder of this kind has one.
-    kind
-        The kind in words, such as `"a Zarr store"`.
-
-    Raises
-    ------
-    OSError
-        `path` is a file or a folder of another kind, or cannot be written; raised before the body
-        runs, and naming `path`.
-    """
-    name, target = os.fspath(path), Path(os.path.realpath(path))
-    if target.exists() and not (target.is_dir() and any((target / m).exists() for m in marks)):
-        raise FileExistsError(errno.EEXIST, f"expected no file, or {kind} to replace", name)
-    with _temporary(name, target) as temporary:
-        temporary.mkdir()
-        yield temporary
-        if target.exists():
-            target.rename(f"{temporary}.old")
-        temporary.rename(target)
-
-
-@contextmanager
-def _temporary(name: str, target: Path) -> Iterator[Path]:
-    path = target.with_name(f"{PREFIX}{secrets.token_hex(8)}.tmp")
-    TEMPORARY.add(path)
+    temporary = target.with_name(f"{PREFIX}{secrets.token_hex(8)}.tmp")
     try:
-        with _naming(name, path):
-            yield path
+        with _naming(name, temporary):
+            temporary.touch(exist_ok=False)
+            mode = stat.S_IMODE((old or temporary.stat()).st_mode)
+            temporary.chmod(PRIVATE)
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(mode)
+            os.replace(temporary, target)
     finally:
-        _remove(path)
-        TEMPORARY.discard(path)
-
-
-def discard_all() -> None:
-    """Remove the temporary files and folders of this process, which is about to end."""
-    for path in list(TEMPORARY):
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Remove a temporary file or folder, and those whose names begin with its name."""
-    with suppress(OSError):
-        for found in path.parent.glob(f"{path.name}*"):
-            if found.is_dir():
-                shutil.rmtree(found, ignore_errors=True)
-            else:
-                found.unlink()
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager
@@ -150,25 +90,3 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write bytes, whole or not at all."""
     with written_whole(path) as temporary:
         temporary.write_bytes(content)
-
-
-def find_clash(outputs: Mapping[str, Path], inputs: Sequence[Path]) -> str | None:
-    """Return the name of the first output that is an input or an earlier output, if there is one.
-
-    Paths are the same if they lead to one file, through symbolic links or as hard links.
-    """
-    taken = list(inputs)
-    for name, path in outputs.items():
-        if any(_is_same(path, other) for other in taken):
-            return name
-        taken.append(path)
-    return None
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
-    except ValueError:  # no file has such a name
-        return False

@@ -21,6 +21,7 @@ from coupledgp.time.bend import Bend, fitted_bend
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.recursion import (
     LONGEST_LAG,
+    MOST_DENSE,
     far_squares,
     fitted_recursion,
     shrunk_covariance,
@@ -176,7 +177,8 @@ def fitted_law(
     base, gain = deviations / of_level[:, None], scale / of_level
     bend, ahead = fitted_bend(fit.ahead, x, volatility, base, gain, fit.blocks)
     spread = fitted_spread(ahead, volatility, base, gain)
-    squares = far_squares(x, observed, fit.blocks, FAR)
+    few = len(x) <= MOST_DENSE  # the variances of many sensors far ahead take too long
+    squares = far_squares(x, observed, fit.blocks, FAR) if few else None
     markov = Markov(fit.model, covariance, first)
     if squares is not None:
         plain = spread.levels_of(own_variances(markov, FAR))[:, -1]

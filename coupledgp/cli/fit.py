@@ -104,21 +104,24 @@ def fit(
     order = np.random.default_rng(seed).permutation(len(frame))
     kept, held = np.sort(order[(cut := _count(share, len(y))) :]), np.sort(order[:cut])
     X_test, y_test, beside = X.iloc[held], y.iloc[held], frame.iloc[held][left]
+    exposed = {k: v[held] for k, v in further_data.items() if k == "exposure"}
     X, y, further_data = X.iloc[kept], y.iloc[kept], {k: v[kept] for k, v in further_data.items()}
     if test is not None:
-        other = read_inputs(test, kinds)
-        check_columns(other, [target, *inputs], f"--test: {test}")
-        X_test, y_test, _ = _rows(test, other, inputs, kinds, target, labelled, {})
+        other, of_test = read_inputs(test, kinds), {k: weights[k] for k in exposed}
+        check_columns(other, [target, *inputs, *of_test.values()], f"--test: {test}")
+        X_test, y_test, exposed = _rows(test, other, inputs, kinds, target, labelled, of_test)
         beside = other[[name for name in left if name in other]]
     if report is not None and not len(y_test):
         raise InvalidInputError("--report: expected test rows, got --holdout 0")
+    if exposed and report is not None:
+        raise InvalidInputError("--report: expected no --exposure beside it, reports have none")
     judged, wanted = None, how != "auto" or report is not None or len(y) <= DENSE_ROWS
     with (
         s.files(output, report, format="model") as paths,
         s.about(data, options=s.options_of(kind, OWN)),
     ):
         estimator.fit(X, y, **further_data)
-        if len(y_test) and how != "none" and wanted:
+        if len(y_test) and how != "none" and wanted and not exposed:
             metadata = beside if beside.shape[1] and not labelled and likelihood is None else None
             judged = cgp.diagnostics.compare(
                 estimator, X_test, y_test, method=how, metadata=metadata
@@ -130,7 +133,7 @@ def fit(
     away = f" ({100 * share:.3g} % held out)" if test is None and share else ""
     head = (f"{data.name}: target {target!r}, {len(inputs)} columns, {len(y)} training rows, "
             f"{len(y_test)} test rows{away}")  # fmt: skip
-    scores = _scores(estimator, X_test, y_test)
+    scores = _scores(estimator, X_test, y_test, exposed)
     result = s.heading(
         data={"path": data, "target": target, "inputs": inputs, "n_train": len(y),
               "n_test": len(y_test)},
@@ -152,7 +155,7 @@ def _count(share: float, n: int) -> int:
     return min(round(share * n), n - 1)
 
 
-def _scores(model: Any, X: Any, y: Any) -> dict[str, float]:
+def _scores(model: Any, X: Any, y: Any, exposed: dict[str, Any]) -> dict[str, float]:
     """Scores at test rows, by the model's own law."""
     if not len(y):
         return {}
@@ -162,13 +165,13 @@ def _scores(model: Any, X: Any, y: Any) -> dict[str, float]:
         loss = -float(logs[np.arange(len(y)), places].mean())
         return {"log loss": loss, "accuracy": float((logs.argmax(axis=1) == places).mean())}
     values = np.asarray(y, dtype=np.float64)
-    error = values - model.predict(X)
+    error = values - model.predict(X, **exposed)
     found = {"RMSE": float(np.sqrt(np.mean(error**2)))}
     if np.ptp(values) > 0:
         found["R2"] = 1 - float(np.mean(error**2) / np.var(values))
-    lower, upper = model.predict_interval(X, 0.95)
+    lower, upper = model.predict_interval(X, 0.95, **exposed)
     return found | {
-        "NLPD": -float(np.mean(model.log_density(X, values))),
+        "NLPD": -float(np.mean(model.log_density(X, values, **exposed))),
         "coverage of 95 % intervals": float(np.mean((values >= lower) & (values <= upper))),
     }
 

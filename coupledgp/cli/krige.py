@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +20,12 @@ from coupledgp.columns.globe import narrower
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.extras import library
+from coupledgp.ground.progress import duration
 
 # Places of a grid along each column, and most of a whole grid.
 N_PLACES, MOST_PLACES = 100, 50_000_000
+# Rows whose prediction is timed before that of a grid.
+TRIAL_ROWS = 2048
 NETCDF = (".nc", ".nc4")
 OWN = (
     "kernel",
@@ -98,6 +102,7 @@ def krige(
         model.fit(inputs, y)
         of_function = latent or has_normal_noise(model.process_)
         axes = _axes(model, rows, counts)
+        _announce(model, inputs, int(np.prod(counts)))
         found = model.predict_grid(axes, return_std=True, level=level, latent=of_function)
         _write(found, axes, y, paths[0])
         if paths[1] is not None:
@@ -159,6 +164,17 @@ def _axes(model: Any, rows: dict[str, Any], counts: tuple[int, ...]) -> dict[str
         kept = narrower(values) if places is not None and j == places[1] else values
         axes[name] = np.linspace(kept.min(), kept.max(), count)
     return axes
+
+
+def _announce(model: Any, inputs: pd.DataFrame, n_places: int) -> None:
+    """Say how long the places of a grid take, by the time of some rows, if it is long."""
+    some = inputs.iloc[:TRIAL_ROWS]
+    if n_places > 10 * len(some):
+        start = time.process_time()
+        model.predict(some, return_std=True)
+        seconds = (time.process_time() - start) * n_places / len(some)
+        if seconds >= 10:
+            s.notice(f"mean and std of {n_places} places: about {duration(seconds)} of one core")
 
 
 def _write(found: Any, axes: dict[str, Any], y: Any, path: Path | None) -> None:

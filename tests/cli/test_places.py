@@ -35,7 +35,7 @@ def test_the_field_is_that_of_python_at_the_places_of_a_query(shell, part):
     part[["x", "y", "z"]].to_csv("query.csv", index=False)
     out, _ = shell("field", "part.stl", "--values", "sensors.csv", *MATERN, "--query", "query.csv",
                    "-o", "law.csv", "--level", "0.9", "--left-out", "loo.csv", "--save-model",
-                   "f.model", "--report", "page.html")  # fmt: skip
+                   "f.model")  # fmt: skip
     assert "Are its intervals honest?" in out
     model = cgp.load_model("f.model")
     law = model.predict_frame(part[["x", "y", "z"]], 0.9)

@@ -184,6 +184,20 @@ def test_a_target_of_text_is_classes(shell, folder):
     assert (found["class"] == found["side"]).mean() > 0.9
 
 
+def test_counts_have_exposures_in_fits_scores_and_predictions(shell, folder):
+    rng = np.random.default_rng(6)
+    x, hours = rng.uniform(0, 1, 60), rng.uniform(1, 50, 60)
+    n = rng.poisson(hours * np.exp(x))
+    pd.DataFrame({"x": x, "hours": hours, "n": n}).to_csv("n.csv", index=False)
+    out, _ = shell("fit", "n.csv", "-t", "n", "--likelihood", "poisson", "--exposure", "hours",
+                   "--kernel", "gaussian", "-o", "n.model", "--json")  # fmt: skip
+    assert json.loads(out)["scores"]["R2"] > 0.8
+    shell("predict", "n.model", "n.csv", "--exposure", "hours", "-o", "p.csv", "--level", "0.9")
+    found = pd.read_csv("p.csv")
+    assert np.corrcoef(found["mean"], hours * np.exp(x))[0, 1] > 0.95
+    assert ((found["lower"] <= n) & (n <= found["upper"])).mean() > 0.75
+
+
 def test_intervals_of_counts_do_not_go_below_zero(shell, folder):
     x = np.linspace(0, 1, 30)
     counts = np.random.default_rng(2).poisson(0.5 + x)

@@ -140,6 +140,12 @@ class Markov:
         place = LONGEST_LAG + 1
         return np.stack([self.summed(pair_weights(w, place, j)) for j in range(LONGEST_LAG + 1)])
 
+    @cached_property
+    def reach(self) -> int:
+        """Most steps apart of two values that Lam couples: one, where there is one lag."""
+        return max(max(lags) for lags, A in zip(GROUPS, self.model.coefficients, strict=True)
+                   if A.any() or lags == GROUPS[0])  # fmt: skip
+
     @property
     def alone(self) -> FloatArray:
         """Inverse variances (p,) of a value given all others, far from both ends."""
@@ -287,7 +293,7 @@ class GapFactor:
         out = np.zeros((of_first[-1], of_second[-1]))
         for a, t in enumerate(first):
             for b, s in enumerate(second):
-                if self.rows[t].size and self.rows[s].size and 0 <= s - t <= LONGEST_LAG:
+                if self.rows[t].size and self.rows[s].size and 0 <= s - t <= self.law.reach:
                     part = self.pair(t, s - t)
                     out[of_first[a] : of_first[a + 1], of_second[b] : of_second[b + 1]] = part
         return out if c != other else np.triu(out) + np.triu(out, 1).T

@@ -153,9 +153,11 @@ def hyperparameters(n_rows: int, choice: str, n_averaged: int = 200) -> Run:
     def posterior(data: Any, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
         y, seed = data
         gp = cgp.ExactGPRegressor(
-            normalize_y=False, hyperparameters=choice, n_hyperparameter_draws=n_averaged,
+            normalize_y=False,
+            hyperparameters=choice,
+            options={"n_hyperparameter_draws": n_averaged},
             random_state=seed,
-        ).fit(X, y)  # fmt: skip
+        ).fit(X, y)
         f = gp.sample_y(X_new, n_draws, random_state=seed, latent=True)
         drawn = {"f": f, "mean of f": f.mean(axis=0),
                  "y": gp.sample_y(X_new, n_draws, random_state=seed + 1)}  # fmt: skip

@@ -70,7 +70,7 @@ def exact(hyper: dict[str, Any], **changes: Any) -> cgp.ExactGPRegressor:
 
 def fitted(kernel: str) -> cgp.ExactGPRegressor:
     """An exact model whose hyperparameters are fitted."""
-    return cgp.ExactGPRegressor(kernel, ard=False, n_restarts=0, random_state=0)
+    return cgp.ExactGPRegressor(kernel, ard=False, options={"n_restarts": 0}, random_state=0)
 
 
 def features(case: Case, n_frequencies: int) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 import coupledgp as cgp
 from benchmarks.ranks import ProcessSimulation
 from coupledgp.couplings import posterior_weights, solve_sigma
+from coupledgp.ground.parameters import folded
 from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
 
 Arrays = dict[str, np.ndarray]
@@ -76,8 +77,10 @@ def tables() -> Arrays:
     """Posterior draws of models of tables."""
     found = {}
     models = {
-        "exact": cgp.ExactGPRegressor("gaussian", **KEPT),
-        "features": cgp.SparseSpectrumGPRegressor(n_frequencies=16, random_state=0, **KEPT),
+        "exact": cgp.ExactGPRegressor("gaussian", **folded(cgp.ExactGPRegressor, KEPT)),
+        "features": cgp.SparseSpectrumGPRegressor(
+            **folded(cgp.SparseSpectrumGPRegressor, dict(n_frequencies=16, random_state=0, **KEPT))
+        ),
     }
     for name, model in models.items():
         model.fit(LATTICE, TARGETS)
@@ -102,12 +105,28 @@ def graphs() -> Arrays:
     y = np.array([np.sin(a) + np.cos(b) for a, b in nodes])
     for coupling in cgp.couplings.available_walker_couplings():
         model = cgp.GraphGPRegressor(
-            graph, "heat", coupling=coupling, method="walks", n_walks=8, exact_hops=1,
-            hyperparameters="maximum", random_state=0, **kept,
-        ).fit(nodes, y)  # fmt: skip
+            graph,
+            "heat",
+            **folded(
+                cgp.GraphGPRegressor,
+                dict(
+                    coupling=coupling,
+                    method="walks",
+                    n_walks=8,
+                    exact_hops=1,
+                    hyperparameters="maximum",
+                    random_state=0,
+                    **kept,
+                ),
+            ),
+        ).fit(nodes, y)
         found[f"{coupling}/mean"] = model.predict(list(GRID))
         found[f"{coupling}/draws"] = model.sample_y(list(GRID), 2, random_state=1)
-    exact = cgp.ExactGraphGPRegressor(graph, "matern", hyperparameters="maximum", **kept)
+    exact = cgp.ExactGraphGPRegressor(
+        graph,
+        "matern",
+        **folded(cgp.ExactGraphGPRegressor, dict(hyperparameters="maximum", **kept)),
+    )
     exact.fit(nodes, y)
     found["exact/draws"] = exact.sample_y(list(GRID), 2, random_state=1)
     chosen = cgp.next_sensors(exact, 6).rows

@@ -148,7 +148,7 @@ def test_parameters_that_a_fit_does_not_use_are_checked():
             table(X, Y, kl_target=value)
         graph = Graph.from_edges(RING, (RING + 1) % 8)
         with pytest.raises(InvalidInputError, match="kl_target: expected a"):
-            cgp.GraphGPRegressor(graph, kl_target=value).fit(RING, Y[:8])
+            cgp.GraphGPRegressor(graph, options={"kl_target": value}).fit(RING, Y[:8])
 
 
 def refused_or(read, errors, named):
@@ -216,7 +216,10 @@ def fitted():
         ("sample_weight", lambda: fitted().partial_fit(X, Y, sample_weight=[BEYOND] * len(Y))),
         ("level", lambda: fitted().predict_interval(X, BEYOND)),
         ("y", lambda: cgp.GraphGPRegressor(PATH).fit([0, 2], [BEYOND, 1])),
-        ("budget", lambda: cgp.GraphGPRegressor(PATH, budget=BEYOND).fit([0, 2], [1, 2])),
+        (
+            "budget",
+            lambda: cgp.GraphGPRegressor(PATH, options={"budget": BEYOND}).fit([0, 2], [1, 2]),
+        ),
         ("weights", lambda: cgp.Graph.from_edges([0], [1], weights=[BEYOND])),
         ("lengths", lambda: cgp.LaplaceOperator.from_edges([0], [1], [BEYOND])),
         ("mesh", lambda: corner([BEYOND, 0, 0])),

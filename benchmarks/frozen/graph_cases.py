@@ -10,6 +10,7 @@ import numpy as np
 
 import coupledgp as cgp
 from coupledgp.couplings import GeometricLaw, SigmaLengths, SystematicSteps, WalkerCoupling
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel
 from frozen.cases import Figures, case
 
@@ -81,7 +82,9 @@ def twin(settings: dict[str, Any]) -> Figures:
     """The exact twin of a model with walks."""
     graph = grid(15)
     seen, hidden = split(graph.n_nodes, 80)
-    gp = cgp.GraphGPRegressor(graph, random_state=0, **settings)
+    gp = cgp.GraphGPRegressor(
+        graph, **folded(cgp.GraphGPRegressor, dict(random_state=0, **settings))
+    )
     return law(gp.fit(seen, values(graph.n_nodes)[seen, 0]).exact_twin(), hidden)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions, compare
+from coupledgp.ground.parameters import folded
 from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
 from frozen.graph_cases import grid, split, values
 
@@ -17,7 +18,9 @@ PASSING = ("accuracy", "provenance", "schema_version", "model", "reference")
 def table_model(**settings: Any) -> Any:
     """Sparse-spectrum regressor of one output."""
     settings = {"n_frequencies": 16, "optimizer": None, "random_state": 0} | settings
-    return cgp.SparseSpectrumGPRegressor(**settings).fit(X, Y[:, 0])
+    return cgp.SparseSpectrumGPRegressor(**folded(cgp.SparseSpectrumGPRegressor, settings)).fit(
+        X, Y[:, 0]
+    )
 
 
 def graph_model(**settings: Any) -> tuple[Any, Any, Any]:
@@ -25,7 +28,9 @@ def graph_model(**settings: Any) -> tuple[Any, Any, Any]:
     graph = grid(12)
     seen, hidden = split(graph.n_nodes, 60)
     settings = {"kernel": "heat", "optimizer": None, "exact_hops": 1} | settings
-    gp = cgp.GraphGPRegressor(graph, random_state=0, **settings)
+    gp = cgp.GraphGPRegressor(
+        graph, **folded(cgp.GraphGPRegressor, dict(random_state=0, **settings))
+    )
     y = values(graph.n_nodes)[:, 0]
     return gp.fit(seen, y[seen]), hidden, y[hidden]
 
@@ -68,7 +73,7 @@ def selected(model: Any, points: Any, y: Any, **how: Any) -> Figures:
 
 def table_selection() -> Figures:
     """Coupling and size for a table, searched for."""
-    model = cgp.SparseSpectrumGPRegressor(random_state=0, max_iter=10, n_restarts=0)
+    model = cgp.SparseSpectrumGPRegressor(random_state=0, options={"max_iter": 10, "n_restarts": 0})
     return selected(model, X, Y[:, 0], kl_target=0.05)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import coupledgp as cgp
 from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, SimplexDirections
 from coupledgp.diagnostics import compare
+from coupledgp.ground.parameters import folded
 from coupledgp.spectra import MaternSpectrum
 from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
 
@@ -42,7 +43,9 @@ def law(gp: Any, y: np.ndarray) -> Figures:
 def sparse(**parameters: Any) -> cgp.SparseSpectrumGPRegressor:
     """Small regressor; the optimizer is on unless it is turned off."""
     defaults = {"n_frequencies": 24, "n_restarts": 1, "max_iter": 40, "random_state": 3}
-    return cgp.SparseSpectrumGPRegressor(**(defaults | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (defaults | parameters))
+    )
 
 
 def fitted(parameters: dict[str, Any], outputs: Any = 0) -> Figures:
@@ -93,7 +96,9 @@ def twin(parameters: dict[str, Any], outputs: Any = 0) -> Figures:
 
 def exact(parameters: dict[str, Any], outputs: Any = 0) -> Figures:
     """The exact regressor, and the same after its last rows came late."""
-    gp = cgp.ExactGPRegressor(**({"random_state": 0, "n_restarts": 1} | parameters))
+    gp = cgp.ExactGPRegressor(
+        **folded(cgp.ExactGPRegressor, ({"random_state": 0, "n_restarts": 1} | parameters))
+    )
     y, y_new = Y[:, outputs], Y_NEW[:, outputs]
     figures = {**law(gp.fit(X[:90], y[:90]), y_new)}
     figures |= prefixed("given", law(gp.conditioned_on(X[:50], y[:50]), y_new))

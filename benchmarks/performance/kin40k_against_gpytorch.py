@@ -124,7 +124,7 @@ def fit_ours(
 ) -> dict:
     """Whole fit with the defaults, and its held-out scores."""
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=N_FREQUENCIES, dtype=dtype, random_state=0, progress=False
+        n_frequencies=N_FREQUENCIES, options={"dtype": dtype}, random_state=0, progress=False
     )
     elapsed = seconds(lambda: gp.fit(X, y))
     mean, std = gp.predict(X_test, return_std=True)

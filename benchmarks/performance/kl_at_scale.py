@@ -54,7 +54,9 @@ def synthetic(args: argparse.Namespace, rng: np.random.Generator) -> tuple[Any, 
 def euclidean(args: argparse.Namespace, X: np.ndarray, y: np.ndarray) -> Any:
     """The model: hyperparameters from some rows, the posterior from all."""
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=args.features, max_iter=60, n_restarts=0, random_state=args.seed
+        n_frequencies=args.features,
+        options={"max_iter": 60, "n_restarts": 0},
+        random_state=args.seed,
     )
     return gp.fit(X[:FITTED_ROWS], y[:FITTED_ROWS]).conditioned_on(X, y)
 
@@ -77,9 +79,17 @@ def grid(args: argparse.Namespace, rng: np.random.Generator) -> tuple[Any, Any, 
     test = test[: args.points]
     observed = np.setdiff1d(rng.choice(side * side, side * side // 10, replace=False), test)
     gp = cgp.GraphGPRegressor(
-        graph, HeatKernel(args.time), n_walks=16, exact_hops=args.hops, optimizer=None,
-        outputscale=1.0, noise=0.15, n_probes=2, solver="iterative", random_state=args.seed,
-    )  # fmt: skip
+        graph,
+        HeatKernel(args.time),
+        n_walks=16,
+        exact_hops=args.hops,
+        optimizer=None,
+        outputscale=1.0,
+        noise=0.15,
+        options={"n_probes": 2},
+        solver="iterative",
+        random_state=args.seed,
+    )
     return gp.fit(observed, y[observed]), test, y[test]
 
 

@@ -54,7 +54,11 @@ def fit_ours(data: Table, frequencies: int, dtype: str, device: object) -> dict[
     """Figures of this package."""
     X, y, X_test, y_test = data
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=frequencies, dtype=dtype, device=device, random_state=0, progress=False
+        n_frequencies=frequencies,
+        options={"dtype": dtype},
+        device=device,
+        random_state=0,
+        progress=False,
     )
     start = time.perf_counter()
     gp.fit(X, y)

@@ -77,9 +77,11 @@ def batches_of(path: Path) -> Iterator[Found]:
 def ours(path: Path, n_features: int, iterations: int) -> Callable[[np.ndarray], Found]:
     """The process of this package."""
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=n_features // 2, max_iter=iterations, n_restarts=0, random_state=0,
+        n_frequencies=n_features // 2,
+        options={"max_iter": iterations, "n_restarts": 0},
+        random_state=0,
         progress=False,
-    ).fit_batches(lambda: batches_of(path))  # fmt: skip
+    ).fit_batches(lambda: batches_of(path))
     print(gp.search_.explain(), file=sys.stderr)
     return lambda X: gp.predict(X, return_std=True)
 

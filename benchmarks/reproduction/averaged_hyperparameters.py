@@ -38,7 +38,9 @@ def table(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def of_package(choice: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray):
     """Log densities (100,) and the intervals' ends (100, 6) of our exact GP."""
-    gp = cgp.ExactGPRegressor(hyperparameters=choice, n_restarts=2, random_state=0).fit(X, y)
+    gp = cgp.ExactGPRegressor(
+        hyperparameters=choice, options={"n_restarts": 2}, random_state=0
+    ).fit(X, y)
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     return gp.log_density(X_test, y_test), gp.predict_quantiles(X_test, ends)
 

@@ -150,7 +150,7 @@ def fit_teacher(problem: Task, time: float | None) -> Model:
         gp = GraphGPRegressor(problem.graph, "heat", 8, "iid", random_state=0, **PAPERS)
     else:
         gp = ExactGraphGPRegressor(
-            problem.graph, HeatKernel(time), fixed=("kernel",), random_state=0
+            problem.graph, HeatKernel(time), options={"fixed": ("kernel",)}, random_state=0
         )
     gp.fit(problem.train, problem.y)
     return gp

@@ -96,7 +96,9 @@ def split(name: str, number: int, target: str | None = None) -> tuple[np.ndarray
 def exact_gp(X: np.ndarray, y: np.ndarray, lengthscale: float | None) -> cgp.ExactGPRegressor:
     """The exact GP by evidence, at a given lengthscale or with its own."""
     fixed = () if lengthscale is None else ("lengthscale",)
-    gp = cgp.ExactGPRegressor(ard=False, lengthscale=lengthscale, fixed=fixed, random_state=0)
+    gp = cgp.ExactGPRegressor(
+        ard=False, lengthscale=lengthscale, options={"fixed": fixed}, random_state=0
+    )
     return gp.fit(X, y)
 
 

@@ -197,6 +197,8 @@ def plain_parameter(name: str, value: Any) -> Any:
 
 def parameter_from(name: str, value: Any) -> Any:
     """The parameter of `plain_parameter`."""
+    if name == "options" and value is not None:
+        return {key: parameter_from(key, own) for key, own in value.items()}
     if isinstance(value, dict) and name != "hyperparameter_prior":
         return graph_kernel_from(value) if name == "kernel" else GeometricLaw(**value)
     return tuple(value) if name == "fixed" and value is not None else value

@@ -625,6 +625,6 @@ def training_data(data: Data | None) -> Data:
     if data is None:
         raise CoupledGPError(
             "this model has no training rows, which the exact twin, left-out laws and X_train_ "
-            "need: fit it with keep_rows=True, and save it with include_data=True"
+            "need: fit it with options={'keep_rows': True}, and save it with include_data=True"
         )
     return data

@@ -27,12 +27,17 @@ ROUNDING = 10 * float(np.finfo(float).eps)
 MOST_NAMED = 5
 
 
+def wrong(name: str, expected: str, got: Any) -> InvalidInputError:
+    """The error for a wrong value: what it is called, what was expected, and what came."""
+    return InvalidInputError(f"{name}: expected {expected}, got {got!r}")
+
+
 def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
     """Return `value` as an int of at least `minimum`; bool and non-integers are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise InvalidInputError(f"{name}: expected an int >= {minimum}, got {value!r}")
+        raise wrong(name, f"an int >= {minimum}", value)
     if value < minimum:
-        raise InvalidInputError(f"{name}: expected an int >= {minimum}, got {value}")
+        raise wrong(name, f"an int >= {minimum}", int(value))
     if value > LARGEST_INT:
         raise InvalidInputError(f"{name}: expected an int of at most 2^53, got a larger one")
     return int(value)
@@ -41,13 +46,13 @@ def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
 def check_positive(value: Any, name: str) -> float:
     """Return `value` as a finite float above zero; bool and text are refused."""
     if isinstance(value, (bool, np.bool_, str, bytes)):
-        raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}")
+        raise wrong(name, "a number > 0", value)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}") from None
+        raise wrong(name, "a number > 0", value) from None
     if not (np.isfinite(number) and number > 0):
-        raise InvalidInputError(f"{name}: expected a finite number > 0, got {value!r}")
+        raise wrong(name, "a finite number > 0", value)
     check_sizes(np.array(number), name)
     return number
 

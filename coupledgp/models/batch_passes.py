@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,6 +20,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.table_passes import BlockedPass, MomentsPass, TablePasses
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.parameters import check_declared, option
 from coupledgp.ground.progress import duration, reporter, tell
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.models.options import estimator
@@ -268,20 +269,24 @@ class FitInBatches(TableRegressor):
 
     Parameters
     ----------
-    keep_rows
-        Whether the model holds the training rows, which the exact twin, left-out laws, further
-        draws of the frequencies and `X_train_` need. None: `fit` and its `partial_fit` keep them,
-        `fit_batches` does not. Without them memory does not grow with the rows of `partial_fit`.
+    options
+        Values by name for specialists; None: none.
+
+        * `keep_rows`: whether the model holds the training rows, which the exact twin, left-out
+          laws, further draws of the frequencies and `X_train_` need. None, the default: `fit` and
+          its `partial_fit` keep them, `fit_batches` does not. Without them memory does not grow
+          with the rows of `partial_fit`.
     """
 
     _: KW_ONLY
-    keep_rows: bool | None = None
+    options: Mapping[str, Any] | None = None
+    keep_rows = option(None, lambda value, name: check_keeping(value))
 
     forecast_ = fitted_result("forecast_", "Forecast of a fit in passes, seconds of one core.")
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_keeping(self.keep_rows)
+        check_declared(self)
 
     @abstractmethod
     def check_passes(self) -> None:

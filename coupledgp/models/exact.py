@@ -20,9 +20,10 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.parameters import check_declared, one_of, option, param, positive
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.tensors import torch
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
@@ -97,8 +98,8 @@ class AskedExpression:
         groups = column_groups(data, columns)
         table = LocalProblem.of(data, units, groups, seed, known)
         problem = ExpressionProblem(replace(table, columns=row_columns(columns, groups)), kernel)
-        n_starts = 1 + check_positive_int(model.n_restarts, "n_restarts", minimum=0)
-        most = check_positive_int(model.max_iter, "max_iter")
+        n_starts = 1 + model.n_restarts
+        most = model.max_iter
         return cls(problem, n_starts, most, bool(model.optimizer))
 
     def rounds(self, given: tuple[Round, ...]) -> tuple[Round, ...]:
@@ -163,8 +164,10 @@ class ExactGPRegressor(StationaryRegressor):
         model are carried over by its `exact_twin(solver="iterative")`. Every 256 standard
         deviations, and every observation left out, take further solves; the evidence is estimated
         when it is asked for. A bound of the errors of means is in reports (docs/kriging.md).
-    tolerance
-        Largest relative residual of these solves.
+    options
+        As for `SparseSpectrumGPRegressor`: `fixed`, `n_restarts`, `max_iter`,
+        `hyperparameter_prior`, `n_hyperparameter_draws`; and `tolerance` (1e-6), the largest
+        relative residual of these solves.
 
     Examples
     --------
@@ -187,8 +190,8 @@ class ExactGPRegressor(StationaryRegressor):
     optimizer: str | None = "lbfgs"
     random_state: Any = None
     _: KW_ONLY
-    solver: str = "dense"
-    tolerance: float = 1e-6
+    solver: str = param("dense", one_of(*SOLVERS))
+    tolerance = option(1e-6, positive)
 
     def exact_twin(self, solver: str = "dense") -> ExactGPRegressor:
         """Return this model: it is its own exact counterpart, whatever solves its equations."""
@@ -203,9 +206,7 @@ class ExactGPRegressor(StationaryRegressor):
         self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         where = parse_device(self.device)
-        check_choice(self.solver, SOLVERS, "solver")
-        check_positive(self.tolerance, "tolerance")
-        self._check_averaging()
+        check_declared(self)
         kernel = parse_kernel(self.kernel)
         if self.solver == "iterative":
             return self._iterated(kernel, where, data, columns), {"converged_": True}
@@ -227,8 +228,8 @@ class ExactGPRegressor(StationaryRegressor):
             found = maximise_evidence(
                 problem,
                 space,
-                n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
-                max_iterations=check_positive_int(self.max_iter, "max_iter"),
+                n_restarts=self.n_restarts,
+                max_iterations=self.max_iter,
                 rng=rng,
             )
             average = self._averaged(problem, space, found.hyperparameters, rng)

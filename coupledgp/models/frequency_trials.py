@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.couplings.frequencies.registry import DEFAULT_COUPLING, PosteriorLaw, parse_law
@@ -22,6 +21,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.table_passes import TablePasses
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.devices import parse_device
+from coupledgp.ground.parameters import any_value, at_least, one_of, option
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
@@ -51,9 +51,11 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
     frequencies: str
     kernel: SpectrumLike
     features: FeaturesLike
-    center: ArrayLike | None
-    dtype: str
     optimizer: str | None
+
+    center = option(None, any_value)
+    dtype = option("float64", one_of(*DTYPES))
+    teacher_rows = option(500, at_least(2))
 
     def check_passes(self) -> None:
         check_options(self)
@@ -177,9 +179,7 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
             noise=self.noise,
             normalize_y=self.normalize_y,
             optimizer=self.optimizer,
-            fixed=fixed,
-            n_restarts=self.n_restarts,
-            max_iter=self.max_iter,
+            options={"fixed": fixed, "n_restarts": self.n_restarts, "max_iter": self.max_iter},
             random_state=seed,
             progress=progress,
         )

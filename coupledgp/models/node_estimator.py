@@ -24,11 +24,11 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.ground.devices import CPU, DeviceLike
+from coupledgp.ground.parameters import at_least, check_declared, one_of, option, param, some_of
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_positive,
-    check_positive_int,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.forecast import Budget
@@ -102,38 +102,38 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         `"lbfgs"` maximises the evidence; None keeps the given hyperparameters.
     outputscale, noise
         Variances v and s in units of the normalised y, kept if the optimizer is None or if they
-        are named in `fixed`; 1.0 and 0.1 if left out then.
-    fixed
-        Which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
+        are named in the option `fixed`; 1.0 and 0.1 if left out then.
     solver
         `"dense"` (eigenvectors and Cholesky of the training covariance), `"iterative"` (Lanczos
         and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
         is evaluated often, and a dense posterior for up to 4096.
-    n_probes
-        Number of random vectors of the iterative log-determinant; the standard error that they
-        leave is in `log_marginal_likelihood_error_`.
-    exact_variances, n_variance_samples
-        Without a factor, standard deviations at up to `exact_variances` nodes come from a solve for
-        each, to 1e-3 of the noise variance, and at more nodes from `n_variance_samples` pathwise
-        samples, with a relative standard error of `1 / sqrt(2 n_variance_samples)`: 2.2 %.
-    budget
-        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. A step whose
-        forecast is above the budget is refused before it begins; a search that reaches its part of
-        the seconds ends with a ConvergenceWarning. None: no limit but a patience of 12 seconds, and
-        a tenth of a millisecond for each node, for a search with all observations of a large graph.
     hyperparameters
         `"averaged"`: averaged over their posterior by quadrature, with `kernel="auto"` over the
         families too. The law is then a mixture, and its members are exact unless a parameter of
         walks is set. `"maximum"`: the hyperparameters of greatest evidence. `"auto"`: averaged for
         at most 200 observations if the forecast is at most 8 seconds, the kernel has one free
         parameter, no parameter of walks is set and the solver is not `"iterative"`.
-    hyperparameter_prior
-        Laws of the logarithms of the variances of the function and the noise where they are
-        averaged, a `HyperparameterPrior` or its values by name, in units of the variance of y. The
-        parameter of the kernel has a uniform law over the range in which kernels differ on the
-        graph (docs/graphs.md).
-    n_hyperparameter_draws
-        Draws of averaged hyperparameters; each different one is a member.
+    options
+        Values by name for specialists; None: none.
+
+        * `budget`: seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. A
+          step whose forecast is above the budget is refused before it begins; a search that reaches
+          its part of the seconds ends with a ConvergenceWarning. None, the default: no limit but a
+          patience of 12 seconds, and a tenth of a millisecond for each node, for a search with all
+          observations of a large graph.
+        * `fixed`: which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
+        * `n_probes` (16): number of random vectors of the iterative log-determinant; the standard
+          error that they leave is in `log_marginal_likelihood_error_`.
+        * `exact_variances`, `n_variance_samples` (1024 each): without a factor, standard deviations
+          at up to `exact_variances` nodes come from a solve for each, to 1e-3 of the noise
+          variance, and at more nodes from `n_variance_samples` pathwise samples, with a relative
+          standard error of `1 / sqrt(2 n_variance_samples)`: 2.2 %.
+        * `hyperparameter_prior`: laws of the logarithms of the variances of the function and the
+          noise where they are averaged, a `HyperparameterPrior` or its values by name, in units of
+          the variance of y. The parameter of the kernel has a uniform law over the range in which
+          kernels differ on the graph (docs/graphs.md).
+        * `n_hyperparameter_draws` (24): draws of averaged hyperparameters; each different one is a
+          member.
 
     Attributes
     ----------
@@ -159,16 +159,17 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
     _: KW_ONLY
     outputscale: float | None = None
     noise: float | None = None
-    fixed: tuple[str, ...] | None = None
-    solver: str = "auto"
-    n_probes: int = 16
-    exact_variances: int = 1024
-    n_variance_samples: int = 1024
-    budget: float | str | None = None
-    hyperparameters: str = "auto"
-    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None
-    n_hyperparameter_draws: int = 24
+    solver: str = param("auto", one_of("auto", "dense", "iterative"))
+    hyperparameters: str = param("auto", one_of(*HYPERPARAMETER_CHOICES))
     device: DeviceLike = None
+    options: Mapping[str, Any] | None = None
+    budget = option(None, lambda value, name: Budget.of(value))
+    fixed = option(None, some_of(*HYPERPARAMETERS))
+    n_probes = option(16, at_least(2))
+    exact_variances = option(1024, at_least(0))
+    n_variance_samples = option(1024, at_least(2))
+    hyperparameter_prior = option(None, lambda value, name: as_hyperparameter_prior(value))
+    n_hyperparameter_draws = option(24, at_least(2))
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
@@ -354,16 +355,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         self._law()
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)
-        check_choice(self.solver, ["auto", "dense", "iterative"], "solver")
-        for name in self.fixed or ():
-            check_choice(name, HYPERPARAMETERS, "fixed")
-        check_positive_int(self.n_probes, "n_probes", minimum=2)
-        check_positive_int(self.exact_variances, "exact_variances", minimum=0)
-        check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
-        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
-        check_positive_int(self.n_hyperparameter_draws, "n_hyperparameter_draws", minimum=2)
-        as_hyperparameter_prior(self.hyperparameter_prior)
-        Budget.of(self.budget)
+        check_declared(self)
 
     def _scale(self, name: str) -> float:
         """The given or default value of a scale."""
@@ -452,6 +444,8 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
     def _plain(self, name: str, value: Any) -> Any:
+        if name == "options" and value is not None:
+            return super()._plain(name, value)
         shared = name in ("random_state", "likelihood") or isinstance(value, HyperparameterPrior)
         if shared or (name == "hyperparameter_prior" and value is None):
             return super()._plain(name, value)

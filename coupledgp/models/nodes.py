@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.lengths import GeometricLaw
-from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
+from coupledgp.couplings.walkers.registry import check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
-from coupledgp.features.walks.hops import HopNodes
 from coupledgp.gp.node_priors import (
     SPECTRAL_LIMIT,
     ExactRecipe,
@@ -26,7 +24,8 @@ from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
 from coupledgp.ground.devices import CPU, parse_device
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.parameters import any_value, one_of, option, options_of, param, positive
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.kernels import GraphKernelLike
 from coupledgp.models.node_estimator import NodeRegressor
@@ -53,8 +52,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     `y = f + e`, `f ~ N(0, v Phi Phi')`, `e ~ N(0, s I)`, where `Phi` are walk features whose
     kernel estimate is positive semidefinite and unbiased off the diagonal (MATH 9). With
     `exact_hops="auto"` the first terms of the kernel's series are computed and the walkers carry
-    the remaining terms. `coupling="sigma", length_law="geometric", exact_hops=0` is the estimator
-    of "Variance-reducing couplings".
+    the remaining terms. `coupling="sigma", exact_hops=0, options={"length_law": "geometric"}` is
+    the estimator of "Variance-reducing couplings".
 
     Parameters
     ----------
@@ -65,31 +64,33 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         Joint law of the walkers of a node: an object or a text `lengths[+steps]`, see
         `couplings.parse_walker_coupling`. `"auto"`: the one that comes closest to the exact
         posterior.
-    length_law
-        `"matched"` (to the walked series at half, once and twice the kernel's scale),
-        `"geometric"`, another registered name, a `LengthLaw`, or a function `(p_halt, series)` that
-        makes one (see `couplings.register_length_law`).
-    p_halt
-        Chance of halting before each step under the geometric law.
     exact_hops
         A number of hops, or `"auto"`: the fewest that bring the expected relative error of the
         kernel below 1e-3, at most `max_hops` (see `features.plan_hops`). The number in use and the
         reason for it are in `plan_`.
-    hop_nodes
-        Kind of the interpolation nodes of the hops: `"chebyshev"`, `"ritz"` or `"power"`, see
-        `features.plan_hops`.
-    max_hops
-        Largest number of hops under `"auto"`, each a product with `W~` in every product with the
-        features; by default as many as a hundred million multiply-adds pay for, from 64 to 960.
-    max_length
-        Length, in steps, at which walks end; by default the least with which less than 1e-6 of the
-        series is lost.
     method
         `"walks"`, or `"auto"`: a regularised Laplacian or Matern kernel of whole exponent on more
         than 1200 nodes is answered exactly, by a sparse factorisation, where its forecast is less
-        than that of hops and walks. A parameter of the walks rules this out: `coupling`, `n_walks`,
-        `length_law`, `p_halt`, `exact_hops`, `max_length`, `hop_nodes`, `max_hops` or `solver`
-        other than by default. See `method_reason_`.
+        than that of hops and walks. A parameter or option of the walks rules this out: `coupling`,
+        `n_walks`, `exact_hops`, `length_law`, `p_halt`, `max_length`, `hop_nodes`, `max_hops` or
+        `solver` other than by default. See `method_reason_`.
+    options
+        Values by name for specialists: those of `ExactGraphGPRegressor` without `tolerance`, and
+
+        * `length_law`: `"matched"` (to the walked series at half, once and twice the kernel's
+          scale), the default, `"geometric"`, another registered name, a `LengthLaw`, or a function
+          `(p_halt, series)` that makes one (see `couplings.register_length_law`).
+        * `p_halt` (0.1): chance of halting before each step under the geometric law.
+        * `max_length`: length, in steps, at which walks end; by default the least with which less
+          than 1e-6 of the series is lost.
+        * `hop_nodes`: kind of the interpolation nodes of the hops: `"chebyshev"`, the default,
+          `"ritz"` or `"power"`, see `features.plan_hops`.
+        * `max_hops`: largest number of hops under `"auto"`, each a product with `W~` in every
+          product with the features; by default as many as a hundred million multiply-adds pay for,
+          from 64 to 960.
+        * `kl_target` (0.01): target of the KL for `"auto"`, nats per node. The KL is measured after
+          the fit, at each quarter of the observations given the other quarters, of 256 at most. A
+          ConvergenceWarning is given if the KL, or its mean plus two standard errors, is above it.
     random_state
         Seed of the walks and probes.
     device
@@ -125,17 +126,17 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     kernel: GraphKernelLike = "auto"
     n_walks: int | str = 32
     coupling: WalkerCouplingLike = "stratified+systematic"
-    length_law: LengthLawLike = "matched"
-    p_halt: float = 0.1
     exact_hops: int | Literal["auto"] = "auto"
-    max_length: int | None = None
     normalize_y: bool = True
     optimizer: str | None = "lbfgs"
     random_state: Any = None
     _: KW_ONLY
-    hop_nodes: HopNodes = "chebyshev"
-    max_hops: int | None = None
-    method: WalkMethod = "auto"
+    method: WalkMethod = param("auto", one_of("auto", "walks"))
+    length_law = option("matched", lambda value, name: check_length_law(value))
+    p_halt = option(0.1, lambda value, name: GeometricLaw(value))
+    max_length = option(None, any_value)
+    hop_nodes = option("chebyshev", one_of("chebyshev", "ritz", "power"))
+    max_hops = option(None, any_value)
 
     size_parameter: ClassVar[str] = "n_walks"
 
@@ -162,7 +163,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         InvalidInputError
             A parameter of the estimator or the data is invalid.
         """
-        check_positive(self.kl_target, "kl_target")
         if not self._chooses:
             return super().fit(nodes, y, checkpoint, exposure)
         if self._law() is not None:
@@ -216,12 +216,13 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             outputscale=hyper.outputscale,
             noise=hyper.noise,
             solver=self.solver,
-            n_probes=self.n_probes,
-            exact_variances=self.exact_variances,
-            n_variance_samples=self.n_variance_samples,
             random_state=first.settings.seed,
             progress=self.progress,
-        )
+            options={
+                "n_probes": self.n_probes, "exact_variances": self.exact_variances,
+                "n_variance_samples": self.n_variance_samples,
+            },
+        )  # fmt: skip
         return twin.around(process.exact(), record)
 
     def check_parameters(self) -> None:
@@ -230,12 +231,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             check_positive_int(self.n_walks, "n_walks")
         if not is_auto(self.coupling):
             parse_walker_coupling(self.coupling)
-        check_choice(self.hop_nodes, ("chebyshev", "ritz", "power"), "hop_nodes")
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
-        check_length_law(self.length_law)
-        GeometricLaw(self.p_halt)
-        check_choice(self.method, ("auto", "walks"), "method")
         where = parse_device(self.device)
         if where != CPU and (self._walks or self._graph.n_nodes <= SPECTRAL_LIMIT):
             raise InvalidInputError(
@@ -256,8 +253,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     @property
     def _asks_for_walks(self) -> bool:
         """Whether any parameter of the walks, or of solves with them, differs from its default."""
-        defaults = signature(type(self)).parameters
-        return any(getattr(self, n) != defaults[n].default for n in WALK_PARAMETERS)
+        kind, known = type(self), options_of(type(self))
+        usual = {n: known[n].default if n in known else getattr(kind, n) for n in WALK_PARAMETERS}
+        return any(getattr(self, name) != value for name, value in usual.items())
 
     def _recipe_with(self, coupling: Any, n_walks: Any, seed: int) -> WalkRecipe:
         return WalkRecipe(
@@ -299,7 +297,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             optimizer=self.optimizer,
             outputscale=self.outputscale,
             noise=self.noise,
-            fixed=self.fixed,
+            options={"fixed": self.fixed},
             solver=self.solver,
             random_state=seed,
             progress=progress,
@@ -333,8 +331,9 @@ class ExactGraphGPRegressor(NodeRegressor):
         and Matern kernels of whole exponent), or `"auto"`. `"auto"` is spectral for up to 1200
         nodes, and for up to 4096 where a kernel is so wide that its series costs more. Elsewhere it
         is the cheaper of the other two; see `method_reason_`.
-    tolerance
-        Relative spectral error of the series; smaller ones are used for small noises.
+    options
+        Values by name for specialists: those of `NodeRegressor`, and `tolerance` (1e-8), the
+        relative spectral error of the series; smaller ones are used for small noises.
 
     Attributes
     ----------
@@ -354,11 +353,12 @@ class ExactGraphGPRegressor(NodeRegressor):
 
     graph: Graph
     kernel: GraphKernelLike = "auto"
-    method: Method = "auto"
-    tolerance: float = 1e-8
+    method: Method = param("auto", one_of("auto", "spectral", "series", "cholesky"))
     normalize_y: bool = True
     optimizer: str | None = "lbfgs"
     random_state: Any = None
+
+    tolerance = option(1e-8, positive)
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""
@@ -366,8 +366,6 @@ class ExactGraphGPRegressor(NodeRegressor):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_choice(self.method, ("auto", "spectral", "series", "cholesky"), "method")
-        check_positive(self.tolerance, "tolerance")
         where = parse_device(self.device)
         if where != CPU and self.method not in ("auto", "series"):
             raise InvalidInputError(

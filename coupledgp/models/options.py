@@ -1,7 +1,9 @@
 """Parameters of estimators: declared once, documented once, and inherited by every constructor.
 
-A parameter is a field of a class, as in a dataclass; a base class whose fields come after `KW_ONLY`
-is a group of options that its subclasses share. The constructor is the dataclass's own, so that
+A parameter is a field of a class, as in a dataclass, with the constraint on its values beside it
+(`param`); a base class whose fields come after `KW_ONLY` is a group that its subclasses share.
+Values for specialists are no parameters of their own but entries of `options=`, which are declared
+alike (`option`) and read as attributes. The constructor is the dataclass's own, so that
 scikit-learn's `get_params`, `set_params` and `clone` see flat, explicit parameters, and so do type
 checkers.
 """
@@ -16,13 +18,15 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
+from coupledgp.ground.parameters import param
+
 Kind = TypeVar("Kind", bound=type[Any])
 # The sections of a docstring whose entries are inherited, and what begins a section.
 INHERITED = ("Parameters", "Attributes")
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
 
-@dataclass_transform(eq_default=False)
+@dataclass_transform(eq_default=False, field_specifiers=(param,))
 def estimator(kind: Kind) -> Kind:
     """Make the constructor of an estimator from its fields, and complete its docstring.
 

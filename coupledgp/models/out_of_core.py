@@ -140,8 +140,8 @@ def fit_passes(
     forecast.check(budget, model.n_frequencies)
     tell(f"forecast: {forecast}")
     limits = {
-        "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
-        "max_iterations": check_positive_int(model.max_iter, "max_iter"),
+        "n_restarts": model.n_restarts,
+        "max_iterations": model.max_iter,
     }
     (of_draws,) = rng.spawn(1)
     found = maximise_evidence(problem, space, rng=rng, **limits)

@@ -5,7 +5,7 @@ Estimators whose coupling and size may be `"auto"`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, replace
 from typing import Any, ClassVar, Self
 
@@ -22,6 +22,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_integer, check_number, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.parameters import option, positive
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.threads import LIGHT, numbers_of
@@ -425,11 +426,8 @@ class AutomaticSize(ProcessRegressor):
 
     Parameters
     ----------
-    kl_target
-        Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
-        quarter of the observations given the other quarters. For 1024 rows or more, and on graphs,
-        it is measured at 256 observations at most. A ConvergenceWarning is given if the KL, or its
-        mean plus two standard errors, is above the target.
+    options
+        Values by name for specialists; None: none.
 
     Attributes
     ----------
@@ -442,7 +440,8 @@ class AutomaticSize(ProcessRegressor):
     size_parameter: ClassVar[str]
 
     _: KW_ONLY
-    kl_target: float = 0.01
+    options: Mapping[str, Any] | None = None
+    kl_target = option(0.01, positive)
 
     @property
     def _chooses(self) -> bool:

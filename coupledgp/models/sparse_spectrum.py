@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import KW_ONLY, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,18 +24,17 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.ground.parameters import check_declared
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.threads import numbers_of
 from coupledgp.ground.validation import (
-    check_choice,
     check_lengthscale,
-    check_positive,
     check_positive_int,
 )
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.frequency_trials import DTYPES, FrequencyTrials
+from coupledgp.models.frequency_trials import FrequencyTrials
 from coupledgp.models.options import estimator
 from coupledgp.models.spectrum_options import (
     check_fitting,
@@ -86,17 +85,41 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
         are searched with sampled ones, and the variances once more with those drawn. `"auto"`:
         `"posterior"` where a pilot expects a gain, `"sampled"` elsewhere and where a coupling is
         given. `"fitted"`: sampled and then moved, each with a weight, to where the KL from the
-        posterior of an exact GP on at most `teacher_rows` rows is least; that GP also supplies the
+        posterior of an exact GP on at most 500 rows is least; that GP also supplies the
         hyperparameters (MATH section 4). They are then no unbiased sample of the kernel:
         `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
-    center
-        Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
-        depend on it; for Laplace features it is part of the model.
-    dtype
-        `"float64"`, or `"float32"`: features and matrix products of at most 16384 rows in single,
-        sums and solves in double precision.
-    teacher_rows
-        Largest number of rows, drawn from the table, of the exact GP of `frequencies="fitted"`.
+    options
+        Values by name for specialists; None: none. `fixed`, `n_restarts`, `max_iter`,
+        `hyperparameter_prior` and `n_hyperparameter_draws` are those of the search:
+
+        * `fixed`: names of hyperparameters that the optimizer leaves alone. None, the default:
+          nothing, but `("lengthscale",)` for Laplace features, whose evidence would trade the
+          rule's low variance for an easier kernel.
+        * `n_restarts` (1): number of starting points, besides the best one, from which L-BFGS is
+          run as well. Without a `lengthscale` they come from a coarse profile of the evidence on
+          at most 128 rows; on tables that are searched whole twice as many are tried for a few
+          steps.
+        * `max_iter` (100): largest number of iterations of L-BFGS, on each rung of a long table's
+          ladder of rows. A ConvergenceWarning is given if the search on the last rung ends there.
+        * `hyperparameter_prior`: laws of the logarithms of averaged hyperparameters, a
+          `HyperparameterPrior` or its fields by name. None, the default: normal laws for the
+          normalised y. `log l` has standard deviation 1 about the log of the data-driven
+          lengthscale, `log v` has 1 about 0, and `log s` has 1.7 about -3.
+        * `n_hyperparameter_draws` (48): draws of averaged hyperparameters: each costs an
+          evaluation of the evidence, and a member of the mixture unless its weight is below 1e-4.
+        * `keep_rows`: whether the model holds the training rows, which the exact twin, left-out
+          laws, further draws of the frequencies and `X_train_` need. None, the default: `fit` and
+          its `partial_fit` keep them, `fit_batches` does not.
+        * `kl_target` (0.01): target of the KL for `"auto"`, nats per point. The KL is measured
+          after the fit, at each quarter of the observations given the other quarters. For 1024
+          rows or more it is measured at 256 rows at most. A ConvergenceWarning is given if the KL,
+          or its mean plus two standard errors, is above the target.
+        * `center`: shift c of the inputs (d,). None, the default: the mean of the first batch.
+          Fourier features do not depend on it; for Laplace features it is part of the model.
+        * `dtype`: `"float64"`, or `"float32"`: features and matrix products of at most 16384 rows
+          in single, sums and solves in double precision.
+        * `teacher_rows` (500): largest number of rows, drawn from the table, of the exact GP of
+          `frequencies="fitted"`.
     device
         Where features, sums and solves are computed (docs/models.md, "On a GPU"): None or `"cpu"`,
         `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Draws, and
@@ -142,10 +165,6 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
     normalize_y: bool = True
     optimizer: str | None = "lbfgs"
     random_state: Any = None
-    _: KW_ONLY
-    center: ArrayLike | None = None
-    dtype: str = "float64"
-    teacher_rows: int = 500
 
     size_parameter: ClassVar[str] = "n_frequencies"
 
@@ -291,17 +310,13 @@ class SparseSpectrumGPRegressor(FrequencyTrials):
             parse_coupling(self.sampled_by)
         if not is_auto(self.n_frequencies):
             check_positive_int(self.n_frequencies, "n_frequencies")
-        check_positive_int(self.n_restarts, "n_restarts", minimum=0)
-        check_positive_int(self.max_iter, "max_iter")
 
     def _check_parameters(self, n_rows: int) -> None:
         parse_spectrum(self.kernel, "kernel")
         refuse_as_covariance(self.features)
         parse_features(self.features)
         check_fitting(self, n_rows)
-        self._check_averaging()
-        check_positive(self.kl_target, "kl_target")
-        check_choice(self.dtype, DTYPES, "dtype")
+        check_declared(self)
 
     def _fitted_features(
         self,

@@ -8,7 +8,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
-from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.ground.validation import check_choice
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_DRAWN_ROWS,
     LEAST_PER_DIMENSION,
@@ -75,7 +75,6 @@ def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
     check_frequencies(model.frequencies)
     check_posterior(model, n_rows)
-    check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)
     if model.frequencies != "fitted":
         return
     if model.hyperparameters == "averaged":

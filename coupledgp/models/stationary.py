@@ -13,11 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.parameters import at_least, one_of, option, param, some_of
 from coupledgp.ground.validation import (
-    check_choice,
     check_lengthscale,
     check_positive,
-    check_positive_int,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
@@ -28,7 +27,6 @@ from coupledgp.models.tables import TableRegressor
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.averaging import (
     Average,
-    HyperparameterPrior,
     as_hyperparameter_prior,
     average_hyperparameters,
 )
@@ -73,31 +71,30 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         None (None: 1 and 0.1).
     optimizer
         `"lbfgs"`, or None to keep the given hyperparameters.
-    fixed
-        Names of hyperparameters the optimizer leaves alone. None: nothing, but
-        `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
-        for an easier kernel.
-    n_restarts
-        Number of starting points, besides the best one, from which L-BFGS is run as well. Without
-        a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
-        tables that are searched whole twice as many are tried for a few steps.
-    max_iter
-        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. A
-        ConvergenceWarning is given if the search on the last rung ends there.
     hyperparameters
         `"maximum"`: the hyperparameters of greatest evidence. `"averaged"`: averaged over their
         posterior by importance sampling, which keeps intervals honest on few rows, where the
         maximum is over-confident. The law is then a mixture. Its first member has the
         hyperparameters of greatest posterior density, which `lengthscale_`, `outputscale_` and
         `noise_` state.
-    hyperparameter_prior
-        Laws of the logarithms of the hyperparameters where they are averaged, a
-        `HyperparameterPrior` or its fields by name. None: normal laws for the normalised y. `log l`
-        has standard deviation 1 about the log of the data-driven lengthscale, `log v` has 1 about
-        0, and `log s` has 1.7 about -3.
-    n_hyperparameter_draws
-        Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
-        of the mixture unless its weight is below 1e-4.
+    options
+        Values by name for specialists; None: none.
+
+        * `fixed`: names of hyperparameters that the optimizer leaves alone. None, the default:
+          nothing, but `("lengthscale",)` for Laplace features, whose evidence would trade the
+          rule's low variance for an easier kernel.
+        * `n_restarts` (1): number of starting points, besides the best one, from which L-BFGS is
+          run as well. Without a `lengthscale` they come from a coarse profile of the evidence on
+          at most 128 rows; on tables that are searched whole twice as many are tried for a few
+          steps.
+        * `max_iter` (100): largest number of iterations of L-BFGS, on each rung of a long table's
+          ladder of rows. A ConvergenceWarning is given if the search on the last rung ends there.
+        * `hyperparameter_prior`: laws of the logarithms of the hyperparameters where they are
+          averaged, a `HyperparameterPrior` or its fields by name. None, the default: normal laws
+          for the normalised y. `log l` has standard deviation 1 about the log of the data-driven
+          lengthscale, `log v` has 1 about 0, and `log s` has 1.7 about -3.
+        * `n_hyperparameter_draws` (48): draws of averaged hyperparameters: each costs an
+          evaluation of the evidence, and a member of the mixture unless its weight is below 1e-4.
 
     Attributes
     ----------
@@ -111,12 +108,13 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
     """
 
     _: KW_ONLY
-    fixed: tuple[str, ...] | None = None
-    n_restarts: int = 1
-    max_iter: int = 100
-    hyperparameters: str = "maximum"
-    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None
-    n_hyperparameter_draws: int = 48
+    hyperparameters: str = param("maximum", one_of(*HYPERPARAMETER_CHOICES))
+    options: Mapping[str, Any] | None = None
+    fixed = option(None, some_of(*HYPERPARAMETERS))
+    n_restarts = option(1, at_least(0))
+    max_iter = option(100, at_least(1))
+    hyperparameter_prior = option(None, lambda value, name: as_hyperparameter_prior(value))
+    n_hyperparameter_draws = option(48, at_least(2))
 
     n_iter_ = fitted_result("n_iter_", "Iterations of the last run of the search.")
     search_ = fitted_result("search_", "Rows that the lengthscales come from; see `Ladder`.")
@@ -164,8 +162,6 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
         if self.fixed is None and known is not None:
             fixed.add("noise")
-        for name in fixed:
-            check_choice(name, HYPERPARAMETERS, "fixed")
         given = None
         if self.lengthscale is not None:
             given = column_lengthscales(self.lengthscale, dim, groups)
@@ -187,15 +183,6 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
             groups=groups,
         )
 
-    def _check_averaging(self) -> None:
-        """Refuse options of the averaging over hyperparameters, before any work."""
-        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
-        check_positive_int(self.n_hyperparameter_draws, "n_hyperparameter_draws", minimum=2)
-        self._hyperparameter_prior()
-
-    def _hyperparameter_prior(self) -> HyperparameterPrior:
-        return as_hyperparameter_prior(self.hyperparameter_prior)
-
     def _averaged(
         self,
         problem: EvidenceProblem,
@@ -206,7 +193,10 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
         """Draws of the hyperparameters with weights; None if not averaged or if none is free."""
         if self.hyperparameters == "maximum" or not space.free:
             return None
-        prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws
+        prior, n_draws = (
+            as_hyperparameter_prior(self.hyperparameter_prior),
+            self.n_hyperparameter_draws,
+        )
         return average_hyperparameters(problem, space, found, prior, n_draws, rng)
 
     @property

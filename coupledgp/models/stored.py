@@ -27,6 +27,7 @@ from coupledgp.gp.seen import Seen
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.tables import RowDigests
 from coupledgp.gp.wrapped import has_data
+from coupledgp.ground.parameters import options_of
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import HyperparameterPrior
 
@@ -210,6 +211,8 @@ class Stored(Fitted[FittedModel], BaseEstimator):
 
     def _plain(self, name: str, value: Any) -> Any:
         """A constructor parameter as JSON can hold it."""
+        if name == "options" and value is not None:
+            return {key: self._plain(key, own) for key, own in value.items()}
         return plain_value(name, value)
 
 
@@ -239,6 +242,10 @@ def restored_parameters(kind: type[Any], header: Header) -> dict[str, Any]:
             types = (int, type(None))
         if types and type(value) not in types:
             raise ModelFileError(f"parameters.{name}: expected another type, got {value!r:.40}")
+    own = require_type(stored.get("options") or {}, dict, "parameters.options")
+    unknown = own.keys() - options_of(kind).keys()
+    if unknown:
+        raise ModelFileError(f"parameters.options: expected no {min(unknown)[:40]!r}")
     return stored
 
 

@@ -181,9 +181,6 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         require_type(header.get("scalars"), dict, "scalars")
         process = _restored(header, arrays)
         model = cls(**parameters)
-        fixed = getattr(model, "fixed", None)
-        if fixed is not None:
-            model.fixed = tuple(fixed)
         columns = _columns_from(header, n_columns_of(process))
         results = restored_results(header, cls._section, cls._stored)
         entries = Entries(header, arrays)

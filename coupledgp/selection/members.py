@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
+from coupledgp.ground.parameters import folded
 from coupledgp.ground.progress import tell
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray, IntArray
@@ -441,7 +442,7 @@ def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
 
 def with_parameters(model: Any, **changes: Any) -> Any:
     """An unfitted copy with some parameters changed; the graph is shared, not copied."""
-    return type(model)(**{**model.get_params(deep=False), **changes})
+    return type(model)(**folded(type(model), {**model.get_params(deep=False), **changes}))
 
 
 def is_auto(value: Any) -> bool:

@@ -99,7 +99,7 @@ class TestText:
         X = np.random.default_rng(0).normal(size=(30, 3))
         coupling = DirectionsAndNorms(OrthogonalDirections(), GaussianCopulaNorms(SOME))
         gp = SparseSpectrumGPRegressor(
-            n_frequencies=6, coupling=coupling, random_state=0, max_iter=5
+            n_frequencies=6, coupling=coupling, random_state=0, options={"max_iter": 5}
         ).fit(X, X[:, 0])
         gp.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model")

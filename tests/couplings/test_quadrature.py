@@ -98,7 +98,7 @@ def test_models_keep_the_weights(tmp_path) -> None:  # type: ignore[no-untyped-d
     X = np.linspace(-1, 1, 60).reshape(30, 2)
     y = np.sin(3 * X[:, 0])
     gp = SparseSpectrumGPRegressor(
-        coupling="quadrature", n_frequencies=20, random_state=0, max_iter=10
+        coupling="quadrature", n_frequencies=20, random_state=0, options={"max_iter": 10}
     ).fit(X, y)
     gp.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")

@@ -11,6 +11,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.dask import front
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.models import lattice, out_of_core
 from coupledgp.search.tables import batched_evidence
 
@@ -43,7 +44,7 @@ def one(table):
 def model(**settings):
     given = {"n_frequencies": 16, "random_state": 0, "lengthscale": 1.0, "fixed": ("lengthscale",)}
     settings = given | settings
-    return cgp.SparseSpectrumGPRegressor(**settings)
+    return cgp.SparseSpectrumGPRegressor(**folded(cgp.SparseSpectrumGPRegressor, settings))
 
 
 def assert_same(many, one, points, tolerance=1e-5):

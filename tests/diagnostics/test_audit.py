@@ -34,6 +34,7 @@ from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 
 gpytorch = pytest.importorskip("gpytorch")
 RNG = np.random.default_rng(11)
@@ -333,7 +334,9 @@ class TestWithoutAKernel:
 class TestResidualsOfNeighbours:
     def test_in_the_metric_of_the_kernel(self) -> None:
         kernel = {"kernel": "gaussian", "lengthscale": [0.8, 3.0], "noise": 0.05}
-        gp = cgp.ExactGPRegressor(**kernel, optimizer=None).fit(*TABLES[:2])
+        gp = cgp.ExactGPRegressor(
+            **folded(cgp.ExactGPRegressor, dict(**kernel, optimizer=None))
+        ).fit(*TABLES[:2])
         law = gp.predict(TABLES[2], return_cov=True)
         expected = residual_correlation(gp, *TABLES[2:])
         for predict in (gp, law, (law[0], np.sqrt(np.diagonal(law[1])))):

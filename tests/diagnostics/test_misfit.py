@@ -31,7 +31,9 @@ def test_true_models_are_not_called_misfits() -> None:
     alarms, above = 0, []
     for seed in range(40):
         X, y, X_test, y_test = case(seed, "matern-3/2", 1.0)
-        model = cgp.ExactGPRegressor("matern-3/2", random_state=0, n_restarts=0).fit(X, y)
+        model = cgp.ExactGPRegressor("matern-3/2", random_state=0, options={"n_restarts": 0}).fit(
+            X, y
+        )
         found = residual_correlation(model, X_test, y_test, n_draws=1000)
         alarms += found.is_misfit
         above.append(found.z)

@@ -21,9 +21,8 @@ def fitted(y):
     model = cgp.SparseSpectrumGPRegressor(
         n_frequencies=6,
         hyperparameters="averaged",
-        n_hyperparameter_draws=4,
+        options={"n_hyperparameter_draws": 4, "max_iter": 10},
         random_state=0,
-        max_iter=10,
     )
     return model.fit(X[TRAIN], y[TRAIN])
 

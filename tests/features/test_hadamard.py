@@ -132,7 +132,10 @@ def test_models_fit_predict_and_survive_a_file(tmp_path, rng: np.random.Generato
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=120)
     for m in (40, 100):  # more rows than features, and fewer
         gp = SparseSpectrumGPRegressor(
-            coupling="orthogonal-fast+pnc", n_frequencies=m, random_state=0, max_iter=15
+            coupling="orthogonal-fast+pnc",
+            n_frequencies=m,
+            random_state=0,
+            options={"max_iter": 15},
         ).fit(X, y)
         assert gp.features_.transform is not None
         assert gp.score(X, y) > 0.8

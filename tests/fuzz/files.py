@@ -52,7 +52,9 @@ def _save_models(folder: Path, numbers: np.ndarray) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(numbers, columns=["a", "b", "y"])
-    sparse = cgp.SparseSpectrumGPRegressor(n_frequencies=4, max_iter=1, n_restarts=0)
+    sparse = cgp.SparseSpectrumGPRegressor(
+        n_frequencies=4, options={"max_iter": 1, "n_restarts": 0}
+    )
     sparse.fit(frame[["a", "b"]], frame["y"]).save(folder / "t.model", include_data=True)
     ends = np.arange(N_NODES)
     graph = cgp.Graph.from_edges(ends, (ends + 1) % N_NODES)

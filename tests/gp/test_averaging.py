@@ -156,11 +156,13 @@ def test_options_that_make_no_sense():
     with pytest.raises(InvalidInputError, match="hyperparameters: expected one of 'averaged'"):
         cgp.ExactGPRegressor(hyperparameters="mean").fit(X, Y)
     with pytest.raises(InvalidInputError, match="n_hyperparameter_draws: expected an int >= 2"):
-        cgp.ExactGPRegressor(hyperparameters="averaged", n_hyperparameter_draws=1).fit(X, Y)
+        cgp.ExactGPRegressor(hyperparameters="averaged", options={"n_hyperparameter_draws": 1}).fit(
+            X, Y
+        )
     with pytest.raises(InvalidInputError, match="noise_sd: expected a finite number > 0"):
-        cgp.ExactGPRegressor(hyperparameter_prior={"noise_sd": 0}).fit(X, Y)
+        cgp.ExactGPRegressor(options={"hyperparameter_prior": {"noise_sd": 0}}).fit(X, Y)
     with pytest.raises(InvalidInputError, match=r"hyperparameter_prior: .*unexpected keyword"):
-        cgp.ExactGPRegressor(hyperparameter_prior={"sd": 1}).fit(X, Y)
+        cgp.ExactGPRegressor(options={"hyperparameter_prior": {"sd": 1}}).fit(X, Y)
     fitted = cgp.SparseSpectrumGPRegressor(frequencies="fitted", hyperparameters="averaged")
     with pytest.raises(InvalidInputError, match="hyperparameters: expected 'maximum' where freq"):
         fitted.fit(X, Y)

@@ -156,7 +156,9 @@ def test_groups_hold_new_groups() -> None:
 
 def test_mixtures_keep_the_weights_of_their_members() -> None:
     model = cgp.ExactGPRegressor(
-        hyperparameters="averaged", n_hyperparameter_draws=4, n_restarts=0, random_state=0
+        hyperparameters="averaged",
+        options={"n_hyperparameter_draws": 4, "n_restarts": 0},
+        random_state=0,
     ).fit(X, Y)
     process = model.process_
     found = conformal_interval(process, NEW, 0.8)

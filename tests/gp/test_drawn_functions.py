@@ -14,10 +14,12 @@ X = RNG.random((60, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.standard_normal(60)
 POINTS = RNG.random((5, 2))
 MODELS = {
-    "exact": cgp.ExactGPRegressor(random_state=0, max_iter=30),
+    "exact": cgp.ExactGPRegressor(random_state=0, options={"max_iter": 30}),
     "local": cgp.LocalGPRegressor(random_state=0),
     "features": cgp.SparseSpectrumGPRegressor(n_frequencies=32, random_state=0),
-    "expression": cgp.ExactGPRegressor(kernel="additive(2)", random_state=0, max_iter=10),
+    "expression": cgp.ExactGPRegressor(
+        kernel="additive(2)", random_state=0, options={"max_iter": 10}
+    ),
 }
 
 
@@ -49,7 +51,7 @@ def test_functions_are_the_same_at_every_call(model):
 
 def test_joint_laws_are_extended_exactly():
     """Values that came in two calls have the joint law of one."""
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=30).fit(X, Y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 30}).fit(X, Y)
     draw = model.sample_functions(4000, random_state=1, exact=True)
     values = np.vstack([draw(POINTS[:2]), draw(POINTS[2:])])
     _, covariance = model.predict(POINTS, return_cov=True, latent=True)
@@ -69,12 +71,14 @@ def test_a_prior_far_wider_than_the_posterior_is_told():
 
 def test_mixtures_draw_members_and_transforms_are_mapped_back():
     mixture = cgp.ExactGPRegressor(
-        hyperparameters="averaged", random_state=0, max_iter=5
+        hyperparameters="averaged", random_state=0, options={"max_iter": 5}
     ).fit(X[:20], Y[:20])  # fmt: skip
     values = mixture.sample_functions(3000, random_state=0)(POINTS)
     mean, deviation = mixture.predict(POINTS, return_std=True, latent=True)
     assert (np.abs(values.mean(axis=1) - mean) < 0.3 * deviation).all()
-    logarithm = cgp.ExactGPRegressor(target_transform="log", random_state=0, max_iter=20)
+    logarithm = cgp.ExactGPRegressor(
+        target_transform="log", random_state=0, options={"max_iter": 20}
+    )
     positive = logarithm.fit(X, np.exp(Y)).sample_functions(200)(POINTS)
     assert (positive > 0).all()
     with pytest.raises(InvalidInputError, match="joint law is not Gaussian"):
@@ -102,7 +106,9 @@ def test_gradients_of_all_kinds_of_models(model):
 
 
 def test_rough_kernels_have_no_law_of_gradients():
-    rough = cgp.ExactGPRegressor(kernel="matern-1/2", random_state=0, max_iter=10).fit(X, Y)
+    rough = cgp.ExactGPRegressor(kernel="matern-1/2", random_state=0, options={"max_iter": 10}).fit(
+        X, Y
+    )
     assert np.isfinite(rough.predict_gradient(POINTS)).all()
     with pytest.raises(InvalidInputError, match="return_std: expected False"):
         rough.predict_gradient(POINTS, return_std=True)
@@ -111,7 +117,7 @@ def test_rough_kernels_have_no_law_of_gradients():
 def test_gradients_are_of_columns_of_numbers_only():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"kind": np.where(X[:, 0] > 0.5, "a", "b"), "size": X[:, 1]})
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=10).fit(table, Y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 10}).fit(table, Y)
     found = model.predict_gradient(table[:4])
     assert np.isnan(found[:, 0]).all()
     assert np.isfinite(found[:, 1]).all()

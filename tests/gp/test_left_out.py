@@ -227,7 +227,7 @@ def test_every_representation_of_a_posterior_of_nodes(name):
 def test_many_solves_are_refused_and_few_groups_are_conditioned_anew():
     process = cgp.GraphGPRegressor(
         RING, "heat", n_walks=8, solver="iterative", random_state=3, optimizer=None,
-        exact_variances=20,
+        options={"exact_variances": 20},
     ).fit(PLACES, Y).process_  # fmt: skip
     more = process.conditioned(Data.of(np.tile(PLACES, 2), np.tile(Y, (2, 1))))
     with pytest.raises(InvalidInputError, match=r"at most 20; raise exact_variances"):

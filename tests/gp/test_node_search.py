@@ -14,6 +14,7 @@ from coupledgp.gp import node_costs
 from coupledgp.gp.node_costs import probes_forecast, product_seconds
 from coupledgp.gp.nodes import NodeSettings
 from coupledgp.graphs import Graph
+from coupledgp.ground.parameters import folded
 from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes import clusters, pieces
 from coupledgp.inference.nodes.evidence import Scales
@@ -212,20 +213,22 @@ def test_regressors_say_what_they_did_and_what_it_took(
 
 @pytest.mark.long
 def test_budgets_of_fits() -> None:
-    model = cgp.GraphGPRegressor(LITTLE, random_state=0, progress=False, budget="60s, 8GB")
+    model = cgp.GraphGPRegressor(
+        LITTLE, random_state=0, progress=False, options={"budget": "60s, 8GB"}
+    )
     assert model.fit(LITTLE_NODES, LITTLE_VALUES).converged_
     with pytest.raises(InvalidInputError, match="budget: expected at least"):
-        cgp.GraphGPRegressor(LITTLE, budget=1e-3).fit(LITTLE_NODES, LITTLE_VALUES)
+        cgp.GraphGPRegressor(LITTLE, options={"budget": 1e-3}).fit(LITTLE_NODES, LITTLE_VALUES)
     with pytest.raises(MemoryLimitError, match="budget"):
-        cgp.GraphGPRegressor(LITTLE, budget="0.01MB").fit(LITTLE_NODES, LITTLE_VALUES)
+        cgp.GraphGPRegressor(LITTLE, options={"budget": "0.01MB"}).fit(LITTLE_NODES, LITTLE_VALUES)
     with pytest.raises(InvalidInputError, match="'90s'"):
-        cgp.GraphGPRegressor(LITTLE, budget="soon").fit(LITTLE_NODES, LITTLE_VALUES)
+        cgp.GraphGPRegressor(LITTLE, options={"budget": "soon"}).fit(LITTLE_NODES, LITTLE_VALUES)
 
 
 def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()  # each look at it takes a second
     monkeypatch.setattr(node_search.time, "perf_counter", lambda: float(next(clock)))
-    late = cgp.GraphGPRegressor(LITTLE, random_state=0, progress=False, budget=18)
+    late = cgp.GraphGPRegressor(LITTLE, random_state=0, progress=False, options={"budget": 18})
     with pytest.warns(ConvergenceWarning, match="search for hyperparameters ended after"):
         late.fit(LITTLE_NODES, LITTLE_VALUES)
     assert not late.converged_
@@ -242,7 +245,9 @@ def test_nothing_is_searched_or_measured_that_is_not_used(monkeypatch: pytest.Mo
     monkeypatch.setattr("coupledgp.gp.nodes.NodeSettings.evidence", fail)
     kernel = HeatKernel(8.0)
     for given in ({"optimizer": None}, {"fixed": ("kernel", *scales), **scales}):
-        model = cgp.ExactGraphGPRegressor(GRID, kernel, **given).fit(NODES, VALUES)
+        model = cgp.ExactGraphGPRegressor(
+            GRID, kernel, **folded(cgp.ExactGraphGPRegressor, given)
+        ).fit(NODES, VALUES)
         assert np.isfinite(model.predict()).all()
         assert [step.name for step in model.steps_] == ["condition"]
     monkeypatch.undo()

@@ -11,6 +11,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transforms import BoxCox, Logit, YeoJohnson
 from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.ground.parameters import folded
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.testing import ProcessContract
 from tests.models.few_steps import take_few_steps
@@ -64,7 +65,9 @@ def process_of_table(name, n_outputs):
 def process_of_graph(name, n_outputs):
     nodes, y = np.arange(0, 30), WAVE[:30, :n_outputs]
     if name in (*GRAPHS, "averaged"):
-        gp = cgp.GraphGPRegressor(GRAPH, **{**GRAPHS, "averaged": FEW}[name])
+        gp = cgp.GraphGPRegressor(
+            GRAPH, **folded(cgp.GraphGPRegressor, {**GRAPHS, "averaged": FEW}[name])
+        )
     else:
         gp = cgp.ExactGraphGPRegressor(
             GRAPH, "regularized-laplacian", method=name, random_state=3, hyperparameters="maximum"

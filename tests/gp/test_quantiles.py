@@ -19,8 +19,7 @@ def mixture():
     gp = cgp.SparseSpectrumGPRegressor(
         n_frequencies=4,
         hyperparameters="averaged",
-        n_hyperparameter_draws=4,
-        max_iter=5,
+        options={"n_hyperparameter_draws": 4, "max_iter": 5},
         random_state=0,
     ).fit(X, Y)
     assert len(gp.members_) > 1

@@ -68,7 +68,7 @@ def flat_field(level, n_columns=4):
 def inner(name):
     if name == "averaged":
         model = cgp.ExactGPRegressor(
-            hyperparameters="averaged", n_hyperparameter_draws=4, random_state=3
+            hyperparameters="averaged", options={"n_hyperparameter_draws": 4}, random_state=3
         )
         return model.fit(X, Y[:, 0]).process_
     if name == "transformed":

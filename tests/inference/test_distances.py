@@ -62,7 +62,9 @@ def test_laws_in_blocks_are_those_of_one_solve(monkeypatch):
     """Blocks, the inverse factor, and a solve where that would lose digits agree."""
     rng = np.random.default_rng(0)
     X, Z = rng.random((50, 3)), rng.random((40, 3))
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=10).fit(X, X[:, 0] + X[:, 1] ** 2)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 10}).fit(
+        X, X[:, 0] + X[:, 1] ** 2
+    )
     process = model.process_
     prior = process.dense_prior
     gram = prior.covariance(X, X) + prior.noise * np.eye(50)

@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.families import InverseCosineKernel, LearnedKernel
@@ -170,7 +171,9 @@ def test_small_noise_on_many_nodes_is_answered_by_the_greatest_evidence():
     ring = cgp.Graph.from_edges(ends, (ends + 1) % 3000)
     given = {"kernel": "regularized-laplacian", "noise": 1e-8, "fixed": ("noise",)}
     nodes, y = np.arange(0, 3000, 250), np.sin(np.arange(12.0))
-    model = cgp.GraphGPRegressor(ring, random_state=0, **given).fit(nodes, y)
+    model = cgp.GraphGPRegressor(
+        ring, **folded(cgp.GraphGPRegressor, dict(random_state=0, **given))
+    ).fit(nodes, y)
     assert not hasattr(model, "n_effective_draws_")
     with pytest.raises(InvalidInputError, match="expected 'maximum' on 3000 nodes where a noise"):
         model.set_params(hyperparameters="averaged").fit(nodes, y)

@@ -120,9 +120,13 @@ def test_random_tables_of_ordinary_noise_give_no_warning() -> None:
         model = cgp.SparseSpectrumGPRegressor(
             ["gaussian", "matern-1/2", "matern-5/2"][trial % 3],
             n_frequencies=int(rng.integers(2, 40)),
-            lengthscale=X.std(axis=0) + 1e-9, outputscale=10.0 ** rng.uniform(-3, 3), noise=1.0,
-            optimizer=None, random_state=trial, dtype=["float64", "float32"][trial % 4 == 3],
-        )  # fmt: skip
+            lengthscale=X.std(axis=0) + 1e-9,
+            outputscale=10.0 ** rng.uniform(-3, 3),
+            noise=1.0,
+            optimizer=None,
+            random_state=trial,
+            options={"dtype": ["float64", "float32"][trial % 4 == 3]},
+        )
         low = 6 if trial % 4 < 3 else 3
         model.set_params(noise=model.outputscale * 10.0 ** rng.uniform(-low, 1)).fit(X, y)
 

@@ -136,5 +136,9 @@ def test_the_search_says_where_it_ended_among_rounding() -> None:
     y = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
     options = {"n_frequencies": 10, "random_state": 0, "outputscale": 1.0, "lengthscale": 3.0}
     with pytest.warns(PrecisionWarning, match="the search ended where rounding"):
-        SparseSpectrumGPRegressor(noise=1e-12, fixed=("noise", "outputscale"), **options).fit(X, y)
-    SparseSpectrumGPRegressor(noise=1e-6, fixed=("noise", "outputscale"), **options).fit(X, y)
+        SparseSpectrumGPRegressor(
+            noise=1e-12, options={"fixed": ("noise", "outputscale")}, **options
+        ).fit(X, y)
+    SparseSpectrumGPRegressor(
+        noise=1e-6, options={"fixed": ("noise", "outputscale")}, **options
+    ).fit(X, y)

@@ -23,6 +23,7 @@ from safetensors import safe_open
 from sklearn.exceptions import NotFittedError
 
 import coupledgp as cgp
+from coupledgp.ground.parameters import folded
 from coupledgp.models import estimator
 from tests.models.few_steps import search_little, take_few_steps
 from tests.often import often
@@ -169,7 +170,9 @@ def assert_atomic(model: Any, step: Step, folder: Path, n_spread: int) -> None:
 
 def sparse(**parameters: Any) -> Any:
     settings = {"n_frequencies": 5, "n_restarts": 0, "max_iter": 2, "random_state": 0}
-    return cgp.SparseSpectrumGPRegressor(**(settings | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (settings | parameters))
+    )
 
 
 def nodes(kind: Any = cgp.GraphGPRegressor, **parameters: Any) -> Any:
@@ -207,13 +210,16 @@ FITS = {
     "sparse laplace": (lambda: sparse(features="laplace", optimizer=None), 20),
     "sparse fitted": (lambda: sparse(frequencies="fitted", n_frequencies=3), 4),
     "sparse transformed": (lambda: sparse(target_transform="yeo-johnson", optimizer=None), 20),
-    "exact": (lambda: cgp.ExactGPRegressor(n_restarts=0, max_iter=2, random_state=0), 40),
+    "exact": (
+        lambda: cgp.ExactGPRegressor(options={"n_restarts": 0, "max_iter": 2}, random_state=0),
+        40,
+    ),
     "chosen": (lambda: cgp.GPRegressor("local", random_state=0), 4),
     "graph": (lambda: nodes(exact_hops=1, n_walks=4), 60),
     "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, **SEARCH), 40),
     "averaged graph": (lambda: nodes(optimizer="lbfgs", n_hyperparameter_draws=2), 10),
     "fourier sampler": (lambda: cgp.features.FourierSampler(random_state=0), 30),
-}  # fmt: skip
+}
 UPDATES = {
     "sparse": (lambda: first(sparse()), 60),
     "sparse transformed": (

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.selection import automatic as auto_size
 
 RNG = np.random.default_rng(8)
@@ -26,7 +27,11 @@ HEIGHT = np.sin(2 * np.pi * np.arange(60) / 60) + 0.1 * RNG.normal(size=60)
 @pytest.fixture(scope="module")
 def fitted():
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies="auto", coupling="auto", kl_target=0.05, random_state=2
+        ard=False,
+        n_frequencies="auto",
+        coupling="auto",
+        options={"kl_target": 0.05},
+        random_state=2,
     )
     return gp.fit(X, Y)
 
@@ -67,7 +72,7 @@ def test_the_target_is_met_at_fresh_points():
         inputs = rng.uniform(0, 10, (188, 1))
         targets = np.sin(3 * inputs[:, 0]) + 0.2 * rng.standard_normal(188)
         gp = cgp.SparseSpectrumGPRegressor(
-            n_frequencies="auto", coupling="auto", kl_target=0.05, random_state=seed
+            n_frequencies="auto", coupling="auto", options={"kl_target": 0.05}, random_state=seed
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -82,7 +87,7 @@ def test_the_target_is_met_at_fresh_points():
 def test_in_a_pipeline_and_a_search(recwarn):
     """scikit-learn leaves attributes of its own on the steps, and takes them away again."""
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies="auto", kl_target=0.1, random_state=0
+        ard=False, n_frequencies="auto", options={"kl_target": 0.1}, random_state=0
     )
     with config_context(enable_metadata_routing=True):
         gp.set_fit_request(queries=False)
@@ -98,7 +103,7 @@ def test_in_a_pipeline_and_a_search(recwarn):
 def test_names_of_an_earlier_fit_are_forgotten():
     pandas = pytest.importorskip("pandas")
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies="auto", kl_target=0.1, random_state=0
+        ard=False, n_frequencies="auto", options={"kl_target": 0.1}, random_state=0
     )
     few = X[:60], Y[:60]
     gp.fit(pandas.DataFrame(few[0], columns=["a", "b"]), few[1]).fit(*few)
@@ -109,7 +114,9 @@ def test_names_of_an_earlier_fit_are_forgotten():
 def test_parameters_stay_what_they_were(fitted):
     parameters = fitted.get_params()
     assert (parameters["n_frequencies"], parameters["coupling"]) == ("auto", "auto")
-    again = cgp.SparseSpectrumGPRegressor(**parameters).fit(X, Y)
+    again = cgp.SparseSpectrumGPRegressor(**folded(cgp.SparseSpectrumGPRegressor, parameters)).fit(
+        X, Y
+    )
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
@@ -131,7 +138,7 @@ def test_it_grows_until_the_measured_kl_is_met(monkeypatch):
     monkeypatch.setattr(auto_size, "measured_kl", kl)
     monkeypatch.setattr(auto_size, "_are_compared", lambda *_: False)
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies="auto", kl_target=0.05, random_state=0
+        ard=False, n_frequencies="auto", options={"kl_target": 0.05}, random_state=0
     ).fit(X, Y)
     assert sizes[1] == min(4 * sizes[0], 200)
     assert sizes[2] == min(int(np.ceil(1.2 * 0.06 / 0.05 * sizes[1])), 200)
@@ -142,7 +149,7 @@ def test_it_grows_until_the_measured_kl_is_met(monkeypatch):
 def test_a_target_out_of_reach_warns(monkeypatch):
     monkeypatch.setattr(auto_size, "_are_compared", lambda *_: False)
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies="auto", kl_target=1e-13, random_state=0
+        ard=False, n_frequencies="auto", options={"kl_target": 1e-13}, random_state=0
     )
     with pytest.warns(ConvergenceWarning, match="1e-13 nats per point is not met.* ExactGP"):
         gp.fit(X[:40], Y[:40])
@@ -151,7 +158,7 @@ def test_a_target_out_of_reach_warns(monkeypatch):
 
 def test_only_the_coupling():
     gp = cgp.SparseSpectrumGPRegressor(
-        ard=False, n_frequencies=20, coupling="auto", kl_target=1.0, random_state=0
+        ard=False, n_frequencies=20, coupling="auto", options={"kl_target": 1.0}, random_state=0
     ).fit(X, Y)
     assert gp.n_frequencies_ == 20
     assert {trial.size for trial in gp.selection_.trials} == {20}
@@ -167,9 +174,14 @@ def test_a_target_met_by_a_worse_predictor_gives_way_to_the_default():
     train, rest = slice(0, 400), slice(400, None)
     settings = {"random_state": 0, "ard": False}
     auto = cgp.SparseSpectrumGPRegressor(
-        n_frequencies="auto", coupling="auto", kl_target=50.0, **settings
+        **folded(
+            cgp.SparseSpectrumGPRegressor,
+            dict(n_frequencies="auto", coupling="auto", options={"kl_target": 50.0}, **settings),
+        )
     ).fit(inputs[train], targets[train])
-    default = cgp.SparseSpectrumGPRegressor(**settings).fit(inputs[train], targets[train])
+    default = cgp.SparseSpectrumGPRegressor(**folded(cgp.SparseSpectrumGPRegressor, settings)).fit(
+        inputs[train], targets[train]
+    )
     assert auto.selection_.met
     assert auto.selection_.size < 100
     prediction = auto.selection_.prediction
@@ -207,7 +219,7 @@ def test_the_gain_is_the_mean_difference_of_log_densities(fitted):
 def test_column_names(fitted):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["a", "b"])
-    gp = cgp.SparseSpectrumGPRegressor(**fitted.get_params())
+    gp = cgp.SparseSpectrumGPRegressor(**folded(cgp.SparseSpectrumGPRegressor, fitted.get_params()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gp.fit(table, Y)
@@ -220,14 +232,16 @@ def test_a_mean_below_the_target_is_not_enough(monkeypatch):
     """Parts that differ leave open whether the target is met."""
     found = auto_size.Measured(0.04, 0.01)
     monkeypatch.setattr(auto_size, "measured_kl", lambda *_: found)
-    gp = cgp.SparseSpectrumGPRegressor(n_frequencies=20, coupling="auto", kl_target=0.05)
+    gp = cgp.SparseSpectrumGPRegressor(
+        n_frequencies=20, coupling="auto", options={"kl_target": 0.05}
+    )
     with pytest.warns(ConvergenceWarning, match="may not be met.* is 0.04 ± 0.01; raise"):
         gp.fit(X, Y)
     assert gp.kl_per_point_ == 0.04
 
 
 def test_walkers():
-    gp = cgp.GraphGPRegressor(CYCLE, n_walks="auto", kl_target=0.05, random_state=0)
+    gp = cgp.GraphGPRegressor(CYCLE, n_walks="auto", options={"kl_target": 0.05}, random_state=0)
     gp.fit(np.arange(60), HEIGHT)
     assert gp.kl_per_point_ <= 0.05
     assert gp.n_walks_ == gp.selection_.size
@@ -244,7 +258,9 @@ def test_walkers():
     ],
 )
 def test_bad_parameters(parameters, message):
-    gp = cgp.SparseSpectrumGPRegressor(**{"n_frequencies": "auto"} | parameters)
+    gp = cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, {"n_frequencies": "auto"} | parameters)
+    )
     with pytest.raises(InvalidInputError, match=message):
         gp.fit(X, Y)
 

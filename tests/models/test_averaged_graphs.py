@@ -8,6 +8,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.graph.families import LearnedKernel
 from coupledgp.search.nodes.quadrature import KernelPosterior, distinguishable_range
@@ -43,7 +44,9 @@ def test_few_nodes_are_averaged_by_default(model):
     {"optimizer": None},
 ])  # fmt: skip
 def test_where_they_are_not(settings):
-    one = cgp.GraphGPRegressor(RING, random_state=0, **settings).fit(SEEN, Y)
+    one = cgp.GraphGPRegressor(
+        RING, **folded(cgp.GraphGPRegressor, dict(random_state=0, **settings))
+    ).fit(SEEN, Y)
     assert isinstance(one.process_, NodeGP)
     assert one.members_ == [one]
     np.testing.assert_array_equal(one.member_weights_, [1.0])
@@ -77,7 +80,12 @@ def test_members_have_the_weights_of_their_draws(monkeypatch):
     monkeypatch.setattr(KernelPosterior, "average", spy)
     kept = {"outputscale": 0.9, "fixed": ("kernel", "outputscale")}
     gp = cgp.ExactGraphGPRegressor(
-        RING, HeatKernel(30.0), hyperparameters="averaged", n_hyperparameter_draws=200, **kept
+        RING,
+        HeatKernel(30.0),
+        **folded(
+            cgp.ExactGraphGPRegressor,
+            dict(hyperparameters="averaged", options={"n_hyperparameter_draws": 200}, **kept),
+        ),
     ).fit(SEEN, Y)
     np.testing.assert_array_equal(gp.member_weights_, found[0].weights)
     assert np.ptp(gp.member_weights_) > 0
@@ -101,7 +109,9 @@ def test_a_sharp_prior_gives_the_model_of_its_values():
     kept = {"outputscale": 0.9, "fixed": ("kernel", "outputscale")}
     sharp = {"noise_mean": np.log(0.05), "noise_sd": 1e-4}
     averaged = cgp.ExactGraphGPRegressor(
-        RING, HeatKernel(30.0), hyperparameter_prior=sharp, **kept
+        RING,
+        HeatKernel(30.0),
+        **folded(cgp.ExactGraphGPRegressor, dict(options={"hyperparameter_prior": sharp}, **kept)),
     ).fit(SEEN, Y)
     given = cgp.ExactGraphGPRegressor(RING, HeatKernel(30.0), optimizer=None, noise=0.05,
                                       outputscale=0.9).fit(SEEN, Y)  # fmt: skip
@@ -133,7 +143,11 @@ def test_files_and_further_observations(model, tmp_path):
     np.testing.assert_array_equal(same.member_weights_, model.member_weights_)
     assert same.predict([1])[0] != model.predict([1])[0]
     given = {"hyperparameters": "averaged", "hyperparameter_prior": {"noise_mean": -2.0}}
-    other = cgp.ExactGraphGPRegressor(RING, "heat", n_hyperparameter_draws=6, **given)
+    other = cgp.ExactGraphGPRegressor(
+        RING,
+        "heat",
+        **folded(cgp.ExactGraphGPRegressor, dict(options={"n_hyperparameter_draws": 6}, **given)),
+    )
     other.fit(SEEN, Y).save(tmp_path / "other")
     assert cgp.load_model(tmp_path / "other").get_params()["hyperparameter_prior"] == {
         "noise_mean": -2.0
@@ -142,7 +156,12 @@ def test_files_and_further_observations(model, tmp_path):
 
 def test_walks_of_every_member():
     walked = cgp.GraphGPRegressor(
-        RING, "heat", 16, hyperparameters="averaged", n_hyperparameter_draws=4, random_state=0
+        RING,
+        "heat",
+        16,
+        hyperparameters="averaged",
+        options={"n_hyperparameter_draws": 4},
+        random_state=0,
     ).fit(SEEN, Y)
     assert walked.method_ == "walks"
     exact = walked.exact_twin()
@@ -170,7 +189,7 @@ def test_reports(model):
 ])  # fmt: skip
 def test_refusals(settings, message):
     with pytest.raises(InvalidInputError, match=message):
-        cgp.GraphGPRegressor(RING, **settings).fit(SEEN, Y)
+        cgp.GraphGPRegressor(RING, **folded(cgp.GraphGPRegressor, settings)).fit(SEEN, Y)
 
 
 def test_intervals_on_fifteen_nodes_are_honest(seed):
@@ -198,7 +217,12 @@ def test_intervals_on_fifteen_nodes_are_honest(seed):
 def test_a_tiny_noise_that_is_given_leaves_the_maximum_its_deviations(normalize_y):
     def deviations(noise):
         fixed = {"noise": noise, "fixed": ("noise",), "normalize_y": normalize_y}
-        model = cgp.GraphGPRegressor(RING, hyperparameters="maximum", random_state=0, **fixed)
+        model = cgp.GraphGPRegressor(
+            RING,
+            **folded(
+                cgp.GraphGPRegressor, dict(hyperparameters="maximum", random_state=0, **fixed)
+            ),
+        )
         return model.fit(SEEN, Y).predict(HIDDEN, return_std=True, latent=True)[1]
 
     np.testing.assert_allclose(deviations(1e-10), deviations(1e-6), rtol=0.02)

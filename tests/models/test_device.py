@@ -15,6 +15,7 @@ from sklearn.base import clone
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.ground.devices import cuda_devices, free_bytes, parse_device
+from coupledgp.ground.parameters import folded
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 from coupledgp.search.tables.local import Round
 from coupledgp.search.tables.spectrum_descent import KLSettings
@@ -38,7 +39,9 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
 
 def sparse(**parameters: Any) -> Any:
     usual = {"n_frequencies": 6, "random_state": 0, "max_iter": 4, "n_restarts": 0}
-    return cgp.SparseSpectrumGPRegressor(**(usual | {"progress": False} | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (usual | {"progress": False} | parameters))
+    )
 
 
 def fit(model: Any) -> Any:
@@ -309,7 +312,7 @@ def test_free_bytes_of_a_device() -> None:
 
 def exact(**parameters: Any) -> Any:
     usual = {"random_state": 0, "max_iter": 4, "n_restarts": 0, "progress": False}
-    return cgp.ExactGPRegressor(**(usual | parameters))
+    return cgp.ExactGPRegressor(**folded(cgp.ExactGPRegressor, (usual | parameters)))
 
 
 EXACT = {

@@ -11,9 +11,9 @@ import coupledgp as cgp
 from tests.models.few_steps import search_little
 
 ESTIMATORS = [
-    cgp.SparseSpectrumGPRegressor(n_frequencies=16, n_restarts=0, random_state=0),
+    cgp.SparseSpectrumGPRegressor(n_frequencies=16, options={"n_restarts": 0}, random_state=0),
     cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16, random_state=0),
-    cgp.ExactGPRegressor(n_restarts=0, random_state=0),
+    cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0),
     cgp.LocalGPRegressor("matern-3/2", 4, n_neighbors=4, random_state=0),
     cgp.LatticeGPRegressor("gaussian", [0], random_state=0),
     cgp.GPRegressor("sparse-spectrum", n_frequencies=4, random_state=0, missing="raise"),

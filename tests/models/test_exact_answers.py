@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.ground.parameters import folded
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
@@ -21,7 +22,9 @@ Y = np.sin(NODES / 200) + 0.1 * RNG.normal(size=80)
 
 @pytest.fixture(scope="module")
 def spectral():
-    return cgp.ExactGraphGPRegressor(GRID, WIDE, method="spectral", **GIVEN).fit(NODES, Y)
+    return cgp.ExactGraphGPRegressor(
+        GRID, WIDE, **folded(cgp.ExactGraphGPRegressor, dict(method="spectral", **GIVEN))
+    ).fit(NODES, Y)
 
 
 @pytest.mark.parametrize("name", ["ExactGraphGPRegressor", "GraphGPRegressor"])
@@ -47,7 +50,10 @@ def test_laws_evidence_and_files(name, spectral, tmp_path):
 
 
 def test_further_data_and_other_data(spectral):
-    models = [spectral, cgp.GraphGPRegressor(GRID, WIDE, **GIVEN).fit(NODES, Y)]
+    models = [
+        spectral,
+        cgp.GraphGPRegressor(GRID, WIDE, **folded(cgp.GraphGPRegressor, GIVEN)).fit(NODES, Y),
+    ]
     more = np.array([5, 5, 900])
     for change in ("partial_fit", "conditioned_on"):
         laws = []
@@ -83,7 +89,9 @@ def test_several_outputs():
 )  # fmt: skip
 def test_walks_where_they_are_asked_for(asked):
     kernel = RegularizedLaplacianKernel(4.0, 2.0)
-    model = cgp.GraphGPRegressor(**{"graph": GRID, "kernel": kernel, **GIVEN, **asked})
+    model = cgp.GraphGPRegressor(
+        **folded(cgp.GraphGPRegressor, {"graph": GRID, "kernel": kernel, **GIVEN, **asked})
+    )
     model.fit(NODES, Y)
     assert model.method_ == "walks"
     assert model.method_reason_ == model.plan_.reason
@@ -92,29 +100,33 @@ def test_walks_where_they_are_asked_for(asked):
 
 @pytest.mark.parametrize("kernel", [HeatKernel(4.0), RegularizedLaplacianKernel(4.0, 1.5)])
 def test_kernels_without_a_sparse_precision_are_exact_too(kernel):
-    model = cgp.GraphGPRegressor(GRID, kernel, **GIVEN).fit(NODES, Y)
+    model = cgp.GraphGPRegressor(GRID, kernel, **folded(cgp.GraphGPRegressor, GIVEN)).fit(NODES, Y)
     assert model.method_ == "series"
-    twin = cgp.ExactGraphGPRegressor(GRID, kernel, method="spectral", **GIVEN).fit(NODES, Y)
+    twin = cgp.ExactGraphGPRegressor(
+        GRID, kernel, **folded(cgp.ExactGraphGPRegressor, dict(method="spectral", **GIVEN))
+    ).fit(NODES, Y)
     np.testing.assert_allclose(model.predict(), twin.predict(), atol=1e-6)
 
 
 @pytest.mark.long
 def test_small_graphs_are_walked():
     graph = cgp.Graph.from_networkx(nx.path_graph(50))
-    model = cgp.GraphGPRegressor(graph, WIDE, **GIVEN).fit([0, 9, 40], [1.0, 2.0, 0.5])
+    model = cgp.GraphGPRegressor(graph, WIDE, **folded(cgp.GraphGPRegressor, GIVEN)).fit(
+        [0, 9, 40], [1.0, 2.0, 0.5]
+    )
     assert model.method_ == "walks"
 
 
 @pytest.mark.parametrize("name", ["plan_", "n_walks_", "truncation_"])
 def test_results_of_walks_are_missing_with_advice(name):
-    model = cgp.GraphGPRegressor(GRID, WIDE, **GIVEN).fit(NODES, Y)
+    model = cgp.GraphGPRegressor(GRID, WIDE, **folded(cgp.GraphGPRegressor, GIVEN)).fit(NODES, Y)
     with pytest.raises(AttributeError, match="method='walks'"):
         getattr(model, name)
     assert not hasattr(model, name)
 
 
 def test_other_draws_are_walked_and_the_exact_process_stays():
-    model = cgp.GraphGPRegressor(GRID, WIDE, **GIVEN).fit(NODES, Y)
+    model = cgp.GraphGPRegressor(GRID, WIDE, **folded(cgp.GraphGPRegressor, GIVEN)).fit(NODES, Y)
     process = model.process_
     drawn = process.redrawn("iid", 4, 1)
     assert drawn.chosen.method == "walks"
@@ -128,7 +140,9 @@ def test_other_draws_are_walked_and_the_exact_process_stays():
 @pytest.mark.long
 def test_couplings_are_compared_by_walks():
     settings = {**GIVEN, "coupling": "auto", "n_walks": 2, "kl_target": 10.0}
-    model = cgp.GraphGPRegressor(GRID, WIDE, **settings).fit(NODES[:30], Y[:30])
+    model = cgp.GraphGPRegressor(GRID, WIDE, **folded(cgp.GraphGPRegressor, settings)).fit(
+        NODES[:30], Y[:30]
+    )
     assert model.method_ == "walks"
 
 
@@ -137,7 +151,9 @@ def test_couplings_are_compared_by_walks():
 )
 def test_solvers_that_are_asked_for_are_used(solver, kind):
     settings = {**GIVEN, "method": "cholesky", "solver": solver}
-    model = cgp.ExactGraphGPRegressor(GRID, WIDE, **settings).fit(NODES, Y)
+    model = cgp.ExactGraphGPRegressor(
+        GRID, WIDE, **folded(cgp.ExactGraphGPRegressor, settings)
+    ).fit(NODES, Y)
     assert isinstance(model.process_.posterior, kind)
 
 
@@ -156,7 +172,9 @@ HEAT_MODELS = {
 def test_files_hold_every_way_of_an_exact_answer(name, tmp_path, capfd):
     kernel, nodes, settings = HEAT_MODELS[name]
     targets = np.sin(nodes / 50.0)
-    model = cgp.GraphGPRegressor(GRID, kernel, **GIVEN, **settings).fit(nodes, targets)
+    model = cgp.GraphGPRegressor(
+        GRID, kernel, **folded(cgp.GraphGPRegressor, dict(**GIVEN, **settings))
+    ).fit(nodes, targets)
     assert model.method_ == name.split(",")[0]
     model.save(tmp_path / "m.model")
     loaded = cgp.load_model(tmp_path / "m.model")

@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
+from coupledgp.ground.parameters import folded
 from coupledgp.selection import automatic
 
 RNG = np.random.default_rng(4)
@@ -21,7 +22,9 @@ def model(**parameters):
         "n_frequencies": "auto", "kl_target": 2e-3, "random_state": 0, "n_restarts": 0,
         "progress": False,
     }  # fmt: skip
-    return cgp.SparseSpectrumGPRegressor(**(settings | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (settings | parameters))
+    )
 
 
 def chosen(**parameters):

@@ -7,6 +7,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import Additive
 from coupledgp.kernels.rows import Constant, Linear
 
@@ -45,7 +46,10 @@ def test_additive_truth_is_found_and_kept_in_files(tmp_path):
 def test_posterior_is_that_of_dense_algebra():
     X, y = RNG.normal(size=(40, 3)), RNG.normal(size=40)
     gp = cgp.ExactGPRegressor(
-        kernel='additive(2, gaussian) + linear["x1"]', optimizer=None, noise=0.2, fixed=("noise",)
+        kernel='additive(2, gaussian) + linear["x1"]',
+        optimizer=None,
+        noise=0.2,
+        options={"fixed": ("noise",)},
     ).fit(X, y, sample_weight=RNG.uniform(0.5, 2.0, 40))
     prior, data = gp.process_.dense_prior, gp.process_.data
     K = prior.covariance(X, X) + np.diag(0.2 * data.relative_noise)
@@ -85,7 +89,9 @@ def test_names_of_columns_reach_kernels():
 )  # fmt: skip
 def test_scales_of_a_single_kernel_are_refused_beside_an_expression(parameters, name):
     with pytest.raises(InvalidInputError, match=f"{name}: expected its default beside"):
-        cgp.ExactGPRegressor(kernel=Linear() + Constant(), **parameters).fit([[0.0], [1.0]], [0, 1])
+        cgp.ExactGPRegressor(
+            **folded(cgp.ExactGPRegressor, dict(kernel=Linear() + Constant(), **parameters))
+        ).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_constant_targets_and_comparisons():

@@ -96,7 +96,9 @@ def test_files_and_further_rows_know_where_rows_are(tmp_path):
     up = np.array([0.0, 40.0, 0.0, 0.0])
     far = X[:3] + up
     for keep in (None, False):
-        gp = cgp.SparseSpectrumGPRegressor(n_frequencies=8, keep_rows=keep, random_state=0)
+        gp = cgp.SparseSpectrumGPRegressor(
+            n_frequencies=8, options={"keep_rows": keep}, random_state=0
+        )
         gp.fit(X, y)
         gp.save(tmp_path / "model")
         again = cgp.load_model(tmp_path / "model")

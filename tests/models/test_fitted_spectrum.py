@@ -11,6 +11,7 @@ from scipy.stats import kstest, norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.search.tables import spectra as fit_spectrum
 from tests.models.few_steps import take_few_steps
 
@@ -30,7 +31,9 @@ X_TEST, Y_TEST = table(80, 1)
 
 def make(**options):
     defaults = {"n_frequencies": M, "frequencies": "fitted", "random_state": 0}
-    return cgp.SparseSpectrumGPRegressor(**(defaults | options))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (defaults | options))
+    )
 
 
 @pytest.fixture
@@ -121,7 +124,9 @@ def test_wrong_query_points(queries):
     ],
 )
 def test_idle_query_points_are_refused(options):
-    model = cgp.SparseSpectrumGPRegressor(**({"random_state": 0} | options))
+    model = cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, ({"random_state": 0} | options))
+    )
     with pytest.raises(InvalidInputError, match="queries: expected none"):
         model.fit(X, Y, queries=X)
     assert not hasattr(model, "features_")

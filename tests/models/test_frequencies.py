@@ -11,6 +11,7 @@ from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import Drawn
 from coupledgp.gp.weight_space import FITTED_REMARK
+from coupledgp.ground.parameters import folded
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.spectra.posterior_draw import pilot_places
 from coupledgp.inference.spectra.posterior_form import PosteriorForm
@@ -25,7 +26,9 @@ M = 48
 
 def model(**parameters):
     settings = {"n_frequencies": M, "random_state": 0, "n_restarts": 0, "progress": False}
-    return cgp.SparseSpectrumGPRegressor(**(settings | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (settings | parameters))
+    )
 
 
 @pytest.fixture(scope="module")

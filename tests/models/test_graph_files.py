@@ -7,6 +7,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.couplings import SigmaLengths, WalkerCoupling
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import GraphMaternKernel
 from tests.new_process import run_new
 
@@ -24,7 +25,11 @@ def models() -> list[cgp.GraphGPRegressor | cgp.ExactGraphGPRegressor]:
     papers = {"coupling": "sigma", "length_law": "geometric", "exact_hops": 0, "n_walks": 4}
     return [
         cgp.GraphGPRegressor(GRID, "heat", random_state=0),
-        cgp.GraphGPRegressor(GRID, GraphMaternKernel(3.0, 1.7), random_state=0, **papers),
+        cgp.GraphGPRegressor(
+            GRID,
+            GraphMaternKernel(3.0, 1.7),
+            **folded(cgp.GraphGPRegressor, dict(random_state=0, **papers)),
+        ),
         cgp.GraphGPRegressor(GRID, "learned", n_walks=4, exact_hops=1, random_state=3),
         cgp.ExactGraphGPRegressor(GRID, "matern", solver="iterative", random_state=0),
     ]

@@ -11,6 +11,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.node_priors import MAX_HOPS
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.graphs import Graph
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.node_estimator import AUTO_KERNELS
@@ -120,9 +121,13 @@ def test_predictions_are_those_of_the_formula(model: type, solver: str) -> None:
 def test_iterative_fit_comes_near_the_dense_one() -> None:
     y = signal()[TRAIN]
     settings = {"kernel": "heat", "hyperparameters": "maximum", "random_state": 0}
-    dense = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y)
+    dense = ExactGraphGPRegressor(ring(), **folded(ExactGraphGPRegressor, settings)).fit(TRAIN, y)
     iterative = ExactGraphGPRegressor(
-        ring(), method="series", solver="iterative", n_probes=64, **settings
+        ring(),
+        **folded(
+            ExactGraphGPRegressor,
+            dict(method="series", solver="iterative", options={"n_probes": 64}, **settings),
+        ),
     ).fit(TRAIN, y)
     np.testing.assert_allclose(iterative.predict(TEST), dense.predict(TEST), atol=0.1)
     assert iterative.log_marginal_likelihood_error_ > 0
@@ -130,9 +135,16 @@ def test_iterative_fit_comes_near_the_dense_one() -> None:
 
 def test_many_standard_deviations_come_from_samples() -> None:
     settings = {"optimizer": None, "noise": 0.01, "random_state": 0, "solver": "iterative"}
-    exact = GraphGPRegressor(ring(), HeatKernel(5.0), **settings).fit(TRAIN, signal()[TRAIN])
+    exact = GraphGPRegressor(ring(), HeatKernel(5.0), **folded(GraphGPRegressor, settings)).fit(
+        TRAIN, signal()[TRAIN]
+    )
     sampled = GraphGPRegressor(
-        ring(), HeatKernel(5.0), exact_variances=0, n_variance_samples=2000, **settings
+        ring(),
+        HeatKernel(5.0),
+        **folded(
+            GraphGPRegressor,
+            dict(options={"exact_variances": 0, "n_variance_samples": 2000}, **settings),
+        ),
     ).fit(TRAIN, signal()[TRAIN])
     std, near = (gp.predict(TEST, return_std=True)[1] for gp in (exact, sampled))
     np.testing.assert_allclose(near, std, rtol=6 / np.sqrt(2 * 2000))
@@ -151,7 +163,11 @@ def test_every_kernel_fits_and_agrees_with_its_twin(kernel: str) -> None:
 
 def test_the_papers_estimator_is_one_call() -> None:
     gp = GraphGPRegressor(
-        karate(), coupling="sigma", length_law="geometric", exact_hops=0, random_state=0
+        karate(),
+        coupling="sigma",
+        options={"length_law": "geometric"},
+        exact_hops=0,
+        random_state=0,
     ).fit(range(0, 34, 2), np.arange(17.0))
     assert gp.plan_.n_hops == 0
     assert gp.predict().shape == (34,)
@@ -215,7 +231,9 @@ def test_a_kernel_as_wide_as_a_fit_allows_is_computed_not_walked() -> None:
     """With too few hops the default walked thousands of steps a walker, and drew them anew."""
     kernel = RegularizedLaplacianKernel(1e4)
     settings = {"optimizer": None, "outputscale": 3e3, "noise": 1e-3, "normalize_y": False}
-    gp = GraphGPRegressor(ring(), kernel, random_state=0, **settings).fit(TRAIN, signal()[TRAIN])
+    gp = GraphGPRegressor(
+        ring(), kernel, **folded(GraphGPRegressor, dict(random_state=0, **settings))
+    ).fit(TRAIN, signal()[TRAIN])
     assert gp.plan_.predicted_error <= 1e-3
     assert gp.plan_.n_hops > 512
     mean, cov = gp.predict(TEST, return_cov=True)
@@ -241,16 +259,22 @@ def test_iterative_fits_compare_families_too(tmp_path) -> None:  # type: ignore[
     y = x + 0.01 * np.random.default_rng(1).standard_normal(CIRCLE)
     settings = {"solver": "iterative", "random_state": 0}
     path = tmp_path / "fit.json"
-    auto = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y[TRAIN], checkpoint=path)
+    auto = ExactGraphGPRegressor(ring(), **folded(ExactGraphGPRegressor, settings)).fit(
+        TRAIN, y[TRAIN], checkpoint=path
+    )
     each = {
-        name: ExactGraphGPRegressor(ring(), name, **settings).fit(TRAIN, y[TRAIN])
+        name: ExactGraphGPRegressor(ring(), name, **folded(ExactGraphGPRegressor, settings)).fit(
+            TRAIN, y[TRAIN]
+        )
         for name in AUTO_KERNELS
     }
     best = max(each.values(), key=lambda gp: gp.log_marginal_likelihood_value_)
     assert best.kernel_ != each["heat"].kernel_
     assert auto.kernel_ == best.kernel_
     assert auto.n_rounds_ == sum(gp.n_rounds_ for gp in each.values())
-    again = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y[TRAIN], checkpoint=path)
+    again = ExactGraphGPRegressor(ring(), **folded(ExactGraphGPRegressor, settings)).fit(
+        TRAIN, y[TRAIN], checkpoint=path
+    )
     assert again.kernel_ == auto.kernel_
     assert again.n_evaluations_ < auto.n_evaluations_
 
@@ -270,8 +294,12 @@ def test_clone_and_parameters_follow_scikit_learn() -> None:
 def test_fit_resumes_from_a_checkpoint(tmp_path, fitted: GraphGPRegressor) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "fit.json"
     same = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
-    first = GraphGPRegressor(ring(), **same).fit(TRAIN, signal()[TRAIN], checkpoint=path)
-    again = GraphGPRegressor(ring(), **same).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+    first = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(
+        TRAIN, signal()[TRAIN], checkpoint=path
+    )
+    again = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(
+        TRAIN, signal()[TRAIN], checkpoint=path
+    )
     assert again.kernel_ == first.kernel_ == fitted.kernel_
     with pytest.raises(InvalidInputError, match="of another fit"):
         GraphGPRegressor(ring(), "heat", random_state=1).fit(
@@ -295,7 +323,7 @@ def test_bad_arguments_are_refused() -> None:
     ]
     for settings, name in bad:
         with pytest.raises(InvalidInputError, match=name):
-            GraphGPRegressor(graph, **settings).fit([0, 1], [1.0, 2.0])
+            GraphGPRegressor(graph, **folded(GraphGPRegressor, settings)).fit([0, 1], [1.0, 2.0])
     with pytest.raises(InvalidInputError, match="y: expected 2 values to match nodes, got 1"):
         GraphGPRegressor(graph).fit([0, 1], [1.0])
     with pytest.raises(InvalidInputError, match="finite"):
@@ -353,8 +381,8 @@ def test_outputs_are_independent_and_share_hyperparameters(model: type, solver: 
 def test_outputs_are_fitted_together() -> None:
     Y = np.column_stack([signal(), -2.0 * signal()])[TRAIN]
     same = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
-    both = GraphGPRegressor(ring(), **same).fit(TRAIN, Y)
-    one = GraphGPRegressor(ring(), **same).fit(TRAIN, Y[:, 0])
+    both = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(TRAIN, Y)
+    one = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(TRAIN, Y[:, 0])
     # Copies of one signal: the same best hyperparameters, twice the evidence but for the units.
     assert both.kernel_.time == pytest.approx(one.kernel_.time, rel=1e-2)
     np.testing.assert_allclose(both.predict(TEST)[:, 0], one.predict(TEST), rtol=1e-3)
@@ -362,7 +390,9 @@ def test_outputs_are_fitted_together() -> None:
 
 def test_blocks_of_solves_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"optimizer": None, "noise": 0.05, "solver": "iterative", "exact_variances": 99}
-    gp = ExactGraphGPRegressor(ring(), HeatKernel(5.0), **settings).fit(TRAIN, signal()[TRAIN])
+    gp = ExactGraphGPRegressor(
+        ring(), HeatKernel(5.0), **folded(ExactGraphGPRegressor, settings)
+    ).fit(TRAIN, signal()[TRAIN])
     whole = gp.predict(TEST, return_cov=True)[1]
     std = gp.predict(TEST, return_std=True)[1]
     monkeypatch.setattr("coupledgp.inference.nodes.posterior.BLOCK", 5)
@@ -397,7 +427,9 @@ def test_walkers_stay_hidden_behind_the_noise_without_the_whole_evidence():
 def test_a_fit_forgets_the_one_before_and_a_failed_one_changes_nothing(monkeypatch) -> None:
     graph = karate()
     nodes, y = list(range(20)), np.sin(np.arange(20.0))
-    gp = GraphGPRegressor(graph, HeatKernel(2.0), n_walks="auto", kl_target=5.0, random_state=0)
+    gp = GraphGPRegressor(
+        graph, HeatKernel(2.0), n_walks="auto", options={"kl_target": 5.0}, random_state=0
+    )
     gp.fit(nodes, y)
     assert gp.kl_per_point_ < 5.0
     gp.set_params(n_walks=4).fit(nodes, y)

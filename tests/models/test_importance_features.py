@@ -14,6 +14,7 @@ from coupledgp.features import ImportanceLaplaceFeatures
 from coupledgp.features import registry as features_registry
 from coupledgp.features.laplace import mixture_log_ratio
 from coupledgp.features.registry import make_features
+from coupledgp.ground.parameters import folded
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 
 RNG = np.random.default_rng(3)
@@ -25,7 +26,9 @@ NAME = "importance-laplace"
 
 def model(**options: Any) -> cgp.SparseSpectrumGPRegressor:
     options = {"features": NAME, "n_frequencies": 48, "coupling": "orthogonal"} | options
-    return cgp.SparseSpectrumGPRegressor(random_state=0, **options)
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, dict(random_state=0, **options))
+    )
 
 
 def scaled(fitted: Any, rows: np.ndarray = X) -> np.ndarray:

@@ -11,6 +11,7 @@ from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
 from coupledgp.features.registry import Drawn
 from coupledgp.gp.transformed import untransformed
+from coupledgp.ground.parameters import folded
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(220, 2))
@@ -23,7 +24,9 @@ SOME = ("iid", "halton", "orthogonal+pnc", "orthogonal-fast+pnc", "quadrature")
 
 def fitted(**parameters):
     settings = {"n_frequencies": 36, "random_state": 0, "progress": False, **KEPT}
-    return cgp.SparseSpectrumGPRegressor(**(settings | parameters)).fit(X, Y)
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (settings | parameters))
+    ).fit(X, Y)
 
 
 def frequencies_of(gp):
@@ -129,7 +132,9 @@ def test_rows_of_a_study_are_what_they_are_called():
 
 @pytest.mark.parametrize("name", ["iid", "orthogonal+pnc", "posterior"])
 def test_what_select_returns_is_what_it_tried(name):
-    model = cgp.SparseSpectrumGPRegressor(random_state=0, progress=False, **KEPT)
+    model = cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, dict(random_state=0, progress=False, **KEPT))
+    )
     found = cgp.select(model, X, Y, couplings=[name], sizes=[36], n_draws=2, progress=False)
     assert found.coupling == name
     gp = found.estimator.fit(X, Y)
@@ -159,7 +164,11 @@ def test_walkers_that_carry_nothing_are_not_ranked():
     y = np.sin(np.arange(9.0))
     exact, walked = (
         cgp.GraphGPRegressor(
-            graph, "heat", method="walks", optimizer=None, random_state=0, **one
+            graph,
+            "heat",
+            **folded(
+                cgp.GraphGPRegressor, dict(method="walks", optimizer=None, random_state=0, **one)
+            ),
         ).fit(np.arange(9), y)
         for one in ({"exact_hops": 60}, {"exact_hops": 0})
     )
@@ -190,7 +199,15 @@ def test_the_shell_tells_the_model_that_python_fits(options, parameters, tmp_pat
     assert run([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["model"]["explanation"]
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=36, max_iter=2, n_restarts=0, random_state=0, **parameters
+        **folded(
+            cgp.SparseSpectrumGPRegressor,
+            dict(
+                n_frequencies=36,
+                options={"max_iter": 2, "n_restarts": 0},
+                random_state=0,
+                **parameters,
+            ),
+        )
     )
     found = gp.fit(X, Y).drawn_
     assert str(found) in " ".join(told)

@@ -9,6 +9,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.batches import TableBatch
 from coupledgp.errors import CoupledGPError, InvalidInputError, MemoryLimitError
+from coupledgp.ground.parameters import folded
 from coupledgp.models import out_of_core
 from coupledgp.search.ladder import rung_sizes
 from coupledgp.search.tables import batched_evidence
@@ -32,7 +33,9 @@ def table(seed=0, n=N):
 
 
 def model(**options):
-    return cgp.SparseSpectrumGPRegressor(**{"n_frequencies": 12, "random_state": 0} | options)
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, {"n_frequencies": 12, "random_state": 0} | options)
+    )
 
 
 def cut(size, *parts):

@@ -40,6 +40,7 @@ from coupledgp.features import (
     register_features,
 )
 from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, register_graph_kernel
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
 from coupledgp.random import as_rng
@@ -128,7 +129,9 @@ def _registries() -> Iterator[None]:
 
 def table_model(**changes: Any) -> Any:
     options = {"n_frequencies": 8, "optimizer": None, "random_state": 0, "progress": False}
-    return cgp.SparseSpectrumGPRegressor(**{**options, **changes})
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, {**options, **changes})
+    )
 
 
 def graph_model(**changes: Any) -> Any:
@@ -136,7 +139,7 @@ def graph_model(**changes: Any) -> Any:
         "n_walks": 8, "kernel": "heat", "optimizer": None, "random_state": 0, "exact_hops": 0,
         "progress": False,
     }  # fmt: skip
-    return cgp.GraphGPRegressor(GRAPH, **{**options, **changes})
+    return cgp.GraphGPRegressor(GRAPH, **folded(cgp.GraphGPRegressor, {**options, **changes}))
 
 
 class TestPhaseFeatures(FeatureMapContract):
@@ -339,7 +342,12 @@ class TestFiles:
         for kind, options in (
             (table_model, {"kernel": "own", "coupling": "whole"}),
             (table_model, {"kernel": Own(), "coupling": Whole()}),
-            (lambda **o: cgp.ExactGPRegressor(optimizer=None, **o), {"kernel": Own()}),
+            (
+                lambda **o: cgp.ExactGPRegressor(
+                    **folded(cgp.ExactGPRegressor, dict(optimizer=None, **o))
+                ),
+                {"kernel": Own()},
+            ),
         ):
             model = kind(**options).fit(X, Y)
             loaded = self.again(model, tmp_path)

@@ -22,6 +22,7 @@ from coupledgp.couplings import (
 )
 from coupledgp.couplings.frequencies.registry import COUPLINGS
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
+from coupledgp.ground.parameters import folded
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 from tests.models.few_steps import take_few_steps
 from tests.new_process import run_new
@@ -36,7 +37,9 @@ TABLE = pa.table({name: X[:, i] for i, name in enumerate(["alpha", "beta", "gamm
 
 def sparse(**parameters):
     defaults = {"n_frequencies": 24, "optimizer": None, "random_state": 3}
-    return cgp.SparseSpectrumGPRegressor(**(defaults | parameters))
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, (defaults | parameters))
+    )
 
 
 MODELS = {

@@ -16,6 +16,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.columns import laplace_lengthscale
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.parameters import folded
 
 FITTED = [
     cgp.SparseSpectrumGPRegressor(n_frequencies=12, random_state=0),  # n > M
@@ -314,7 +315,9 @@ BAD = [
 @pytest.mark.parametrize(("params", "message"), BAD, ids=lambda p: str(p)[:30])
 def test_bad_parameters_are_named(params, message):
     with pytest.raises(InvalidInputError, match=message):
-        cgp.SparseSpectrumGPRegressor(**{"n_frequencies": 4} | params).fit(*table(20))
+        cgp.SparseSpectrumGPRegressor(
+            **folded(cgp.SparseSpectrumGPRegressor, {"n_frequencies": 4} | params)
+        ).fit(*table(20))
 
 
 def test_bad_data_is_named():
@@ -376,7 +379,11 @@ def test_single_precision_is_close_to_double(n):
     X, y = table(n)
     given = {"optimizer": None, "lengthscale": [2.0, 40.0, 0.1], "noise": 0.01, "random_state": 0}
     single, double = (
-        cgp.SparseSpectrumGPRegressor(n_frequencies=40, dtype=t, **given).fit(X, y)
+        cgp.SparseSpectrumGPRegressor(
+            **folded(
+                cgp.SparseSpectrumGPRegressor, dict(n_frequencies=40, options={"dtype": t}, **given)
+            )
+        ).fit(X, y)
         for t in ("float32", "float64")
     )
     for a, b in zip(
@@ -423,7 +430,7 @@ def test_nearly_degenerate_tables_are_fitted():
     X = np.zeros((20_000, 2))
     X[-1] = 1.0
     y = X[:, 0].copy()
-    gp = cgp.SparseSpectrumGPRegressor(n_frequencies=40, random_state=0, n_restarts=0)
+    gp = cgp.SparseSpectrumGPRegressor(n_frequencies=40, random_state=0, options={"n_restarts": 0})
     np.testing.assert_allclose(gp.fit(X, y).predict(X[-2:]), y[-2:], atol=0.01)
 
 
@@ -431,7 +438,7 @@ def test_a_fit_forgets_the_one_before(rng: np.random.Generator) -> None:
     X = rng.normal(size=(80, 3))
     y = X[:, 0] + 0.1 * rng.normal(size=80)
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies="auto", coupling="iid", kl_target=0.5, random_state=0
+        n_frequencies="auto", coupling="iid", options={"kl_target": 0.5}, random_state=0
     )
     gp.fit(X, y)
     assert gp.kl_per_point_ < 0.5

@@ -118,7 +118,9 @@ def test_known_noise_is_kept_unless_the_user_frees_it():
     wrong = 7.0 * np.full(N, 0.09)
     kept = cgp.ExactGPRegressor(random_state=0).fit(X, Y, sample_noise=wrong)
     assert kept.noise_ == pytest.approx(0.63)
-    freed = cgp.ExactGPRegressor(random_state=0, fixed=()).fit(X, Y, sample_noise=wrong)
+    freed = cgp.ExactGPRegressor(random_state=0, options={"fixed": ()}).fit(
+        X, Y, sample_noise=wrong
+    )
     plain = cgp.ExactGPRegressor(random_state=0).fit(X, Y)
     assert freed.noise_ == pytest.approx(plain.noise_, rel=1e-6)
     assert freed.noise_ < 0.5 * kept.noise_
@@ -217,7 +219,9 @@ def test_weights_of_members_count_rows():
 
 
 def test_automatic_sizes_know_the_weights():
-    auto = cgp.SparseSpectrumGPRegressor(n_frequencies="auto", kl_target=3.0, random_state=0)
+    auto = cgp.SparseSpectrumGPRegressor(
+        n_frequencies="auto", options={"kl_target": 3.0}, random_state=0
+    )
     model = auto.fit(X, Y, sample_weight=COUNTS)
     np.testing.assert_array_equal(model.process_.data.counts, COUNTS)
     chosen = cgp.select(auto, X, Y, sample_noise=0.04 * NOISE, kl_target=3.0, sizes=[8, 16])

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
+from coupledgp.ground.parameters import folded
 from coupledgp.search import ladder as ladder_module
 from coupledgp.search.minimise import OPTIMIZERS, Minimum
 
@@ -19,10 +20,18 @@ def table(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sparse(**options: Any) -> cgp.SparseSpectrumGPRegressor:
-    return cgp.SparseSpectrumGPRegressor(n_frequencies=16, random_state=0, **options)
+    return cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, dict(n_frequencies=16, random_state=0, **options))
+    )
 
 
-@pytest.mark.parametrize("make", [sparse, lambda **k: cgp.ExactGPRegressor(random_state=0, **k)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        sparse,
+        lambda **k: cgp.ExactGPRegressor(**folded(cgp.ExactGPRegressor, dict(random_state=0, **k))),
+    ],
+)
 def test_a_search_that_stops_at_its_limit_warns(make: Any) -> None:
     X, y = table(60)
     with pytest.warns(ConvergenceWarning, match="max_iter: .* stopped after 2 iterations") as seen:

@@ -7,6 +7,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.parameters import folded
 from coupledgp.selection.member_kinds import HeldOutRows
 from coupledgp.selection.search import ERRORS, _Search, select
 
@@ -136,7 +137,13 @@ def test_given_hyperparameters_are_kept():
 @pytest.mark.long
 def test_select_walkers():
     settings = {"kernel": "heat", "coupling": "iid", "random_state": 0}
-    walked = cgp.GraphGPRegressor(CYCLE, exact_hops=0, length_law="geometric", **settings)
+    walked = cgp.GraphGPRegressor(
+        CYCLE,
+        **folded(
+            cgp.GraphGPRegressor,
+            dict(exact_hops=0, options={"length_law": "geometric"}, **settings),
+        ),
+    )
     nodes = np.arange(80)
     couplings = ["iid", "stratified+systematic"]
     found = select(
@@ -145,7 +152,11 @@ def test_select_walkers():
     assert found.size_name == "n_walks"
     assert found.estimator.coupling == found.coupling
     hops = select(
-        cgp.GraphGPRegressor(CYCLE, **settings), nodes, HEIGHT, kl_target=0.05, couplings=couplings
+        cgp.GraphGPRegressor(CYCLE, **folded(cgp.GraphGPRegressor, settings)),
+        nodes,
+        HEIGHT,
+        kl_target=0.05,
+        couplings=couplings,
     )
     assert hops.met
     assert hops.size <= found.size

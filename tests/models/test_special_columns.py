@@ -41,21 +41,25 @@ def with_gaps(table):
 
 
 MODELS = {
-    "exact": cgp.ExactGPRegressor(random_state=0, max_iter=20),
-    "sampled": cgp.SparseSpectrumGPRegressor(n_frequencies=64, random_state=0, max_iter=20),
+    "exact": cgp.ExactGPRegressor(random_state=0, options={"max_iter": 20}),
+    "sampled": cgp.SparseSpectrumGPRegressor(
+        n_frequencies=64, random_state=0, options={"max_iter": 20}
+    ),
     "matern": cgp.SparseSpectrumGPRegressor(
-        "matern-3/2", n_frequencies=64, random_state=0, max_iter=20
+        "matern-3/2", n_frequencies=64, random_state=0, options={"max_iter": 20}
     ),
     "laplace": cgp.SparseSpectrumGPRegressor(
-        features="laplace", n_frequencies=64, random_state=0, max_iter=20
+        features="laplace", n_frequencies=64, random_state=0, options={"max_iter": 20}
     ),
     "fitted": cgp.SparseSpectrumGPRegressor(
-        n_frequencies=16, frequencies="fitted", random_state=0, max_iter=10
+        n_frequencies=16, frequencies="fitted", random_state=0, options={"max_iter": 10}
     ),
     "averaged": cgp.ExactGPRegressor(
-        random_state=0, max_iter=10, hyperparameters="averaged", n_hyperparameter_draws=4
+        random_state=0,
+        options={"max_iter": 10, "n_hyperparameter_draws": 4},
+        hyperparameters="averaged",
     ),
-    "isotropic": cgp.ExactGPRegressor(random_state=0, max_iter=20, ard=False),
+    "isotropic": cgp.ExactGPRegressor(random_state=0, options={"max_iter": 20}, ard=False),
 }
 
 
@@ -164,14 +168,17 @@ def test_further_rows_are_encoded_as_the_first(table, y):
 def test_auto_size_and_comparison(table, y):
     table = with_gaps(table)
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies="auto", kl_target=0.1, random_state=0, max_iter=10, missing="indicator"
+        n_frequencies="auto",
+        options={"kl_target": 0.1, "max_iter": 10},
+        random_state=0,
+        missing="indicator",
     ).fit(table, y)
     report = cgp.diagnostics.compare(model, table[:20], y[:20])
     assert np.isfinite(report.kl_per_point)
 
 
 def test_transformed_targets_and_weights_of_rows(table, y):
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=10, target_transform="log")
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 10}, target_transform="log")
     model.fit(table, np.exp(y), sample_weight=np.linspace(0.5, 1.5, N))
     assert model.lengthscale_.shape == (6,)
     assert (model.predict(table) > 0).all()
@@ -180,7 +187,7 @@ def test_transformed_targets_and_weights_of_rows(table, y):
 def test_queries_of_a_fit_to_the_posterior(table, y, monkeypatch):
     take_few_steps(monkeypatch)
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=8, frequencies="fitted", random_state=0, max_iter=5
+        n_frequencies=8, frequencies="fitted", random_state=0, options={"max_iter": 5}
     )
     assert np.isfinite(model.fit(table, y, queries=table[:30]).predict(table)).all()
     with pytest.raises(InvalidInputError, match="queries: X: column 'sex'"):
@@ -242,13 +249,13 @@ def test_text_in_a_matrix_is_scikit_learns_error(rng, table, y):
     X[0, 0] = "a"
     with pytest.raises(ValueError, match="could not convert string to float"):
         cgp.ExactGPRegressor().fit(X, np.arange(20.0))
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=5).fit(table[["x"]], y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 5}).fit(table[["x"]], y)
     with pytest.raises(InvalidInputError, match="column 'x': expected numbers as in the fit, got"):
         model.predict(table[["x"]].astype(str))
 
 
 def test_columns_that_do_not_fit(table, y):
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=5).fit(table, y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 5}).fit(table, y)
     with pytest.raises(ValueError, match="same order"):
         model.predict(table[table.columns[::-1]])
     with pytest.raises(ValueError, match="unseen at fit time"):
@@ -260,7 +267,7 @@ def test_columns_that_do_not_fit(table, y):
 
 
 def test_rows_of_python_objects_are_encoded_too(table, y):
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=5).fit(table, y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 5}).fit(table, y)
     expected = model.predict(table)
     rows = [list(row) for row in table.itertuples(index=False)]
     for given in (rows, table.to_numpy(dtype=object)):
@@ -293,19 +300,19 @@ def test_a_column_and_a_plan_of_polars_are_refused():
 def test_columns_of_equal_names_are_refused(table, y):
     twice = pd.concat([table[["sex"]], table[["x"]], table[["sex"]]], axis=1)
     with pytest.raises(InvalidInputError, match="different names, got more than one 'sex'"):
-        cgp.ExactGPRegressor(random_state=0, max_iter=5).fit(twice, y)
+        cgp.ExactGPRegressor(random_state=0, options={"max_iter": 5}).fit(twice, y)
 
 
 def test_one_category_and_a_constant_column(table, y):
     table = table[["x"]].assign(only="a", constant=3.0, date=pd.Timestamp("2020-01-01"))
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=20).fit(table, y)
-    bare = cgp.ExactGPRegressor(random_state=0, max_iter=20).fit(table[["x"]], y)
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 20}).fit(table, y)
+    bare = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 20}).fit(table[["x"]], y)
     assert np.corrcoef(model.predict(table), bare.predict(table[["x"]]))[0, 1] > 0.99
 
 
 def test_cross_validation_with_rare_gaps_and_levels(table, y):
     table.loc[0, "sex"], table.loc[1, "x"] = "Q", np.nan
-    model = cgp.ExactGPRegressor(random_state=0, max_iter=5, missing="indicator")
+    model = cgp.ExactGPRegressor(random_state=0, options={"max_iter": 5}, missing="indicator")
     with pytest.warns(UserWarning, match="of which the fit had none|did not occur in the fit"):
         scores = cross_val_score(model, table, y, cv=3, error_score="raise")
     assert np.isfinite(scores).all()

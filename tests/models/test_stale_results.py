@@ -76,7 +76,7 @@ def exact_again(model: Any) -> Any:
 def sparse_again(model: Any) -> Any:
     center = model.process_.feature_prior.center
     again = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=model.n_frequencies_, center=center, **kept(model)
+        n_frequencies=model.n_frequencies_, options={"center": center}, **kept(model)
     )
     return again.fit(X, y)
 
@@ -112,7 +112,7 @@ CASES = {
     "exact": Case(lambda: cgp.ExactGPRegressor(**table), X, y, exact_again),
     "exact averaged": Case(
         lambda: cgp.ExactGPRegressor(
-            hyperparameters="averaged", n_hyperparameter_draws=4, **table
+            hyperparameters="averaged", options={"n_hyperparameter_draws": 4}, **table
         ), X, y,
     ),
     "sparse": Case(
@@ -120,13 +120,13 @@ CASES = {
     ),
     "sparse auto": Case(
         lambda: cgp.SparseSpectrumGPRegressor(
-            n_frequencies="auto", coupling="auto", kl_target=10.0, **table
+            n_frequencies="auto", coupling="auto", options={"kl_target": 10.0}, **table
         ), X, y,
     ),
     "sparse fitted": Case(
         lambda: cgp.SparseSpectrumGPRegressor(
-            n_frequencies=4, frequencies="fitted", n_restarts=0, max_iter=2, teacher_rows=12,
-            **table
+            n_frequencies=4, frequencies="fitted",
+            options={"n_restarts": 0, "max_iter": 2, "teacher_rows": 12}, **table
         ), X, y,
     ),
     "sparse transformed": Case(
@@ -145,7 +145,7 @@ CASES = {
     ),
     "walks auto": Case(
         lambda: cgp.GraphGPRegressor(
-            GRAPH, "heat", n_walks="auto", kl_target=10.0, random_state=0
+            GRAPH, "heat", n_walks="auto", options={"kl_target": 10.0}, random_state=0
         ), NODES, y,
     ),
     "exact nodes": Case(

@@ -12,6 +12,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.ground.parameters import folded
 
 COMPARE = import_module("coupledgp.diagnostics.compare")  # the package's `compare` is the function
 RNG = np.random.default_rng(5)
@@ -22,7 +23,9 @@ ASKED = {"couplings": ["iid", "orthogonal"], "sizes": [4, 16], "n_draws": 3}
 
 
 def fitted(**options):
-    model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0, **options)
+    model = cgp.SparseSpectrumGPRegressor(
+        **folded(cgp.SparseSpectrumGPRegressor, dict(n_frequencies=8, random_state=0, **options))
+    )
     return model.fit(X[TRAIN], Y[TRAIN])
 
 

@@ -37,7 +37,7 @@ ESTIMATORS = {
     "fitted": cgp.SparseSpectrumGPRegressor(n_frequencies=6, frequencies="fitted", random_state=0),
     "exact": cgp.ExactGPRegressor(random_state=0),
     "averaged": cgp.ExactGPRegressor(
-        random_state=0, hyperparameters="averaged", n_hyperparameter_draws=6
+        random_state=0, hyperparameters="averaged", options={"n_hyperparameter_draws": 6}
     ),
 }
 

@@ -138,7 +138,7 @@ def test_a_fit_grows_until_the_upper_end_meets_the_target(monkeypatch):
     monkeypatch.setattr(automatic, "measured_kl", kl)
     monkeypatch.setattr(automatic, "_are_compared", lambda *_: False)
     gp = cgp.SparseSpectrumGPRegressor(
-        n_frequencies="auto", kl_target=0.05, random_state=0,
+        n_frequencies="auto", options={"kl_target": 0.05}, random_state=0,
         lengthscale=1.0, outputscale=1.0, noise=0.1, optimizer=None,
     ).fit(X, Y)  # fmt: skip
     # The bound, 0.06, asks for 1.2 * 0.06 / 0.05 times the size.

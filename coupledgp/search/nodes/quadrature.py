@@ -152,7 +152,7 @@ class KernelPosterior:
                 raise InvalidInputError(
                     "hyperparameters: expected 'maximum' for a kernel of more than one free "
                     f"parameter, got 'averaged' for {kernel!r}; or keep the kernel with "
-                    "fixed=('kernel',)"
+                    "options={'fixed': ('kernel',)}"
                 )
         self.graph, self.covariance, self.targets = graph, covariance, targets
         self.families, self.kept, self.prior = families, kept, prior

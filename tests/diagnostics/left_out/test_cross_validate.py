@@ -164,7 +164,10 @@ def test_transformed_targets_are_scored_in_their_units():
 @pytest.mark.long
 def test_a_mixture_is_scored_by_its_own_density():
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=9, hyperparameters="averaged", n_hyperparameter_draws=4, random_state=0
+        n_frequencies=9,
+        hyperparameters="averaged",
+        options={"n_hyperparameter_draws": 4},
+        random_state=0,
     ).fit(X, Y)
     report = cross_validate(model)
     law = model.process_.left_out(np.arange(120))

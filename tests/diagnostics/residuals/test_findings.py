@@ -130,7 +130,7 @@ def drawn(seed=0, n=240):
 @pytest.fixture(scope="module")
 def model():
     X, y, _ = drawn()
-    return cgp.ExactGPRegressor(n_restarts=0, random_state=0).fit(X[:120], y[:120])
+    return cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(X[:120], y[:120])
 
 
 class TestReports:

@@ -170,7 +170,7 @@ def test_no_model_is_green_where_an_additive_kernel_is_clearly_better():
     rng = np.random.default_rng(5)
     rows = rng.uniform(-2, 2, (400, 8))
     y = np.sin(2 * rows).sum(axis=1) + 0.2 * rng.normal(size=400)
-    model = cgp.ExactGPRegressor(n_restarts=0, random_state=0).fit(rows[:200], y[:200])
+    model = cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(rows[:200], y[:200])
     report = compare(model, rows[200:], y[200:])
     assert report.verdicts[0].colour == "red"
     assert report.advice[0].action.startswith("The function is additive, or nearly so")

@@ -43,7 +43,7 @@ class TestCarried:
     def test_a_column_that_carries_y_in_training_alone_is_named(self) -> None:
         X, y = table(0)
         X[:N, 2] = y[:N] + 0.05 * np.random.default_rng(9).normal(size=N)
-        model = cgp.ExactGPRegressor(n_restarts=0, random_state=0).fit(X[:N], y[:N])
+        model = cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(X[:N], y[:N])
         report = compare(model, X[N:], y[N:], progress=False)
         carried = report.evidence.carried
         assert (carried.number, carried.column) == (2, "input 3")
@@ -76,7 +76,7 @@ class TestCarried:
     def test_it_is_said_of_a_model_that_is_green(self) -> None:
         X, y = table(1)
         X[:, 2] = np.round(y, 4)
-        model = cgp.ExactGPRegressor(n_restarts=0, random_state=0).fit(X[:N], y[:N])
+        model = cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(X[:N], y[:N])
         for report in (compare(model, X[N:], y[N:], progress=False), cross_validate(model)):
             assert report.evidence.equal == ("input 3",)
             assert any("input 3" in one for one in report.warnings)
@@ -173,7 +173,7 @@ class TestSimplestCauseFirst:
 
     def test_predictions_in_other_units_lack_no_noise(self) -> None:
         X, y = table(6)
-        model = cgp.ExactGPRegressor(n_restarts=0, random_state=0).fit(X[:N], y[:N])
+        model = cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(X[:N], y[:N])
         mean, std = model.predict(X[N:], return_std=True)
         for law in ((mean, std), (100 + 30 * mean, 30 * std)):
             given = (X[:N], 100 + 30 * y[:N], X[N:], 100 + 30 * y[N:])
@@ -222,7 +222,9 @@ class TestRivalsGetWhatTheModelHas:
         rng = np.random.default_rng(0)
         X = rng.uniform(-2, 2, (2 * N, 2))
         y = np.exp(X @ [1.0, -0.7] + 0.2 * rng.normal(size=2 * N))
-        plain = cgp.ExactGPRegressor(n_restarts=0, target_transform="log", random_state=0)
+        plain = cgp.ExactGPRegressor(
+            options={"n_restarts": 0}, target_transform="log", random_state=0
+        )
         inner = plain.fit(X[:N], y[:N]).process_
         process = MixtureGP.of([inner, inner], np.full(2, 0.5), inner.data, "members")
         expected = {one.name: one for one in table_baselines(X[:N], np.log(y[:N]), X[N:])}["linear"]

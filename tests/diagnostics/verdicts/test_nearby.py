@@ -62,7 +62,9 @@ def test_a_trend_is_added_to_a_stationary_kernel() -> None:
 
 def test_an_expression_has_a_term_more_or_less() -> None:
     kernel = parse_kernel("matern-3/2[0] + additive(1) + constant")
-    model = cgp.ExactGPRegressor(kernel, n_restarts=0, max_iter=3).fit(X[:40], Y[:40])
+    model = cgp.ExactGPRegressor(kernel, options={"n_restarts": 0, "max_iter": 3}).fit(
+        X[:40], Y[:40]
+    )
     prior = model.process_.dense_prior
     own = {one.name: one for one in nearby(prior)}
     assert list(own) == [
@@ -85,7 +87,9 @@ def test_an_expression_has_a_term_more_or_less() -> None:
 def test_a_missing_term_is_found_and_named() -> None:
     rows = RNG.normal(size=(160, 3))
     y = np.sin(2 * rows[:, 0]) + rows[:, 1] * rows[:, 2] + 0.1 * RNG.normal(size=160)
-    model = cgp.ExactGPRegressor("matern-3/2[0] + constant", n_restarts=0, max_iter=15)
+    model = cgp.ExactGPRegressor(
+        "matern-3/2[0] + constant", options={"n_restarts": 0, "max_iter": 15}
+    )
     model.fit(rows[:100], y[:100])
     found = variations(Subject.of(model, rows[100:]), y[100:, None])
     better = Evidence(variations=found).better_variations

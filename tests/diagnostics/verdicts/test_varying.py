@@ -113,7 +113,9 @@ def drawn(seed: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.long
 def test_a_range_that_varies_is_found_and_stretching_its_column_cures_it() -> None:
     X, y = drawn(1, 1.0)
-    model = cgp.ExactGPRegressor(ard=True, n_restarts=0, random_state=0).fit(X[:200], y[:200])
+    model = cgp.ExactGPRegressor(ard=True, options={"n_restarts": 0}, random_state=0).fit(
+        X[:200], y[:200]
+    )
     report = compare(model, X[200:], y[200:], progress=False)
     advice = report.advice[0]
     assert "not stationary" in advice.action
@@ -123,7 +125,7 @@ def test_a_range_that_varies_is_found_and_stretching_its_column_cures_it() -> No
     assert formula is not None
     stretched = X.copy()
     stretched[:, 1] = eval(formula.group(), {"np": np, "x": X[:, 1]})
-    cured = cgp.ExactGPRegressor(ard=True, n_restarts=0, random_state=0)
+    cured = cgp.ExactGPRegressor(ard=True, options={"n_restarts": 0}, random_state=0)
     cured.fit(stretched[:200], y[:200])
     after = compare(cured, stretched[200:], y[200:], progress=False)
     assert report.nlpd - after.nlpd > 0.5 * advice.gain

@@ -176,8 +176,8 @@ def test_estimators_take_an_optimiser_by_its_name(monkeypatch: pytest.MonkeyPatc
     X = np.random.default_rng(0).normal(size=(30, 2))
     settings = {"optimizer": "counted", "random_state": 0, "progress": False}
     for table_model in (
-        cgp.SparseSpectrumGPRegressor(n_frequencies=8, max_iter=3, **settings),
-        cgp.ExactGPRegressor(max_iter=3, **settings),
+        cgp.SparseSpectrumGPRegressor(n_frequencies=8, options={"max_iter": 3}, **settings),
+        cgp.ExactGPRegressor(options={"max_iter": 3}, **settings),
     ):
         calls.clear()
         table_model.fit(X, np.sin(X[:, 0]))

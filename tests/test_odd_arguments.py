@@ -145,7 +145,7 @@ def test_smoothness_is_a_finite_number(name):
 def test_parameters_that_a_fit_does_not_use_are_checked():
     for value in (np.nan, 0.0, -1.0, np.inf, "x"):
         with pytest.raises(InvalidInputError, match="kl_target: expected a"):
-            table(X, Y, kl_target=value)
+            table(X, Y, options={"kl_target": value})
         graph = Graph.from_edges(RING, (RING + 1) % 8)
         with pytest.raises(InvalidInputError, match="kl_target: expected a"):
             cgp.GraphGPRegressor(graph, options={"kl_target": value}).fit(RING, Y[:8])

@@ -13,6 +13,7 @@ import numpy as np
 import trimesh
 
 import coupledgp as cgp
+from coupledgp.ground.parameters import folded
 from frozen.cases import Figures, case
 from frozen.graph_cases import grid
 
@@ -269,7 +270,8 @@ def on_grid(name: str, kind: str, side: int, law: str, holds: str, **settings: A
 
 def made(kind: str, seed: int, settings: dict[str, Any]) -> Any:
     """An estimator with a seed."""
-    return getattr(cgp, kind)(random_state=seed, progress=False, **settings)
+    own = getattr(cgp, kind)
+    return own(random_state=seed, progress=False, **folded(own, settings))
 
 
 ALL, LIKE = "cov left conformal", "matern-3/2 + constant"

@@ -12,7 +12,7 @@ from coupledgp.ground.validation import check_choice, check_positive, check_posi
 Check = Callable[[Any, str], Any]
 
 
-def param(default: Any, check: Check) -> Any:
+def param(*, default: Any, check: Check) -> Any:
     """A field of an estimator with the constraint on its values."""
     return field(default=default, metadata={"check": check})
 

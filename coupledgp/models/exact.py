@@ -190,7 +190,7 @@ class ExactGPRegressor(StationaryRegressor):
     optimizer: str | None = "lbfgs"
     random_state: Any = None
     _: KW_ONLY
-    solver: str = param("dense", one_of(*SOLVERS))
+    solver: str = param(default="dense", check=one_of(*SOLVERS))
     tolerance = option(1e-6, positive)
 
     def exact_twin(self, solver: str = "dense") -> ExactGPRegressor:

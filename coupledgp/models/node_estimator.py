@@ -159,8 +159,8 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
     _: KW_ONLY
     outputscale: float | None = None
     noise: float | None = None
-    solver: str = param("auto", one_of("auto", "dense", "iterative"))
-    hyperparameters: str = param("auto", one_of(*HYPERPARAMETER_CHOICES))
+    solver: str = param(default="auto", check=one_of("auto", "dense", "iterative"))
+    hyperparameters: str = param(default="auto", check=one_of(*HYPERPARAMETER_CHOICES))
     device: DeviceLike = None
     options: Mapping[str, Any] | None = None
     budget = option(None, lambda value, name: Budget.of(value))

@@ -131,7 +131,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     optimizer: str | None = "lbfgs"
     random_state: Any = None
     _: KW_ONLY
-    method: WalkMethod = param("auto", one_of("auto", "walks"))
+    method: WalkMethod = param(default="auto", check=one_of("auto", "walks"))
     length_law = option("matched", lambda value, name: check_length_law(value))
     p_halt = option(0.1, lambda value, name: GeometricLaw(value))
     max_length = option(None, any_value)
@@ -353,7 +353,7 @@ class ExactGraphGPRegressor(NodeRegressor):
 
     graph: Graph
     kernel: GraphKernelLike = "auto"
-    method: Method = param("auto", one_of("auto", "spectral", "series", "cholesky"))
+    method: Method = param(default="auto", check=one_of("auto", "spectral", "series", "cholesky"))
     normalize_y: bool = True
     optimizer: str | None = "lbfgs"
     random_state: Any = None

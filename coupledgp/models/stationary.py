@@ -108,7 +108,7 @@ class StationaryRegressor(StationaryParameters, TableRegressor):
     """
 
     _: KW_ONLY
-    hyperparameters: str = param("maximum", one_of(*HYPERPARAMETER_CHOICES))
+    hyperparameters: str = param(default="maximum", check=one_of(*HYPERPARAMETER_CHOICES))
     options: Mapping[str, Any] | None = None
     fixed = option(None, some_of(*HYPERPARAMETERS))
     n_restarts = option(1, at_least(0))

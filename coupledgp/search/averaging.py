@@ -159,7 +159,8 @@ def average_hyperparameters(
     if best.value >= REFUSED:
         raise NumericalError(
             "hyperparameters: the evidence is finite at none of the places where the search for "
-            "the maximum of their posterior ended; keep the noise with options={'fixed': ('noise',)}"
+            "the maximum of their posterior ended; keep the noise with "
+            "options={'fixed': ('noise',)}"
         )
     mode = best.point
     draws, weights = importance_draws(posterior, mode, n_draws, rng)

@@ -100,8 +100,9 @@ def test_features_too_and_their_exact_process():
 
 @pytest.mark.parametrize("kind", [cgp.ExactGPRegressor, cgp.SparseSpectrumGPRegressor])
 def test_files(kind, tmp_path):
-    given = {"hyperparameter_prior": HyperparameterPrior(noise_mean=-2.0), "random_state": 0}
-    gp = kind(hyperparameters="averaged", n_hyperparameter_draws=12, **given).fit(X, Y)
+    prior = HyperparameterPrior(noise_mean=-2.0)
+    options = {"hyperparameter_prior": prior, "n_hyperparameter_draws": 12}
+    gp = kind(hyperparameters="averaged", options=options, random_state=0).fit(X, Y)
     gp.save(tmp_path / "model", include_data=True)
     same = cgp.load_model(tmp_path / "model")
     laws = [model.predict(X_TEST, return_cov=True) for model in (gp, same)]

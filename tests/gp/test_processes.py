@@ -58,7 +58,7 @@ def process_of_table(name, n_outputs):
     kind = cgp.ExactGPRegressor if settings is None else cgp.SparseSpectrumGPRegressor
     with pytest.MonkeyPatch.context() as patch:
         take_few_steps(patch)
-        return kind(**(settings or {"random_state": 3})).fit(X, y).process_
+        return kind(**folded(kind, settings or {"random_state": 3})).fit(X, y).process_
 
 
 @cache
@@ -154,7 +154,7 @@ TRANSFORMED = {
 @cache
 def process_of_positive_table(name):
     kind = cgp.ExactGPRegressor if name == "exact" else cgp.SparseSpectrumGPRegressor
-    return kind(**TRANSFORMED[name]).fit(X, np.exp(Y[1][:, 0] / 8)).process_
+    return kind(**folded(kind, TRANSFORMED[name])).fit(X, np.exp(Y[1][:, 0] / 8)).process_
 
 
 class TestTransformed(ProcessContract):

@@ -177,7 +177,7 @@ def sparse(**parameters: Any) -> Any:
 
 def nodes(kind: Any = cgp.GraphGPRegressor, **parameters: Any) -> Any:
     settings = {"kernel": "heat", "optimizer": None, "random_state": 0}
-    return kind(GRAPH, **(settings | parameters))
+    return kind(GRAPH, **folded(kind, settings | parameters))
 
 
 def rows(model: Any, start: int, stop: int) -> tuple[Any, np.ndarray]:

@@ -377,7 +377,8 @@ PLACES = np.random.default_rng(2).permutation(60)[:30]
 
 def on_graph(kind: Any = cgp.ExactGraphGPRegressor, graph: Any = SMALL, **parameters: Any) -> Any:
     usual = {"kernel": cgp.kernels.HeatKernel(3.0), "random_state": 0, "progress": False}
-    model = kind(graph, **(usual | {"optimizer": None, "noise": 0.05} | parameters))
+    given = usual | {"optimizer": None, "noise": 0.05} | parameters
+    model = kind(graph, **folded(kind, given))
     return model.fit(PLACES, np.sin(PLACES / 9.0))
 
 

@@ -69,6 +69,7 @@ def test_estimator_check(estimator, check):
         # Sums over repeated rows round otherwise than weighted sums, and a search then ends within
         # its tolerances at another place, which is more than this check allows. Searches with
         # weights are compared in `tests/inference`.
-        kept = {"noise": 0.1, "fixed": ("lengthscale", "noise", "outputscale")}
+        options = {**(estimator.options or {}), "fixed": ("lengthscale", "noise", "outputscale")}
+        kept = {"noise": 0.1, "options": options}
         estimator = clone(estimator).set_params(ard=False, **kept)
     check(estimator)

@@ -82,7 +82,9 @@ def test_no_optimizer_keeps_the_given_hyperparameters(model: type) -> None:
     assert gp.kernel_ == HeatKernel(5.0)
     assert gp.outputscale_ == pytest.approx(2.0 * y.var())
     assert gp.noise_ == pytest.approx(0.01 * y.var())
-    fixed = model(ring(), HeatKernel(5.0), fixed=("kernel", "noise"), noise=0.02).fit(TRAIN, y)
+    fixed = model(ring(), HeatKernel(5.0), options={"fixed": ("kernel", "noise")}, noise=0.02).fit(
+        TRAIN, y
+    )
     assert fixed.kernel_ == HeatKernel(5.0)
     assert fixed.noise_ == pytest.approx(0.02 * y.var())
 

@@ -1,6 +1,7 @@
 """Parameters of estimators are declared once, and every estimator answers alike."""
 
 import inspect
+import re
 from dataclasses import KW_ONLY
 
 import networkx as nx
@@ -111,9 +112,9 @@ def test_points_have_the_name_of_their_family():
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_parameter_is_documented(kind):
-    text = inspect.getdoc(kind).split("Parameters\n")[1].split("\n\n")[0]
+    text = re.split(r"\n\n(?=\S)", inspect.getdoc(kind).split("Parameters\n")[1])[0]
     names = [
-        name for line in text.splitlines() if not line.startswith((" ", "-"))
+        name for line in text.splitlines() if line and not line.startswith((" ", "-"))
         for name in line.split(", ")
     ]  # fmt: skip
     assert sorted(names) == sorted(inspect.signature(kind).parameters)

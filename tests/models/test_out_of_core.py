@@ -119,7 +119,7 @@ def test_small_tables_are_fitted_in_memory():
     X, y = table(n=900)
     whole, parts = model().fit(X, y), model().fit_batches(cut(100, X, y))
     np.testing.assert_allclose(laws(parts, X[:9]), laws(whole, X[:9]), rtol=1e-9)
-    with pytest.raises(CoupledGPError, match="keep_rows=True"):
+    with pytest.raises(CoupledGPError, match="keep_rows"):
         _ = parts.X_train_
 
 
@@ -186,7 +186,7 @@ class TestWithoutRows:
         again = cgp.load_model(tmp_path / "m")
         np.testing.assert_array_equal(laws(again, X[:9]), laws(parts, X[:9]))
         assert again.log_density(X[:9], y[:9]).shape == (9,)
-        with pytest.raises(CoupledGPError, match="keep_rows=True"):
+        with pytest.raises(CoupledGPError, match="keep_rows"):
             parts.save(tmp_path / "n", include_data=True)
 
     def test_what_needs_rows_names_the_parameter(self, parts):
@@ -195,7 +195,7 @@ class TestWithoutRows:
             lambda: parts.process_.left_out_law(np.arange(N)),
             lambda: parts.process_.redrawn("iid", 4, 0),
         ):  # fmt: skip
-            with pytest.raises(CoupledGPError, match="fit it with keep_rows=True"):
+            with pytest.raises(CoupledGPError, match="fit it with options"):
                 wanted()
 
     def test_rows_are_added(self, parts):
@@ -225,11 +225,11 @@ def test_fit_without_rows():
     whole = model().fit(X, y)
     bare = model(keep_rows=False).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
     assert bare.process_.rows is None
-    with pytest.raises(CoupledGPError, match="keep_rows=True"):
+    with pytest.raises(CoupledGPError, match="keep_rows"):
         _ = bare.X_train_
     assert laws(bare, X[:5]).shape == laws(whole, X[:5]).shape
     chosen = model(keep_rows=False, target_transform="yeo-johnson").fit(X, y)
-    with pytest.raises(CoupledGPError, match="keep_rows=True"):
+    with pytest.raises(CoupledGPError, match="keep_rows"):
         _ = chosen.X_train_
     auto = model(keep_rows=False, coupling="auto", n_frequencies=4, max_iter=2)
     with warnings.catch_warnings(action="ignore"):  # so few iterations

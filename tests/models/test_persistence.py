@@ -210,7 +210,8 @@ def test_objects_are_stored_as_text(tmp_path):
 
 def test_fitted_objects_win_over_parameters_set_later(fitted, tmp_path):
     model = sparse().fit(X, Y[:, 0])
-    model.set_params(kernel="matern-1/2", coupling="halton", features="laplace", dtype="float32")
+    model.set_params(kernel="matern-1/2", coupling="halton", features="laplace")
+    model.set_params(options={"dtype": "float32"})
     model.save(tmp_path / "m")
     loaded = cgp.load_model(tmp_path / "m")
     assert np.array_equal(loaded.predict(X_TEST), model.predict(X_TEST))

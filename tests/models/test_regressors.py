@@ -128,7 +128,7 @@ def test_partial_fit_equals_one_fit(model, normalize_y, size):
     X, y = table()
     given = {"lengthscale": [2.0, 40.0, 0.1], "noise": 0.02, "optimizer": None}
     if hasattr(model, "center"):
-        given["center"] = X.mean(axis=0)
+        given["options"] = {"center": X.mean(axis=0)}
     make = clone(model).set_params(normalize_y=normalize_y, **given)
     whole, parts = clone(make).fit(X, y), clone(make)
     for start in range(0, len(X), size):

@@ -24,6 +24,7 @@ import pandas as pd
 
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.ground import parameters
 from coupledgp.ground.progress import Progress, silent, watched
 from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray, IntArray
@@ -243,14 +244,14 @@ def about(*paths: Path | None, options: Mapping[str, str] | None = None) -> Iter
 
 def options_of(kind: Callable[..., Any], taken: Sequence[str] = ()) -> dict[str, str]:
     """Options of the command by the parameters of an estimator: its own, or `--set NAME`."""
-    names = inspect.signature(kind).parameters
+    names = [*inspect.signature(kind).parameters, *parameters.options_of(kind)]
     return {
         name: f"--{name.replace('_', '-')}" if name in taken else f"--set {name}" for name in names
     }
 
 
 def parameters_of(
-    kind: Callable[..., Any], texts: Sequence[str] | None, taken: Sequence[str]
+    kind: type[Any], texts: Sequence[str] | None, taken: Sequence[str]
 ) -> dict[str, Any]:
     """Parameters of an estimator by name, from texts `NAME=VALUE` of `--set`.
 
@@ -268,7 +269,8 @@ def parameters_of(
     InvalidInputError
         A text has no name or value, or the estimator has no such parameter to set.
     """
-    known = [name for name in inspect.signature(kind).parameters if name not in taken]
+    known = [name for name in inspect.signature(kind).parameters if name not in (*taken, "options")]
+    known += parameters.options_of(kind)
     found: dict[str, Any] = {}
     for text in texts or ():
         name, mark, value = text.partition("=")
@@ -280,7 +282,7 @@ def parameters_of(
                 f"--set: {kind.__name__} takes {', '.join(sorted(known))}, got {name!r:.60}"
             )
         found[name] = _value(value)
-    return found
+    return parameters.folded(kind, found)
 
 
 def _value(text: str) -> Any:

@@ -69,7 +69,7 @@ def fitted(kind: Any, settings: dict[str, Any], outputs: Any = 0, n_seen: int = 
     seen, hidden = split(graph.n_nodes, n_seen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gp = kind(graph, random_state=0, **settings).fit(
+        gp = kind(graph, random_state=0, **folded(kind, settings)).fit(
             seen, values(graph.n_nodes)[seen][:, outputs]
         )
     figures = law(gp, hidden)
@@ -92,7 +92,7 @@ def large(kind: Any, settings: dict[str, Any], side: int, n_seen: int) -> Figure
     """A model with more observations than dense algebra is used for."""
     graph = grid(side)
     seen, hidden = split(graph.n_nodes, n_seen)
-    gp = kind(graph, random_state=0, **settings)
+    gp = kind(graph, random_state=0, **folded(kind, settings))
     figures = dict(law(gp.fit(seen, values(graph.n_nodes)[seen, 0]), hidden))
     every = gp.predict(return_std=True)
     return figures | {"mean_everywhere": every[0], "std_everywhere": every[1]}

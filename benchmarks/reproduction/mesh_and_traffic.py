@@ -54,6 +54,7 @@ from mesh_frozen import (
 
 from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.diagnostics import coverage, gaussian_kl, nlpd, rmse
+from coupledgp.ground.parameters import folded
 from coupledgp.ground.progress import reporter
 
 Tick = Callable[[str], None]
@@ -68,7 +69,9 @@ def real_models(problem: Task, n_walks: int, seed: int) -> dict[str, Any]:
         f"exact {kernel}": ExactGraphGPRegressor(graph, kernel, random_state=seed)
         for kernel in KERNELS
     }
-    papers = GraphGPRegressor(graph, "heat", n_walks, SIGMA, random_state=seed, **PAPERS)
+    papers = GraphGPRegressor(
+        graph, "heat", n_walks, SIGMA, random_state=seed, **folded(GraphGPRegressor, PAPERS)
+    )
     return {
         **exact,
         "defaults": GraphGPRegressor(graph, random_state=seed),

@@ -14,6 +14,7 @@ from record import Finding, Record, command
 from coupledgp import ExactGraphGPRegressor, Graph, GraphGPRegressor
 from coupledgp.couplings import SigmaLengths, WalkerCoupling
 from coupledgp.diagnostics import gaussian_kl, nlpd, rmse
+from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel
 from coupledgp.random import FloatArray
 from data_loaders import meshes, traffic
@@ -147,7 +148,9 @@ def fit_teacher(problem: Task, time: float | None) -> Model:
     """The model whose hyperparameters are frozen: 8 i.i.d. walkers, or exact at a given time."""
     gp: Model
     if time is None:
-        gp = GraphGPRegressor(problem.graph, "heat", 8, "iid", random_state=0, **PAPERS)
+        gp = GraphGPRegressor(
+            problem.graph, "heat", 8, "iid", random_state=0, **folded(GraphGPRegressor, PAPERS)
+        )
     else:
         gp = ExactGraphGPRegressor(
             problem.graph, HeatKernel(time), options={"fixed": ("kernel",)}, random_state=0
@@ -182,7 +185,7 @@ def at_frozen(
         outputscale=teacher.outputscale_ / variance,
         noise=teacher.noise_ / variance,
         random_state=1 + seed,
-        **settings,
+        **folded(GraphGPRegressor, settings),
     )
     return gp.fit(problem.train, problem.y)
 

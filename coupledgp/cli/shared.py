@@ -242,7 +242,7 @@ def about(*paths: Path | None, options: Mapping[str, str] | None = None) -> Iter
         raise type(error)(text) from error
 
 
-def options_of(kind: Callable[..., Any], taken: Sequence[str] = ()) -> dict[str, str]:
+def options_of(kind: type[Any], taken: Sequence[str] = ()) -> dict[str, str]:
     """Options of the command by the parameters of an estimator: its own, or `--set NAME`."""
     names = [*inspect.signature(kind).parameters, *parameters.options_of(kind)]
     return {

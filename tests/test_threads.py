@@ -46,7 +46,7 @@ for kind in (FourierFeatures, LaplaceFeatures):
 
 for name, options in {
     "fixed": {"optimizer": None, "lengthscale": 1.5},
-    "optimised": {"max_iter": 2, "n_restarts": 0},
+    "optimised": {"options": {"max_iter": 2, "n_restarts": 0}},
 }.items():
     gp = SparseSpectrumGPRegressor(n_frequencies=100, random_state=0, progress=False, **options)
     mean, std = gp.fit(X, y).predict(X[:200], return_std=True)

@@ -45,7 +45,9 @@ def main() -> None:
         found = []
         for seed in range(n_models):
             X, y, X_test, y_test = tables(seed, true, 1.0)
-            model = cgp.ExactGPRegressor(fitted, ard=False, n_restarts=0, random_state=0)
+            model = cgp.ExactGPRegressor(
+                fitted, ard=False, options={"n_restarts": 0}, random_state=0
+            )
             found.append(residual_correlation(model.fit(X, y), X_test, y_test, n_draws=1000))
         alarms = sum(one.is_misfit for one in found)
         z = np.array([one.z for one in found])

@@ -30,4 +30,4 @@ def test_no_other_place_of_the_package_warns():
         if isinstance(node, ast.Attribute)
         and (node.attr, getattr(node.value, "id", "")) == ("warn", "warnings")
     ]
-    assert calls == ["warned.py"]
+    assert calls == ["visible.py"]

@@ -138,7 +138,7 @@ def fit(
         data={"path": data, "target": target, "inputs": inputs, "n_train": len(y),
               "n_test": len(y_test)},
         model=s.described(estimator),
-        columns=estimator.encoding_.describe(),
+        columns=estimator.encoding_.describe() if hasattr(estimator, "encoding_") else {},
         log_evidence=float(estimator.log_marginal_likelihood_value_), scores=scores,
         selection=getattr(getattr(estimator, "selection_", None), "to_dict", dict)(),
         report=None if judged is None else judged.to_dict(),

@@ -91,7 +91,11 @@ def points_of(
         domain = Domain(data, getattr(fitted, "operator_", None), getattr(fitted, "graph", None))
         source = Source(nodes=nodes, node_column=node_column)
         return frame, read_places(data, frame, domain, source, places)[0]
-    codes = zip(getattr(fitted, "feature_names_in_", ()), fitted.encoding_.codes, strict=False)
+    codes = zip(
+        getattr(fitted, "feature_names_in_", ()),
+        getattr(getattr(fitted, "encoding_", None), "codes", ()),
+        strict=False,
+    )
     kinds = {
         str(name): code.kind for name, code in codes
         if not isinstance(code, CategoryCode) or code.of_text

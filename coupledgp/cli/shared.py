@@ -294,9 +294,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def checked(kind: Callable[..., Any], options: Mapping[str, str], **parameters: Any) -> Any:
+def checked(kind: Callable[..., Any], names: Mapping[str, str], /, **parameters: Any) -> Any:
     """An unfitted estimator whose parameters are valid; errors name the option."""
-    with about(options=options):
+    with about(options=names):
         model = kind(**parameters)
         model.check_parameters()
     return model

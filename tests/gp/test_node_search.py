@@ -60,7 +60,7 @@ def searcher(data: NodeObservations, **others) -> NodeSearcher:
     settings = {
         "kernels": ROUGH, "stand_ins": (), "kept": FixedHyperparameters(),
         "posterior": lambda kernel, ratio: Forecast(0.0), "budget": Budget(),
-        "report": lambda line: None, "checkpoint": SearchCheckpoint(None),
+        "checkpoint": SearchCheckpoint(None),
     }  # fmt: skip
     return NodeSearcher(data, **{**settings, **others})
 

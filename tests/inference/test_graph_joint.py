@@ -6,6 +6,7 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes import exact_evidence as graph_joint
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.moments import (
@@ -124,8 +125,8 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
         if len(lines) == 30:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        fit_families(evidence, starts, FixedHyperparameters(), record, stop)
+    with pytest.raises(KeyboardInterrupt), watched(stop):
+        fit_families(evidence, starts, FixedHyperparameters(), record)
     kept = record.load()
     assert kept is not None
     assert kept.n_evaluations > 0

@@ -11,6 +11,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.dense_prior import iteration_seconds
+from coupledgp.ground.parameters import folded
 from coupledgp.linalg.system import SystemOptions
 
 RNG = np.random.default_rng(3)
@@ -22,7 +23,9 @@ GIVEN = {"lengthscale": [0.4, 0.7], "outputscale": 1.3, "noise": 0.05, "optimize
 
 
 def exact(kernel: Any = "matern-3/2", solver: str = "iterative", **options: Any) -> Any:
-    return cgp.ExactGPRegressor(kernel, **(GIVEN | options), solver=solver)
+    return cgp.ExactGPRegressor(
+        kernel, **folded(cgp.ExactGPRegressor, GIVEN | options), solver=solver
+    )
 
 
 def pair(fit: Any = lambda model: model.fit(X, Y), **options: Any) -> tuple[Any, Any]:

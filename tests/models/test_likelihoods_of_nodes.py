@@ -256,7 +256,7 @@ REFUSED = [
     ({"noise": 0.1}, {}, "noise: expected None beside likelihood='poisson'"),
     ({"n_walks": "auto"}, {}, "coupling, n_walks: expected"),
     ({}, {"checkpoint": "rounds.json"}, "checkpoint: expected None"),
-    ({"budget": "1ms"}, {}, "budget"),
+    ({"options": {"budget": "1ms"}}, {}, "budget"),
 ]
 
 

@@ -332,7 +332,7 @@ def test_a_failed_save_leaves_the_old_file(fitted, tmp_path, monkeypatch):
     def full(self, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space"):
         fitted["rows"].save(path)
     assert path.read_bytes() == before

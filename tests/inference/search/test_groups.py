@@ -5,17 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.features import FourierFeatures
 from coupledgp.gp.columns import column_spread, spread_lengthscale
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import HyperparameterPrior, TablePosterior
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.starts import SearchSpace, first_places
-from coupledgp.search.tables.spectra import SpectrumFitter
 from coupledgp.spectra import parse_spectrum
 
 GROUPS = np.array([0, 0, 0, 1, 2, 2])
@@ -81,17 +77,6 @@ def test_the_gradient_is_that_of_the_shared_lengthscale(rng: np.random.Generator
         e = step * (np.arange(5) == k)
         numeric = posterior.value_and_gradient(t + e)[0] - posterior.value_and_gradient(t - e)[0]
         assert gradient[k] == pytest.approx(numeric / (2 * step), rel=1e-5, abs=1e-6)
-
-
-def test_fitted_spectra_keep_the_groups(rng: np.random.Generator) -> None:
-    X, y = problem(rng, 80)
-    stream = FeatureStream(FourierFeatures(6, 12, generator=0), X, X.mean(axis=0), np.ones(6))
-    space = SearchSpace(BASE, ard=True, groups=GROUPS)
-    fitter = SpectrumFitter(FeatureEvidence(stream, y), space, rng, 0, 5, 50, 100)
-    for prior in fitter.to_evidence().priors:
-        lengthscale = prior.hyperparameters.lengthscale
-        np.testing.assert_allclose(lengthscale[1:3], lengthscale[0], rtol=1e-12)
-        np.testing.assert_allclose(lengthscale[5], lengthscale[4], rtol=1e-12)
 
 
 def test_groups_of_one_column_are_no_groups(rng: np.random.Generator) -> None:

@@ -43,8 +43,7 @@ PIECES = (b"\0", b"\xff", b"\r", b"\n", b'"', b",", b"\x1b[2J", b"\xef\xbb\xbf",
 
 def sources() -> dict[str, tuple[bytes, tuple[str, ...]]]:
     """Valid files by name, and the call that reads each."""
-    graph = ("--values", "{shared}/v.csv", "-o", "out.csv", "--exact-nodes", "0",
-             "--keep-isolated")  # fmt: skip
+    graph = ("--values", "{shared}/v.csv", "-o", "out.csv")
     mesh = ("--values", "{shared}/mv.csv", "-o", "out.csv", "--max-edge", "none")
     law = ("-o", "out.csv")
     sphere = trimesh.creation.icosphere(subdivisions=0)

@@ -9,8 +9,8 @@ import numpy as np
 import coupledgp as cgp
 
 N_ROWS, N_NODES = 16, 10
-SPARSE = ("--n-frequencies", "4", "--max-iter", "1", "--n-restarts", "0", "--compare", "none",
-          "--holdout", "0")  # fmt: skip
+SPARSE = ("--model", "sparse-spectrum", "--set", "n_frequencies=4", "--set", "max_iter=1", "--set",
+          "n_restarts=0", "--compare", "none", "--holdout", "0")  # fmt: skip
 SQUARE = b"v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\nf 1 2 5\nf 2 3 5\n"
 
 

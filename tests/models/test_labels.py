@@ -91,6 +91,7 @@ def test_options_are_told(parameters, law, weights):
     assert found.kernel == str(made.spectrum) == parameters.get("kernel", "gaussian")
     assert found.features == parameters.get("features", "fourier")
     assert str(found) in gp.explain()
+    assert law in ("kernel", "rows") or found.name == law
     moved = made.weights is not None and law == "fitted"
     assert untransformed(gp.process_).first.feature_prior.is_fitted == moved
 

@@ -14,7 +14,6 @@ import networkx as nx
 import numpy as np
 
 import coupledgp as cgp
-from benchmarks.ranks import ProcessSimulation
 from coupledgp.couplings import posterior_weights, solve_sigma
 from coupledgp.ground.parameters import folded
 from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
@@ -86,9 +85,6 @@ def tables() -> Arrays:
         model.fit(LATTICE, TARGETS)
         found[f"{name}/mean"] = model.predict(LATTICE + 0.5)
         found[f"{name}/draws"] = model.sample_y(LATTICE + 0.5, 3, random_state=1)
-    simulation = ProcessSimulation.of(models["exact"], LATTICE[:9] + 0.5)
-    drawn = simulation.simulate(np.random.default_rng(0))[0]
-    found |= {f"prior draws/{name}": np.asarray(x) for name, x in drawn.items()}
     averaged = cgp.SparseSpectrumGPRegressor(
         n_frequencies=16, random_state=0, hyperparameters="averaged"
     ).fit(LATTICE[::2], TARGETS[::2])

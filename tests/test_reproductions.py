@@ -246,20 +246,24 @@ def test_results_are_those_of_a_study(script, tmp_path):
     assert (tmp_path / "f.svg").stat().st_size > 1000
 
 
-def test_calibration_by_simulation_runs(monkeypatch, capsys, tmp_path):
+def test_ranks_of_right_draws_are_uniform_and_of_narrow_ones_are_not(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER.parent))
     script = importlib.import_module("simulation_based_calibration")
-    arguments = ["", "--quick", "--groups", "exact", "--output", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    script.main()
-    printed = capsys.readouterr().out
-    figures = json.loads((tmp_path / "calibration.json").read_text(encoding="utf-8"))
-    assert printed.count("\n") == 2 + len(figures)
-    assert "exact: halton, m = 16" in figures
-    assert (tmp_path / "calibration.svg").stat().st_size > 1000
-    averaged = script.hyperparameters(8, "averaged", 16)(20, 0)
-    assert {"f", "y", "log noise", "log lengthscales"} <= {one.name for one in averaged.checks}
-    assert averaged["log lengthscales"].n_values == 2
+
+    def simulate(rng):
+        mu = rng.normal()
+        return {"mu": mu}, mu + rng.normal()
+
+    def draws(width):
+        return lambda x, n, rng: {"mu": x / 2 + width * np.sqrt(0.5) * rng.normal(size=n)}
+
+    right, narrow = [script.ranked(simulate, draws(w), 300, 0) for w in (1.0, 0.6)]
+    assert script.p_values(right, 0)["mu"] > 1e-3
+    assert script.p_values(narrow, 0)["mu"] < 1e-3
+    share, error = script.coverage(right["mu"], 0.8)
+    assert abs(share - 0.8) < 4 * error
+    share, error = script.coverage(narrow["mu"], 0.8)
+    assert share < 0.8 - 4 * error
     sys.modules.pop("simulation_based_calibration")
 
 

@@ -1,8 +1,8 @@
 """Costs of computations on graphs, known before they run, and the budget that they must keep to.
 
 A forecast counts operations and divides them by rates of one core of a server of 2019. They are
-meant to be right within a factor of two, as `benchmarks/performance/graph_forecasts.py` measures
-them: enough to choose between ways of different cost, and to refuse work that would take hours.
+meant to be right within a factor of two: enough to choose between ways of different cost, and to
+refuse work that would take hours.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""The comparisons of `python -m benchmarks.performance`."""

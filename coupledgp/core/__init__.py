@@ -1,0 +1,1 @@
+"""Parts of Gaussian processes of every kind: how they are written to files."""

@@ -35,7 +35,7 @@ from coupledgp.ground.validation import check_positive
 from coupledgp.linalg.distances import scaled_distances, weighted_powers
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.registry import Registry, Vocabulary
+from coupledgp.registry import Registry
 
 if TYPE_CHECKING:
     from coupledgp.ground.tensors import Tensor
@@ -462,7 +462,7 @@ SPECTRA: Registry[Spectrum] = Registry(
         "matern-5/2": MaternSpectrum(2.5),
         "laplace": ProductLaplace(),
     },
-    vocabulary=Vocabulary(*_ALIASES),
+    taken=set(_ALIASES),
     patterns={"matern-NU": _matern_of},
 )
 

@@ -41,13 +41,13 @@ def import_sections() -> None:
 def forgotten(*registries: Registry[Any]) -> Iterator[None]:
     """Leave registries, and the scores, checks and sections of reports, as they were."""
     import_sections()
-    before = [set(registry.known) for registry in registries]
-    rosters = [(roster, list(roster)) for roster in (SCORES, CHECKS, SECTIONS)]
+    named = [(one, dict(one)) for one in (*registries, SCORES, CHECKS)]
+    taken = [(registry.taken, set(registry.taken)) for registry in registries]
+    sections = list(SECTIONS)
     try:
         yield
     finally:
-        for registry, names in zip(registries, before, strict=True):
-            for name in set(registry.known) - names:
-                registry.unregister(name)
-        for roster, objects in rosters:
-            roster[:] = objects
+        for objects, before in (*named, *taken):
+            objects.clear()
+            objects.update(before)
+        SECTIONS[:] = sections

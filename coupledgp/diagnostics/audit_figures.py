@@ -144,7 +144,7 @@ def _figures(law: ForeignLaw, other: Law, y: FloatArray) -> tuple[Figures, Accur
     if other.cov_error is not None:
         errors = solver_errors(own, other, y)
     if not joint:
-        joint_scores = (score for score in SCORES if isinstance(score, JointScore))
+        joint_scores = (score for score in SCORES.values() if isinstance(score, JointScore))
         for name in (prefix + score.name for score in joint_scores for prefix in PREFIXES):
             del scores[name]
             errors.bounds.pop(name, None)

@@ -82,7 +82,7 @@ def add_score_errors(
     scores' names. Without `joint`, scores of the joint law are left out.
     """
     ranges = {prefix: _Ranges(law, y) for prefix, law in solved.items()}
-    for score in SCORES:
+    for score in SCORES.values():
         if joint or not isinstance(score, JointScore):
             for prefix, one in ranges.items():
                 _add(found, prefix + score.name, one.gap(score))
@@ -176,7 +176,7 @@ def subset_errors(y: FloatArray, laws: PointLaws, n_points: int) -> dict[str, fl
         Number of points that they were drawn from.
     """
     found: dict[str, float | None] = {}
-    for score in SCORES:
+    for score in SCORES.values():
         if isinstance(score, PointScore):
             losses = laws.losses(score, y)
             error = subset_error(losses.reshape(len(y), -1, 1), n_points)

@@ -37,22 +37,16 @@ FeatureFactory: TypeAlias = Callable[..., FeatureMap]
 FeaturesLike: TypeAlias = str | FeatureFactory
 
 
-class FeatureRegistry(Registry[FeatureFactory]):
-    """Registry whose objects make features: subclasses of a class, and functions."""
-
-    def accepts(self, value: object) -> bool:
-        if isinstance(value, type):
-            return issubclass(value, self.kind)
-        return callable(value) and not is_module(value)
-
-    @property
-    def expected(self) -> str:
-        return f"a subclass of {self.kind.__name__} or a function of its arguments"
+def _makes_features(value: Any) -> bool:
+    """Whether a value is a subclass of FeatureMap or a function."""
+    if isinstance(value, type):
+        return issubclass(value, FeatureMap)
+    return callable(value) and not is_module(value)
 
 
 # Largest number of rows from which a proposal is made: frequencies cost one exponential for each.
 PROPOSAL_ROWS = 4096
-FEATURE_MAPS = FeatureRegistry(
+FEATURE_MAPS: Registry[FeatureFactory] = Registry(
     FeatureMap,
     "coupledgp.features",
     {
@@ -60,6 +54,8 @@ FEATURE_MAPS = FeatureRegistry(
         "laplace": LaplaceFeatures,
         "importance-laplace": ImportanceLaplaceFeatures,
     },
+    accepts=_makes_features,
+    expected="a subclass of FeatureMap or a function of its arguments",
 )
 
 

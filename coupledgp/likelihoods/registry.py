@@ -74,7 +74,7 @@ def likelihood_state(likelihood: Likelihood) -> dict[str, Any]:
     InvalidInputError
         No likelihood of its class is registered.
     """
-    for name, known in LIKELIHOODS.known.items():
+    for name, known in LIKELIHOODS.items():
         if type(known) is type(likelihood):
             return {"name": name, "parameters": likelihood.parameters}
     raise InvalidInputError(

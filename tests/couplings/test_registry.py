@@ -197,7 +197,7 @@ class TestRegistration:
         register("fresh", make, replace=True)
 
     def test_names_of_another_part_are_not_replaced(self) -> None:
-        with pytest.raises(InvalidInputError, match="name: 'pnc' is taken by PairwiseNorms"):
+        with pytest.raises(InvalidInputError, match="name: 'pnc' is taken"):
             register_directions("pnc", Axes, replace=True)
 
     def test_what_is_registered_is_of_its_kind(self) -> None:

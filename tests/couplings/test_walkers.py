@@ -330,7 +330,7 @@ def test_solver_is_cached_and_accepts_a_reference() -> None:
         SigmaLengths(permutation=(0, 0))
 
 
-@pytest.mark.parametrize("name", LENGTHS.known)
+@pytest.mark.parametrize("name", LENGTHS)
 def test_laws_of_lengths_leave_uniforms_as_they_are(name):
     law, series = GeometricLaw(0.3), HeatKernel().modulation(30)
     draws = np.random.default_rng(0).random((32, 5, 4))

@@ -59,7 +59,7 @@ def test_scores_are_means_of_outputs() -> None:
     for k, one in enumerate(alone):
         add_score_errors(one, {"": output(P_LAW, k)}, Y[:, k : k + 1])
     means = [
-        score.name for score in SCORES
+        score.name for score in SCORES.values()
         if not isinstance(score, MarginalScore) and not getattr(score, "root", False)
     ]  # fmt: skip
     assert {"nlpd", "nlpd_joint", "crps"} <= set(means)

@@ -121,7 +121,7 @@ def test_the_report_says_so(model):
 def test_intervals_of_two_far_parts_are_their_own():
     """At 11.5 the mixture of N(0, 1) and N(10, 1) has F = 0.967, a normal of its moments 0.898."""
     law = LeftOut(np.array([[[0.0]], [[10.0]]]), np.ones((2, 1, 1)), np.array([0.5, 0.5]))
-    score = SCORES[SCORES.names().index("coverage")]
+    score = SCORES["coverage"]
     assert isinstance(score, MarginalScore)
     y, mean, std = np.array([[11.5]]), np.array([[5.0]]), np.array([[26.0**0.5]])
     assert score.value(y, mean, std) == {0.5: 0.0, 0.8: 1.0, 0.95: 1.0}

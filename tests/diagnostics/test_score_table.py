@@ -54,9 +54,10 @@ def model():
 @pytest.fixture(autouse=True)
 def table():
     """The table of scores, as it was afterwards."""
-    before = list(SCORES)
+    before = dict(SCORES)
     yield SCORES
-    SCORES[:] = before
+    SCORES.clear()
+    SCORES.update(before)
 
 
 def row_of(page, heading):
@@ -226,7 +227,7 @@ def test_names_that_are_taken(name):
 def test_losses_whose_name_is_taken():
     with pytest.raises(InvalidInputError, match=r"loss_name: .* not taken, got 'squared_error'"):
         register_score(pinball(loss_name="squared_error"))
-    assert "pinball" not in SCORES.names()
+    assert "pinball" not in SCORES
 
 
 def test_a_score_is_registered_again_and_taken_out():
@@ -236,8 +237,8 @@ def test_a_score_is_registered_again_and_taken_out():
         register_score(pinball())
     again = pinball()
     register_score(again, replace=True)
-    assert SCORES[-2] is again
-    assert SCORES.names()[-2:] == ["pinball", "later"]
+    assert SCORES["pinball"] is again
+    assert list(SCORES)[-2:] == ["pinball", "later"]
     with pytest.raises(InvalidInputError, match="expected an identifier that is not taken"):
         register_score(PointScore(name="rmse", label="other", points=pinball_points), replace=True)
     unregister_score("pinball")

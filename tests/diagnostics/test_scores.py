@@ -183,7 +183,7 @@ def test_bounds_hold_for_every_law_between_and_are_reached(rng: np.random.Genera
         for a in np.linspace(-1, 1, 41)
         for b in np.linspace(0, 1, 41)
     ]
-    for score in SCORES:
+    for score in SCORES.values():
         if isinstance(score, JointScore):
             continue
         least, most = score.bounds(y, mean, std, error, least_std)

@@ -24,6 +24,7 @@ from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.search.latent import fit_latent, one_row
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import LikelihoodContract, ProcessContract
+from tests.registries import forgotten
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 2))
@@ -81,11 +82,10 @@ class StudentT(Likelihood):
 
 @pytest.fixture
 def own_likelihoods():
-    register_likelihood("counts", Poisson)
-    register_likelihood("tails", StudentT)
-    yield
-    LIKELIHOODS.unregister("counts")
-    LIKELIHOODS.unregister("tails")
+    with forgotten(LIKELIHOODS):
+        register_likelihood("counts", Poisson)
+        register_likelihood("tails", StudentT)
+        yield
 
 
 def given(prior, likelihood, targets, offset=0.0, inference="variational"):

@@ -248,4 +248,4 @@ def test_a_users_kernel_is_one_class():
         assert parse_kernel("brownian[0] + linear").terms[0].kernel == Brownian()
         assert kernel_text(Brownian()) == "brownian"
     finally:
-        ROW_KERNELS.unregister("brownian")
+        ROW_KERNELS.pop("brownian")

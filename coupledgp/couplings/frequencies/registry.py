@@ -30,11 +30,10 @@ from coupledgp.couplings.frequencies.norms import (
     StratifiedNorms,
 )
 from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies, QuasiMonteCarlo
-from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int, unknown_choice
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.registry import Registry, Vocabulary
+from coupledgp.registry import Registry, TextForm, check_text
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
 ANTITHETIC, COPULA = "antithetic", "copula"
@@ -46,7 +45,7 @@ def _copula_of(text: str) -> Norms | None:
     return GaussianCopulaNorms.from_text(rows) if law == COPULA else None
 
 
-WORDS = Vocabulary(ANTITHETIC, COPULA)
+WORDS = {ANTITHETIC, COPULA}
 DIRECTIONS: Registry[Directions] = Registry(
     Directions,
     "coupledgp.directions",
@@ -58,7 +57,7 @@ DIRECTIONS: Registry[Directions] = Registry(
         "orthogonal-fast": FastDirections(),
         "simplex-fast": FastDirections(simplex=True),
     },
-    vocabulary=WORDS,
+    taken=WORDS,
 )
 NORMS: Registry[Norms] = Registry(
     Norms,
@@ -70,7 +69,7 @@ NORMS: Registry[Norms] = Registry(
         "stratified": StratifiedNorms(),
         "shared-strata": SharedStrataNorms(),
     },
-    vocabulary=WORDS,
+    taken=WORDS,
     patterns={COPULA: _copula_of},
 )
 COUPLINGS: Registry[FrequencyCoupling] = Registry(
@@ -84,7 +83,7 @@ COUPLINGS: Registry[FrequencyCoupling] = Registry(
         "quadrature": QuadratureFrequencies(),
         "quadrature+antithetic": QuadratureFrequencies(antithetic=True),
     },
-    vocabulary=WORDS,
+    taken=WORDS,
 )
 FORM = TextForm(DIRECTIONS, NORMS, "independent", f"directions[+norms][+{ANTITHETIC}]", ANTITHETIC)
 # What samples frequencies where no coupling is named.
@@ -215,10 +214,10 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
         return coupling
     text = check_text(coupling, FrequencyCoupling, "orthogonal+pnc", name)
     head = text.partition("+")[0]
-    whole = None if head in DIRECTIONS.known else COUPLINGS.find(text)
+    whole = None if head in DIRECTIONS else COUPLINGS.find(text)
     if whole is not None:
         return whole
-    if head in COUPLINGS.known:
+    if head in COUPLINGS:
         raise InvalidInputError(f"{name}: {head!r} stands alone, got {text!r}")
     if DIRECTIONS.find(head) is None:
         choices = [*COUPLINGS.choices(), *DIRECTIONS.choices()]

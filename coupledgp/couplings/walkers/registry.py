@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     GeometricLaw,
@@ -25,9 +24,9 @@ from coupledgp.couplings.walkers.steps import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
-from coupledgp.registry import Registry, Vocabulary
+from coupledgp.registry import Registry, TextForm, check_text
 
-WORDS = Vocabulary()
+WORDS: set[str] = set()
 LENGTHS: Registry[Lengths] = Registry(
     Lengths,
     "coupledgp.walker_lengths",
@@ -37,7 +36,7 @@ LENGTHS: Registry[Lengths] = Registry(
         "sigma": SigmaLengths(),
         "stratified": StratifiedLengths(),
     },
-    vocabulary=WORDS,
+    taken=WORDS,
 )
 STEPS: Registry[Steps] = Registry(
     Steps,
@@ -47,7 +46,7 @@ STEPS: Registry[Steps] = Registry(
         "repelling": RepellingSteps(),
         "systematic": SystematicSteps(),
     },
-    vocabulary=WORDS,
+    taken=WORDS,
 )
 FORM = TextForm(LENGTHS, STEPS, "independent", "lengths[+steps]")
 
@@ -57,24 +56,15 @@ LengthLawFactory: TypeAlias = Callable[[float, Series], LengthLaw]
 LengthLawLike: TypeAlias = str | LengthLaw | LengthLawFactory
 
 
-class LengthLawRegistry(Registry[LengthLaw | LengthLawFactory]):
-    """Registry of laws of lengths, and of functions that make one for a series."""
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, LengthLaw) or callable(value)
-
-    @property
-    def expected(self) -> str:
-        return "a LengthLaw or a function (p_halt, series) that makes one"
-
-
-LENGTH_LAWS = LengthLawRegistry(
+LENGTH_LAWS: Registry[LengthLaw | LengthLawFactory] = Registry(
     LengthLaw,
     "coupledgp.length_laws",
     {
         "geometric": lambda p_halt, series: GeometricLaw(p_halt),
         "matched": lambda p_halt, series: MatchedLaw(series()),
     },
+    accepts=lambda value: isinstance(value, LengthLaw) or callable(value),
+    expected="a LengthLaw or a function (p_halt, series) that makes one",
 )
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from coupledgp.diagnostics.residuals.columns import INPUT, ORDER, PREDICTED, UNSEEN, Column
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.registry import Roster
+from coupledgp.registry import add, remove
 
 
 class Correction(NamedTuple):
@@ -366,9 +366,13 @@ class GroupSpreadCheck(ResidualCheck):
         )
 
 
-CHECKS: Roster[ResidualCheck] = Roster("name", (
-    RepeatsCheck(), GroupsCheck(), NextCheck(), CourseCheck(), SpreadCheck(), GroupSpreadCheck(),
-))  # fmt: skip
+CHECKS: dict[str, ResidualCheck] = {
+    check.name: check
+    for check in (
+        RepeatsCheck(), GroupsCheck(), NextCheck(), CourseCheck(), SpreadCheck(),
+        GroupSpreadCheck(),
+    )
+}  # fmt: skip
 
 
 def register_residual_check(check: ResidualCheck, *, replace: bool = False) -> None:
@@ -409,7 +413,7 @@ def register_residual_check(check: ResidualCheck, *, replace: bool = False) -> N
         raise InvalidInputError(
             f"check: expected an object of a subclass of ResidualCheck, got {check!r}"
         )
-    CHECKS.enter(check, replace=replace)
+    add(CHECKS, check.name, check, "name", replace)
 
 
 def unregister_residual_check(name: str) -> None:
@@ -432,7 +436,7 @@ def unregister_residual_check(name: str) -> None:
     >>> audit(*given).evidence.findings.n_looks < before
     True
     """
-    CHECKS.leave(name)
+    remove(CHECKS, name, "name")
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -185,7 +185,7 @@ class Residuals:
         return [
             (check, column)
             for column in self.columns
-            for check in CHECKS
+            for check in CHECKS.values()
             if check.applies(column) and (self.is_joint or _is_told_alone(check, column))
         ]
 

@@ -85,7 +85,7 @@ def joint_scores(law: Law, y: FloatArray, prefix: str) -> dict[str, float]:
         prefix + score.name: float(
             np.mean([score.function(y[:, k], law.mean[:, k], law.cov[..., k]) for k in outputs])
         )
-        for score in SCORES
+        for score in SCORES.values()
         if isinstance(score, JointScore)
     }
 
@@ -108,7 +108,7 @@ def marginal_scores(
         Groups (p,) in which losses go together; None: every point by itself.
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
-    for score in SCORES:
+    for score in SCORES.values():
         if score.name in lacking(laws.own):
             continue
         if isinstance(score, PointScore):

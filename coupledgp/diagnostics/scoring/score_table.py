@@ -48,7 +48,7 @@ from coupledgp.diagnostics.scoring.scores import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
-from coupledgp.registry import Roster
+from coupledgp.registry import add, remove
 
 # A score of a whole law: a number, numbers by nominal level, or the shares of a histogram.
 ScoreValue = float | dict[float, float] | tuple[float, ...]
@@ -357,9 +357,9 @@ CRPS = PointScore(
 # Before the names of the model's scores and of the reference's.
 PREFIXES = ("", "reference_")
 # In the order of the rows of tables.
-SCORES: Roster[Score] = Roster(
-    "name",
-    (
+SCORES: dict[str, Score] = {
+    score.name: score
+    for score in (
         PointScore(
             name="rmse", label="RMSE", unit="units of y", root=True,
             points=point_squared_error, bounds=squared_error_bounds,
@@ -397,10 +397,10 @@ SCORES: Roster[Score] = Roster(
             points=pit_points, bounds=pit_bounds,
             of_mixture=lambda y, law: inside_bins(law.transforms(y)),
         ),
-    ),
-)  # fmt: skip
+    )
+}  # fmt: skip
 # The package's own, which reports count on.
-OWN = frozenset(SCORES.names())
+OWN = frozenset(SCORES)
 
 
 def register_score(score: Score, *, replace: bool = False) -> None:
@@ -445,7 +445,7 @@ def register_score(score: Score, *, replace: bool = False) -> None:
             raise InvalidInputError(
                 f"loss_name: expected a name that is not taken, got {score.difference_name!r}"
             )
-    SCORES.enter(score, replace=replace)
+    add(SCORES, name, score, "name", replace)
 
 
 def unregister_score(name: str) -> None:
@@ -466,12 +466,12 @@ def unregister_score(name: str) -> None:
     """
     if name in OWN:
         raise InvalidInputError(f"name: expected a score that was registered, got {name!r}")
-    SCORES.leave(name)
+    remove(SCORES, name, "name")
 
 
 def point_scores() -> list[PointScore]:
     """Return the scores that are means of losses over points."""
-    return [score for score in SCORES if isinstance(score, PointScore)]
+    return [score for score in SCORES.values() if isinstance(score, PointScore)]
 
 
 def paired_scores() -> list[PointScore]:
@@ -481,4 +481,4 @@ def paired_scores() -> list[PointScore]:
 
 def score_names() -> list[str]:
     """Return the names of all scores, each followed by that of the reference's value."""
-    return [prefix + name for name in SCORES.names() for prefix in PREFIXES]
+    return [prefix + name for name in SCORES for prefix in PREFIXES]

@@ -187,7 +187,7 @@ def scores(report: ComparisonResult) -> Section | None:
         note=f"At {figures.n_test} {report.points_are}{over}",
     )  # fmt: skip
     names = ["n_test", "n_scored"]
-    names += [prefix + name for prefix in prefixes for name in (*SCORES.names(), "standard_errors")]
+    names += [prefix + name for prefix in prefixes for name in (*SCORES, "standard_errors")]
     return Section("scores", figures=_named(figures, names), tables=[table.shown()])
 
 
@@ -285,7 +285,7 @@ def score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
 def _score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number."""
     rows: list[Row] = []
-    for score in SCORES:
+    for score in SCORES.values():
         if isinstance(figures.get(score.name), float):
             own, other = (_score_cell(score, prefix, figures, accuracy) for prefix in PREFIXES)
             rows.append((score.heading(), own, other))
@@ -305,7 +305,7 @@ def _score_cell(score: Score, prefix: str, figures: Figures, accuracy: Accuracy)
 def _level_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number for each nominal level."""
     rows: list[Row] = []
-    for score in SCORES:
+    for score in SCORES.values():
         own = figures.get(score.name)
         if isinstance(own, dict):
             for level in own:

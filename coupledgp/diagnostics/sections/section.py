@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coupledgp.diagnostics.studies.tables import csv_of
-from coupledgp.ground.validation import check_choice
-from coupledgp.registry import Roster
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, unknown_choice
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -145,9 +145,7 @@ class Registered(NamedTuple):
 
 
 # In the order in which sections are read.
-SECTIONS: Roster[Registered] = Roster(
-    "key", share=lambda one, other: bool(one.kinds & _with_related(other.kinds))
-)
+SECTIONS: list[Registered] = []
 
 
 def register_section(
@@ -204,8 +202,14 @@ def register_section(
     for kind in chosen:
         check_choice(kind, KINDS, "kinds")
     related = _with_related(chosen)
-    places = [k for k, one in enumerate(SECTIONS) if one.key == before and one.kinds & related]
-    SECTIONS.enter(Registered(key, build, chosen), replace=replace, place=min(places, default=None))
+    rivals = [one for one in SECTIONS if one.key == key and one.kinds & related]
+    if rivals and not replace:
+        raise InvalidInputError(f"key: {key!r} is taken; replace=True puts this one in its place")
+    sought = key if rivals else before
+    places = (k for k, one in enumerate(SECTIONS) if one.key == sought and one.kinds & related)
+    SECTIONS.insert(next(places, len(SECTIONS)), Registered(key, build, chosen))
+    for one in rivals:
+        SECTIONS.remove(one)
 
 
 def unregister_section(key: str) -> None:
@@ -226,7 +230,9 @@ def unregister_section(key: str) -> None:
         ...
     coupledgp.errors.InvalidInputError: key: expected ...
     """
-    SECTIONS.leave(key)
+    if all(one.key != key for one in SECTIONS):
+        raise InvalidInputError(unknown_choice(key, {one.key for one in SECTIONS}, "key"))
+    SECTIONS[:] = [one for one in SECTIONS if one.key != key]
 
 
 def _with_related(kinds: frozenset[str]) -> frozenset[str]:

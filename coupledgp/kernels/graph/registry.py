@@ -9,7 +9,6 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import check_single
-from coupledgp.ground.validation import check_positive
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.families import (
     GraphMaternKernel,
@@ -20,9 +19,6 @@ from coupledgp.kernels.graph.families import (
     RegularizedLaplacianKernel,
 )
 from coupledgp.registry import Registry
-
-# Relative difference of a scale of a file from that of its lengthscale.
-ROUNDING = 1e-9
 
 GRAPH_KERNELS: Registry[GraphKernel] = Registry(
     GraphKernel,
@@ -83,10 +79,7 @@ def graph_kernel_state(kernel: GraphKernel) -> dict[str, Any]:
             f"kernel: expected one of {', '.join(_classes())}, whose names a file can hold, got "
             f"{kernel!r}; make the class known by register_graph_kernel"
         )
-    state = {"class": name} | {k: _plain(v) for k, v in kernel.parameters().items()}
-    if isinstance(kernel, GraphMaternKernel):
-        state["scale"] = kernel.scale  # of which earlier versions computed the lengthscale
-    return state
+    return {"class": name} | {k: _plain(v) for k, v in kernel.parameters().items()}
 
 
 def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
@@ -105,18 +98,12 @@ def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
             f"kernel: expected one of {', '.join(_classes())}, got {name!r}; import what registers "
             "it, or install its package"
         )
-    scale = parameters.pop("scale", None) if issubclass(kind, GraphMaternKernel) else None
-    known = next(k for k in GRAPH_KERNELS.known.values() if type(k) is kind).parameters()
+    known = next(k for k in GRAPH_KERNELS.values() if type(k) is kind).parameters()
     if not parameters.keys() <= known.keys():
         raise InvalidInputError(
             f"kernel: expected {', '.join(known)} of a {name}, got {', '.join(parameters)}"
         )
-    kernel = kind(**parameters)
-    if scale is not None and isinstance(kernel, GraphMaternKernel):  # kept to the bit
-        if not abs(check_positive(scale, "scale") / kernel.scale - 1) < ROUNDING:
-            raise InvalidInputError(f"scale: expected that of the lengthscale, got {scale!r}")
-        object.__setattr__(kernel, "scale", float(scale))
-    return kernel
+    return kind(**parameters)
 
 
 def available_graph_kernels() -> list[str]:
@@ -157,7 +144,7 @@ def _class_named(name: str) -> type[GraphKernel] | None:
 
 def _classes() -> dict[str, type[GraphKernel]]:
     """Classes of the kernels now known, by name; of two of one name the first."""
-    kinds = [type(kernel) for kernel in GRAPH_KERNELS.known.values()]
+    kinds = [type(kernel) for kernel in GRAPH_KERNELS.values()]
     return {kind.__name__: kind for kind in reversed(kinds)}
 
 

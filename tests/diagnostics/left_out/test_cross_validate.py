@@ -217,7 +217,7 @@ def test_names_of_its_parts_are_kept_from_scores(model):
     report = cross_validate(model)
     own = set(report.to_dict()) | set(vars(report))
     public = {name for name in vars(CrossValidationReport) if not name.startswith("_")}
-    scores = {f"{prefix}{name}" for name in SCORES.names() for prefix in ("", "reference_")}
+    scores = {f"{prefix}{name}" for name in SCORES for prefix in ("", "reference_")}
     others = {"reference_standard_errors", "to_dict"}
     assert (own | public) - scores - others <= RESERVED
 

@@ -20,7 +20,6 @@ from coupledgp.diagnostics.residuals.findings import (
 )
 from coupledgp.errors import InvalidInputError
 
-NAMED = {one.name: one for one in CHECKS}
 ONE = np.ones(1)
 
 
@@ -78,7 +77,7 @@ def test_the_gain_is_that_of_the_true_correction():
     site = np.arange(n) % g
     values = rng.normal(size=n) + rng.normal(size=g)[site]
     one = Column.of("site", site.astype(str), UNSEEN)
-    gap, left = corrected_gain(NAMED["groups"], one, values[:, None])
+    gap, left = corrected_gain(CHECKS["groups"], one, values[:, None])
     within = np.mean([values[site == k].var() for k in range(g)])
     true = 0.5 * np.log(np.square(values).mean() / within)
     # Forty means of 3200 rows cost 40 / 6400 nats, and the error of a chi-square besides.

@@ -15,7 +15,7 @@ from coupledgp.cli import shared as s
 from coupledgp.cli import tables as t
 from coupledgp.cli.domains import Domain, Source, is_mesh, read_domain
 from coupledgp.cli.fit import PAGE
-from coupledgp.cli.options import TIME, File, Text, opt
+from coupledgp.cli.options import OUTPUT, TIME, File, Text, opt
 from coupledgp.cli.predict import load
 from coupledgp.cli.series import NETCDF, ZARR, Reading, read_series
 from coupledgp.datasets import SHAPES
@@ -27,7 +27,9 @@ from coupledgp.series.stamps import read_stamps, zone_name
 
 KINDS = np.array(["observed", "gap", "forecast", "hidden"], dtype=object)
 MOST_ROWS, SAME = 2 * 10**7, 1e-6
-OWN = ("graph", "kernel", "random_state", "progress", "missing")
+# Endings of pictures, and fewest times of one.
+PICTURES, LEAST_DRAWN = (".png", ".svg"), 96
+OWN = ("graph", "kernel", "random_state", "progress", "missing_values")
 
 
 def forecast(
@@ -48,6 +50,9 @@ def forecast(
     resolution: Annotated[
         Text, opt("Round times, as 5min; average what meets.", panel=TIME)
     ] = None,
+    missing_values: Annotated[
+        Text, opt("Numbers that stand for gaps, with commas between: 0,-1.", panel=TIME)
+    ] = None,
     ahead: Annotated[Text, opt("Predict also this long after the values: 1h.", panel=TIME)] = None,
     times: Annotated[
         Text, opt("FIRST:LAST:STEP, instead of the values' times.", panel=TIME)
@@ -58,6 +63,9 @@ def forecast(
     kernel: o.Kernel = None,
     further: o.Further = None,
     output: o.Output = None,
+    picture: Annotated[
+        File, opt("Draw the law of four sensors: .png or .svg.", panel=OUTPUT)
+    ] = None,
     left_out: o.LeftOut = None,
     save_model: o.SaveModel = None,
     report: o.Page = None,
@@ -80,7 +88,8 @@ def forecast(
     s.check_paths(
         inputs,
         {"--output": (output, (*t.WRITTEN, *NETCDF, *ZARR)), "--left-out": (left_out, t.WRITTEN),
-         "--save-model": (save_model, ()), "--report": (report, PAGE)},
+         "--save-model": (save_model, ()), "--report": (report, PAGE),
+         "--picture": (picture, PICTURES)},
         as_json,
     )  # fmt: skip
     if zone is not None:
@@ -92,6 +101,7 @@ def forecast(
         library("xarray", f"--output: {ending}")
     own = s.parameters_of(cgp.GraphTimeGPRegressor, further, OWN)
     own |= {} if kernel is None else {"kernel": kernel}
+    own["missing_values"] = _numbers(missing_values)
     names = s.options_of(cgp.GraphTimeGPRegressor, OWN) | {"ahead": "--ahead"}
     unfitted = s.checked(cgp.GraphTimeGPRegressor, names, graph=None, **own)
     if model == "auto":
@@ -99,20 +109,27 @@ def forecast(
     elements = "vertices" if is_mesh(path) and model == "graph" else None
     source = Source(model, length, weight, positions, layer, crs, "auto", elements, node_column)
     domain = read_domain(path, source)
-    reading = Reading(time_column, time_format, node_column, target, zone, resolution)
+    reading = Reading(
+        time_column, time_format, node_column, target, zone, resolution, _numbers(missing_values)
+    )
     name, panel = read_series(values, domain, reading)
     law = table = page = None
     with (
-        s.files(output, left_out, save_model, report, format=format) as paths,
+        s.files(output, left_out, save_model, report, picture, format=format) as paths,
         s.about(values, options=names),
     ):
         if update is None:
             fitted = unfitted.set_params(graph=domain.graph or domain.operator).fit(panel)
         else:
             fitted = _updated(load(update, "--update"), update, panel)
-        if paths[0] is not None:
-            labels = _nodes(nodes, domain, [str(label) for label in fitted.nodes_])
+        sensors = [str(label) for label in fitted.nodes_]
+        if paths[0] is not None or paths[4] is not None:
+            labels = _nodes(nodes, domain, sensors)
             numbers = _times(fitted, times, ahead, zone)
+        if paths[4] is not None:
+            shown = [label for label in labels if str(label) in set(sensors)] or fitted.nodes_
+            _draw(fitted, shown, numbers, ahead, paths[4], "" if name == "value" else name)
+        if paths[0] is not None:
             law = law_frame(fitted, labels, numbers, level or 0.95)
             _write(law, paths[0])
         if left_out is not None or report is not None:
@@ -133,7 +150,7 @@ def forecast(
             page.to_html(paths[3])
     rows = {} if law is None else {output: f" ({len(law)} rows)"}
     lines = _described(fitted, name, path, values) + ([] if page is None else [str(page)])
-    outputs = (output, left_out, save_model, report)
+    outputs = (output, left_out, save_model, report, picture)
     lines += [f"Written: {one}{rows.get(one, '')}." for one in outputs if one is not None]
     result = s.heading(
         data={"path": path, "values": values, "value": name, "n_sensors": len(fitted.nodes_),
@@ -142,9 +159,33 @@ def forecast(
                "log_evidence": float(fitted.log_marginal_likelihood_value_)},
         report=None if page is None else page.to_dict(),
         output={"path": output, "rows": 0 if law is None else len(law), "left_out": left_out,
-                "model": save_model, "report": report},
+                "model": save_model, "report": report, "picture": picture},
     )  # fmt: skip
     s.answer(result, "\n".join(lines), as_json, *outputs)
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInputError(
+            f"--missing-values: expected numbers with commas between, got {text!r:.60}"
+        ) from None
+
+
+def _draw(
+    model: Any, labels: list[Any], times: Any, ahead: str | None, path: Path, unit: str
+) -> None:
+    """Draw the law of some sensors; before a forecast eight times as long."""
+    from coupledgp.diagnostics.space_time.series import forecast_picture  # slow
+
+    chosen = [labels[k] for k in np.unique(np.linspace(0, len(labels) - 1, 4).round().astype(int))]
+    if ahead is not None:
+        h = int((times > model.grid_process_.times[-1]).sum())
+        times = times[-max(9 * h, LEAST_DRAWN) :]
+    sites = model.grid(chosen).sites
+    made = forecast_picture(model, sites, [str(one) for one in chosen], times, unit)
+    made.save(path, path.suffix.lower().lstrip("."))
 
 
 def _described(model: Any, name: str, path: Path, values: Path) -> list[str]:

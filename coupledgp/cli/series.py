@@ -24,7 +24,7 @@ FORMAT = "--time-format '%d.%m.%Y %H:%M' reads others"
 
 @dataclass(frozen=True)
 class Reading:
-    """Options on columns of values over time: names, their format, zone and resolution."""
+    """Options on columns of values over time: names, format, zone, resolution, missing values."""
 
     time: Text
     form: Text
@@ -32,11 +32,11 @@ class Reading:
     target: Text
     zone: Text
     resolution: Text
+    missing: Any = None
 
-    def stamps(self, values: Any, where: str) -> Stamps:
-        """Times, in the zone if one is given."""
-        found = read_stamps(values, where)
-        return found if self.zone is None else found.within(self.zone, "--zone")
+    def panel(self, nodes: Any, stamps: Stamps, values: Any) -> Panel:
+        """Values of nodes at stamps."""
+        return as_panel(nodes, stamps, values, self.resolution, self.missing, self.zone)
 
 
 def read_series(path: Path, domain: Domain, reading: Reading) -> tuple[str, Panel]:
@@ -47,7 +47,7 @@ def read_series(path: Path, domain: Domain, reading: Reading) -> tuple[str, Pane
     InvalidInputError
         A column is missing, a node is unknown, a time or a value is none.
     """
-    with about(path, options={"resolution": "--resolution"}):
+    with about(path, options={"resolution": "--resolution", "zone": "--zone"}):
         if path.suffix.lower() in (*NETCDF, *ZARR):
             return _of_xarray(path, domain, reading)
         frame = t.read_table(path)
@@ -64,7 +64,7 @@ def read_series(path: Path, domain: Domain, reading: Reading) -> tuple[str, Pane
         if frame.empty:
             raise InvalidInputError(f"{path}: expected rows below the header, got none")
         where = f"{path}: column {time!r}"
-        stamps = reading.stamps(t.dates(frame, time, path, reading.form, FORMAT), where)
+        stamps = read_stamps(t.dates(frame, time, path, reading.form, FORMAT), where)
         others = [name for name in names if name != time]
         if reading.target is None and reading.node is None and (
             all(name.strip() in domain.by_text for name in others)
@@ -75,7 +75,7 @@ def read_series(path: Path, domain: Domain, reading: Reading) -> tuple[str, Pane
                 texts_of, lambda k: f"{path}: column {others[k]!r} of a wide table"
             )
             parts = [t.numbers(frame, name, path, missing=True) for name in others]
-            return "value", as_panel(labels, stamps, np.array(parts), reading.resolution)
+            return "value", reading.panel(labels, stamps, np.array(parts))
         column = t.node_column(path, frame, reading.node)
         named = np.array(t.texts(t.read_table(path, [column]), column, path), dtype=object)
         code, distinct = pd.factorize(named)
@@ -85,7 +85,7 @@ def read_series(path: Path, domain: Domain, reading: Reading) -> tuple[str, Pane
         )
         value = t.value_column(path, frame, [column, time], reading.target)
         found_values = t.numbers(frame, value, path, missing=True)
-        return value, as_panel([labels[k] for k in code], stamps, found_values, reading.resolution)
+        return value, reading.panel([labels[k] for k in code], stamps, found_values)
 
 
 def _of_xarray(path: Path, domain: Domain, reading: Reading) -> tuple[str, Panel]:
@@ -114,6 +114,6 @@ def _of_xarray(path: Path, domain: Domain, reading: Reading) -> tuple[str, Panel
         names = part[node].values.tolist()  # t.numbers where the dimension has no coordinate
         names = [one.decode() if isinstance(one, bytes) else str(one) for one in names]
         labels = domain.find(names, lambda k: f"{path}: dimension {node!r}, place {k}")
-        stamps = reading.stamps(part[time].values, f"{path}: dimension {time!r}")
+        stamps = read_stamps(part[time].values, f"{path}: dimension {time!r}")
         values = part.transpose(node, time).values
-        return chosen, as_panel(labels, stamps, values, reading.resolution)
+        return chosen, reading.panel(labels, stamps, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,8 @@ LARGEST_INT = 2**53
 ROUNDING = 10 * float(np.finfo(float).eps)
 # Most columns that an error names.
 MOST_NAMED = 5
+# Fewest numbers of which a repeated one can be a code of missing values.
+LEAST_SENTINEL_ROWS = 10
 
 
 def wrong(name: str, expected: str, got: Any) -> InvalidInputError:
@@ -114,6 +116,47 @@ def check_spread(values: FloatArray, name: str, part: str) -> None:
             f"that squares and ratios stay finite, got differences of {spread[bad[0]]:g} in {part} "
             f"{bad[0]}; use another unit"
         )
+
+
+class Sentinel(NamedTuple):
+    """A number that stands far outside, how often it comes, and the range of the others."""
+
+    value: float
+    count: int
+    low: float
+    high: float
+
+
+def sentinels(values: FloatArray, bulk: bool = False) -> list[Sentinel]:
+    """Numbers that values (n,) repeat far outside of all others, as codes of missing values are.
+
+    One is the least or the greatest, comes twice or more and at most as often as all others, and
+    is farther from them than five times their range. With `bulk` also one that comes five times
+    and once in a thousand, and is farther than three times the range between the quartiles of the others from
+    these, but not the end of a distribution that reaches it: it has four times as many repeats as
+    others are within a tenth of that way.
+    """
+    found: list[Sentinel] = []
+    rest: FloatArray | None = values
+    while rest is not None and len(rest) >= LEAST_SENTINEL_ROWS:
+        given, rest = rest, None
+        for value in (float(given.min()), float(given.max())):
+            others = given[given != value]
+            count = len(given) - len(others)
+            if not 1 < count <= len(others):
+                continue
+            low, high = float(others.min()), float(others.max())
+            far = max(low - value, value - high) > 5.0 * (high - low)
+            if not far and bulk and count >= max(5, len(given) / 1000):
+                low, high = np.quantile(others, [0.25, 0.75]).tolist()
+                away = max(low - value, value - high)
+                near = int((abs(others - value) <= max(away / 10, (high - low) / 2)).sum())
+                far = away > 3.0 * (high - low) > 0 and count > 4 * near
+            if far and np.unique(others).size > 2:
+                found.append(Sentinel(value, count, low, high))
+                rest = others
+                break
+    return found
 
 
 def check_lengthscale(value: ArrayLike, dim: int, name: str = "lengthscale") -> FloatArray:

@@ -31,6 +31,7 @@ from coupledgp.models.stored import FittedModel, restored_parameters
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
 from coupledgp.series import Panel, TimeAxis
+from coupledgp.series.panel import missing_numbers
 from coupledgp.time.law import Posterior, fitted_law, units_of
 from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
 from coupledgp.time.sites import SiteLabels, Sites, as_domain, domain_of, sites_of
@@ -82,6 +83,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     target_transform
         `"counts"`: the law is that of `2 sqrt(y + 3/8)`. `"if-counts"`: where values are whole
         numbers of which many are far below their mean. None: none.
+    missing_values
+        A number, or several, that stands for a gap, such as 0 or `[0, -1]`, beside NaN.
     window
         Number of the last steps that `partial_fit` keeps, up to a fourth more, so that its cost
         does not grow; None: all.
@@ -123,6 +126,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     usual_day: Any = "auto"
     holidays: Any = None
     target_transform: str | None = IF_COUNTS
+    missing_values: Any = None
     window: int | None = None
 
     _stored: ClassVar[tuple[str, ...]] = ()
@@ -134,6 +138,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        zone: str | None = None,
     ) -> Self:
         """Find the law of the sensors and condition on their values.
 
@@ -153,6 +158,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             See `further`.
         resolution
             A duration to which times are rounded; values of one cell are averaged.
+        zone
+            Time zone of times that have none, such as `"Europe/Paris"`. Of the hour that comes
+            twice when clocks are set back the first one in the order of rows is summer time.
 
         Raises
         ------
@@ -162,13 +170,14 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Warns
         -----
         UserWarning
-            Nodes without any value are left out, times were moved to a grid, or components with few
+            Nodes without any value are left out, times were moved to a grid, a number far outside
+            of all others is repeated, a sensor stands still for a day, or components with few
             sensors tell nothing of the kernel.
         ConvergenceWarning
             The recursion is such that disturbances do not die out.
         """
         return self._assigned(
-            lambda: self._fit(read_panel(data, further, times, values, resolution))
+            lambda: self._fit(self._read(data, further, times, values, resolution, zone))
         )
 
     def refitted(
@@ -178,12 +187,13 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        zone: str | None = None,
     ) -> Self:
         """Return the model fitted to other values, with the transform and the ridge of this fit.
 
         Parameters
         ----------
-        data, further, times, values, resolution
+        data, further, times, values, resolution, zone
             As in `fit`.
 
         Raises
@@ -193,8 +203,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         """
         check_is_fitted(self)
         with named_exhaustion("refitted"):
-            panel = read_panel(data, further, times, values, resolution)
+            panel = self._read(data, further, times, values, resolution, zone)
             return clone(self).holding(clone(self)._fit(panel, self))
+
+    def _read(self, data: Any, further: tuple[Any, ...], *options: Any) -> Panel:
+        return read_panel(data, further, *options, self.missing_values)
 
     def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
@@ -299,6 +312,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             raise InvalidInputError(
                 f"usual_day: expected True, False or 'auto', got {self.usual_day!r}"
             )
+        missing_numbers(self.missing_values)
         if self.target_transform is not None:
             check_choice(self.target_transform, TRANSFORMS, "target_transform")
 
@@ -309,6 +323,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         times: Any = None,
         values: Any = None,
         resolution: Any = None,
+        zone: str | None = None,
     ) -> Self:
         """Add values, parameters kept; the first call is `fit`.
 
@@ -316,11 +331,13 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         of a node that had none in the fit.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(data, *further, times=times, values=values, resolution=resolution)
+            return self.fit(
+                data, *further, times=times, values=values, resolution=resolution, zone=zone
+            )
         with warnings.catch_warnings():
             # That a sensor does not report for a step is no news.
             warnings.filterwarnings("ignore", "nodes: .* without any value")
-            panel = read_panel(data, further, times, values, resolution)
+            panel = self._read(data, further, times, values, resolution, zone)
         with named_exhaustion("partial_fit"):
             numbers = self._labels.numbers(panel.nodes)
             stamps = self.time_axis_.numbers(panel.axis.labels(panel.axis.values))
@@ -334,6 +351,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         if name == "holidays" and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
+        if name == "missing_values" and value is not None:
+            return missing_numbers(value).tolist()
         if name == "usual_day":
             return "auto" if is_auto(value) else str(bool(value))
         return super()._plain(name, value)

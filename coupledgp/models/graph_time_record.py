@@ -249,8 +249,9 @@ class SpaceTimeRecord(ProcessRegressor):
 
 
 def read_panel(
-    data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any
-) -> Panel:
+    data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any, zone: Any,
+    missing_values: Any,
+) -> Panel:  # fmt: skip
     """The panel of the arguments of `fit`, given by name or, after the data, by position."""
     if len(further) > 2:
         raise InvalidInputError(
@@ -270,7 +271,7 @@ def read_panel(
             values = further[0]
         else:
             times = further[0]
-    return as_panel(data, times, values, resolution)
+    return as_panel(data, times, values, resolution, missing_values, zone)
 
 
 def longest_run(observed: Any) -> int:

@@ -44,15 +44,12 @@ from coupledgp.ground.validation import (
     forward_array,
     plain_array,
     real_array,
+    sentinels,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray
 
-# Fewest rows of a column in which a repeated number can be a code of missing values, and how far it
-# is outside of the others then, in their range.
-LEAST_SENTINEL_ROWS = 10
-SENTINEL_GAP = 5.0
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
 
 
@@ -403,22 +400,13 @@ def _learnt(rows: FloatArray, targets: FloatArray, columns: Columns) -> FloatArr
 
 
 def _warn_of_sentinel(values: FloatArray, where: str) -> None:
-    """Warn of a number (n,) that rows repeat far outside of all others, as codes of missing do."""
-    if len(values) < LEAST_SENTINEL_ROWS:
-        return
-    for value in (values.min(), values.max()):
-        others = values[values != value]
-        repeats = len(values) - len(others)
-        if not 1 < repeats <= len(others):
-            continue
-        low, high = others.min(), others.max()
-        far = max(low - value, value - high) > SENTINEL_GAP * (high - low)
-        if far and len(np.unique(others[:LEAST_SENTINEL_ROWS])) > 2:
-            warn(
-                f"{where}: {repeats} of {len(values)} rows have {value:g}, far outside of the "
-                f"others, which are from {low:g} to {high:g}; if it stands for a missing value, "
-                "replace it by NaN, or leave out its rows"
-            )
+    """Warn of numbers (n,) that stand for missing values, as it seems."""
+    for value, repeats, low, high in sentinels(values):
+        warn(
+            f"{where}: {repeats} of {len(values)} rows have {value:g}, far outside of the others, "
+            f"which are from {low:g} to {high:g}; if it stands for a missing value, replace it by "
+            "NaN, or leave out its rows"
+        )
 
 
 def _float64(targets: Any) -> FloatArray:

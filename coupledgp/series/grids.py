@@ -72,23 +72,6 @@ def rounded(times: FloatArray, resolution: float) -> tuple[FloatArray, IntArray]
     return times[0] + resolution * np.arange(places[-1] + 1), places
 
 
-def continued(times: FloatArray, stamps: FloatArray) -> FloatArray:
-    """Regular rising times (n,), followed by all steps up to the last of further stamps (m,).
-
-    Times that are not regular, or stamps that are off their grid or far beyond, add no steps.
-    """
-    step, later = regular_step(times), stamps[stamps > times[-1]]
-    if step is None or not later.size:
-        return times
-    ahead = (later - times[-1]) / step
-    whole = np.rint(ahead)
-    if np.abs(ahead - whole).max() > TOLERANCE or not 1 <= whole.max() <= MOST_STEPS * times.size:
-        return times
-    steps = times[-1] + step * np.arange(1, int(whole.max()) + 1)
-    steps[whole.astype(np.int64) - 1] = later  # their bits
-    return np.concatenate([times, steps])
-
-
 def _steps(times: FloatArray) -> list[float]:
     """The median step, and the slope of a line through the times, which evens jitter out."""
     gaps = np.diff(times)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.validation import check_magnitude
+from coupledgp.ground.validation import MOST_NAMED, check_magnitude, sentinels
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
+from coupledgp.series.constant_runs import constant_runs
 from coupledgp.series.forms import (
     ArrayForm,
     Form,
@@ -31,7 +32,7 @@ FORMS = (
     "and an array (nodes, times), or nodes, times and values of one length"
 )
 # Arrays of the size of the panel that are alive while one is made.
-COPIES = 4
+COPIES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,10 @@ class Panel:
         return replace(self, values=values)
 
 
-def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any = None) -> Panel:
+def as_panel(
+    data: Any, times: Any = None, values: Any = None, resolution: Any = None,
+    missing_values: Any = None, zone: str | None = None,
+) -> Panel:  # fmt: skip
     """Read values of sensors over times.
 
     Parameters
@@ -124,7 +128,7 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
         An `xarray.DataArray` with a dimension of nodes and one of times, in any order; a wide table
         of pandas (index times, columns nodes), of polars or Arrow (a column of times, one for each
         node); or nodes: labels (p,), with `values` (p, n) and `times` (n,), or labels (m,) of a
-        long table. A `Panel` is returned as it is.
+        long table. A `Panel` is returned as it is, but for its missing values.
     times
         Times (n,) of the columns of `values`, or (m,) of the rows of a long table; those of
         `TimeAxis.of`.
@@ -132,17 +136,22 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
         Values (p, n), or (m,) of a long table, NaN where missing.
     resolution
         A duration: times are rounded to it, and values of a node at one rounded time averaged.
+    missing_values
+        A number that stands for a missing value, or several, such as 0 or `[0, -1]`.
+    zone
+        Time zone of times that have none. The hour that comes twice when clocks are set back is
+        resolved by the order of rows: the first one is summer time.
 
     Returns
     -------
     Panel
         Its times are a regular grid if 95 % of those given lie on one within 1 % of its step;
-        steps without any time are columns of NaN.
+        steps without any time are columns of NaN. Rows of one node and time that agree are one.
 
     Raises
     ------
     InvalidInputError
-        The forms are mixed, shapes differ, values are infinite or no numbers, a node has two
+        The forms are mixed, shapes differ, values are infinite or no numbers, a node has different
         values at one time, a node is missing or comes twice, no value is known; and as
         `TimeAxis.of`.
     MemoryLimitError
@@ -151,12 +160,21 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
     Warns
     -----
     UserWarning
-        Nodes without any value are left out; or times are moved to the grid.
+        Nodes without any value are left out; times are moved to the grid; a number that is
+        repeated far outside of all others seems to stand for missing values; or a sensor stands
+        still for a day.
     """
+    missing = missing_numbers(missing_values)
     if isinstance(data, Panel):
-        return data
+        return replace(data, values=_without(data.values, missing)) if missing.size else data
     if times is None and values is None:
-        return _of_wide(data, resolution)
+        wide = read_wide(data)
+        if wide is None:
+            raise InvalidInputError(f"data: expected {FORMS}, got {type(data).__name__} alone")
+        given = Given(
+            wide.nodes, wide.stamps, _without(wide.values, missing), wide.value, wide.form
+        )
+        return _of_columns(given, resolution, zone)
     if times is None or values is None:
         lacking = "times" if times is None else "values"
         raise InvalidInputError(f"{lacking}: expected {FORMS}, got None")
@@ -164,17 +182,55 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
         raise InvalidInputError(
             f"data: expected {FORMS}, got a {type(data).__name__} beside times and values"
         )
-    numbers = real_values(values, "values")
+    numbers = _without(real_values(values, "values"), missing)
     if numbers.ndim == 2:
-        stamps = read_stamps(times)
-        nodes = labels_of(data, "nodes")
-        return _of_columns(nodes, stamps, numbers, None, ArrayForm(), resolution)
+        given = Given(labels_of(data, "nodes"), read_stamps(times), numbers, None, ArrayForm())
+        return _of_columns(given, resolution, zone)
     if numbers.ndim != 1:
         raise InvalidInputError(f"values: expected {FORMS}, got values of shape {numbers.shape}")
     name = getattr(values, "name", None)
-    return _of_rows(
-        data, read_stamps(times), numbers, name, long_form(data, times, values), resolution
-    )
+    form = long_form(data, times, values)
+    found = data if isinstance(data, Coded) else coded(data)
+    stamps = read_stamps(times)
+    lengths = (found.rows.size, len(stamps), numbers.size)
+    if len(set(lengths)) > 1:
+        raise InvalidInputError(
+            f"values: expected nodes, times and values of one length, got lengths {lengths}"
+        )
+    stamps = stamps if zone is None else stamps.within(zone, nodes=found.rows)
+    name = name if isinstance(name, str) else None
+    given = Given(found.labels, stamps, numbers, name, form)
+    return _placed(given, found.rows, np.arange(numbers.size), resolution)
+
+
+class Given(NamedTuple):
+    """Labels of nodes, stamps, values, their name and form."""
+
+    nodes: list[Any]
+    stamps: Stamps
+    values: FloatArray
+    name: str | None
+    form: Form
+
+
+def missing_numbers(given: Any) -> FloatArray:
+    """Numbers (k,) that stand for missing values.
+
+    Raises
+    ------
+    InvalidInputError
+        One is none.
+    """
+    try:
+        return np.atleast_1d(np.asarray([] if given is None else given, dtype=np.float64)).ravel()
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"missing_values: expected a number or several, got {given!r:.60}"
+        ) from None
+
+
+def _without(values: FloatArray, missing: FloatArray) -> FloatArray:
+    return np.where(np.isin(values, missing), np.nan, values) if missing.size else values
 
 
 def read_wide_like(data: Any) -> bool:
@@ -182,70 +238,70 @@ def read_wide_like(data: Any) -> bool:
     return len(getattr(data, "shape", ())) == 2 or hasattr(data, "data_vars")
 
 
-def _of_wide(data: Any, resolution: Any) -> Panel:
-    wide = read_wide(data)
-    if wide is None:
-        raise InvalidInputError(f"data: expected {FORMS}, got {type(data).__name__} alone")
-    return _of_columns(wide.nodes, wide.stamps, wide.values, wide.value, wide.form, resolution)
-
-
-def _of_columns(
-    nodes: list[Any], stamps: Stamps, values: FloatArray, name: str | None, form: Form,
-    resolution: Any,
-) -> Panel:  # fmt: skip
+def _of_columns(given: Given, resolution: Any, zone: str | None) -> Panel:
     """A panel of values (p, n) of nodes at stamps (n,)."""
-    shape = (len(nodes), len(stamps))
-    if values.shape != shape:
+    shape = (len(given.nodes), len(given.stamps))
+    if given.values.shape != shape:
         raise InvalidInputError(
             f"values: expected the shape {shape} of {shape[0]} nodes and {shape[1]} times, got "
-            f"{values.shape}"
+            f"{given.values.shape}"
         )
-    _refuse_repeated(nodes)
+    _refuse_repeated(given.nodes)
+    if zone is not None:
+        given = given._replace(stamps=given.stamps.within(zone))
+    rows, columns = np.nonzero(~np.isnan(given.values))
+    cells = given._replace(values=given.values[rows, columns])
+    return _placed(cells, rows, columns, resolution)
+
+
+def _placed(given: Given, rows: IntArray, columns: IntArray, resolution: Any) -> Panel:
+    """A panel of values (m,) of rows (m,) of nodes, at numbers (m,) of stamps."""
+    nodes, stamps, values = given.nodes, given.stamps, given.values
     axis, places = TimeAxis.placed(stamps, resolution)
-    order = np.argsort(stamps.values, kind="stable")
-    rising = stamps.values[order]
-    same = np.flatnonzero(rising[1:] == rising[:-1])
-    if same.size and resolution is None:
-        _refuse_duplicate(axis, places[order[same[0]]], None, int(same.size))
-    for row, column in np.argwhere(np.isinf(values))[:1]:
-        _refuse_infinite(values[row, column], nodes[row], axis, places[column])
-    _check_room(len(nodes), axis)
-    found = np.full((len(nodes), axis.n_times), np.nan)
-    if np.unique(places).size == places.size:
-        found[:, places] = values
-    else:
-        rows, columns = np.nonzero(~np.isnan(values))
-        found = _averaged(rows, places[columns], values[rows, columns], found.shape)
-    return _checked(nodes, axis, found, name, form)
-
-
-def _of_rows(
-    data: Any, stamps: Stamps, values: FloatArray, name: Any, form: Form, resolution: Any
-) -> Panel:
-    """A panel of rows (m,) of nodes, stamps and values."""
-    found = data if isinstance(data, Coded) else coded(data)
-    labels, rows = found.labels, found.rows
-    lengths = (rows.size, len(stamps), values.size)
-    if len(set(lengths)) > 1:
+    check_memory(
+        8.0 * COPIES * len(nodes) * axis.n_times,
+        f"values: {len(nodes)} nodes at {axis.n_times} times",
+        "give fewer times, or a coarser resolution",
+    )
+    for k in np.flatnonzero(np.isinf(values))[:1]:
         raise InvalidInputError(
-            f"values: expected nodes, times and values of one length, got lengths {lengths}"
+            f"values: expected finite numbers, NaN where missing, got {values[k]} of "
+            f"{nodes[rows[k]]!r} at {axis.texts(axis.values[places[columns[k]]])[0]}"
         )
-    distinct, raw = stamps.distinct()
-    axis, places = TimeAxis.placed(stamps, resolution)
-    _check_room(len(labels), axis)
-    for row in np.flatnonzero(np.isinf(values))[:1]:
-        _refuse_infinite(values[row], labels[rows[row]], axis, places[row])
     known = np.flatnonzero(~np.isnan(values))
+    rows, columns, values = rows[known], columns[known], values[known]
     if resolution is None:
-        places_known = rows[known] * len(distinct) + raw[known]
-        order = np.argsort(places_known, kind="stable")
-        same = np.flatnonzero(np.diff(places_known[order]) == 0)
-        if same.size:
-            row = known[order[same[0]]]
-            _refuse_duplicate(axis, places[row], labels[rows[row]], int(same.size))
-    shape = len(labels), axis.n_times
-    cells = _averaged(rows[known], places[known], values[known], shape)
-    return _checked(labels, axis, cells, name if isinstance(name, str) else None, form)
+        kept = _distinct_cells(given, axis, places, rows, columns, values)
+        rows, columns, values = rows[kept], columns[kept], values[kept]
+    cells = _averaged(rows, places[columns], values, (len(nodes), axis.n_times))
+    return _checked(nodes, axis, cells, given.name, given.form)
+
+
+def _distinct_cells(
+    given: Given, axis: TimeAxis, places: IntArray, rows: IntArray, columns: IntArray,
+    values: FloatArray,
+) -> IntArray:  # fmt: skip
+    """Numbers (k,) of values (m,) of different nodes and stamps; those of one agree."""
+    distinct, number = given.stamps.distinct()
+    cells = rows * len(distinct) + number[columns]
+    order = np.argsort(cells, kind="stable")
+    again = np.flatnonzero(np.diff(cells[order]) == 0)
+    if not again.size:
+        return np.arange(values.size)
+    before, after = order[again], order[again + 1]
+    differ = np.flatnonzero(values[before] != values[after])
+    if differ.size:
+        k, other = before[differ[0]], after[differ[0]]
+        text = axis.texts(axis.values[places[columns[k]]])[0]
+        hint = ""
+        if axis.origin is not None and axis.zone is None:
+            hint = "; an hour that daylight saving repeats needs zone= or times with a zone"
+        raise InvalidInputError(
+            f"times: expected one value of a node at one time, got {values[k]:g} and "
+            f"{values[other]:g} of {given.nodes[rows[k]]!r} at {text} ({differ.size} such cases)"
+            f"{hint}; a resolution, such as 1h, averages them"
+        )
+    return np.setdiff1d(order, after)
 
 
 def _averaged(
@@ -270,40 +326,12 @@ def coded(labels: Any) -> Coded:
     return Coded(distinct, rows)
 
 
-def _check_room(n_nodes: int, axis: TimeAxis) -> None:
-    check_memory(
-        8.0 * COPIES * n_nodes * axis.n_times,
-        f"values: {n_nodes} nodes at {axis.n_times} times",
-        "give fewer times, or a coarser resolution",
-    )
-
-
 def _refuse_repeated(nodes: list[Any]) -> None:
     if len(set(nodes)) == len(nodes):
         return
     seen: set[Any] = set()
     repeated = list(dict.fromkeys(n for n in nodes if n in seen or seen.add(n)))  # type: ignore[func-returns-value]
     raise InvalidInputError(f"nodes: expected each node once, got {shown(repeated)} more than once")
-
-
-def _refuse_duplicate(axis: TimeAxis, place: Any, node: Any, count: int) -> None:
-    """Refuse several values of a node at one time, or columns of one time."""
-    text = axis.texts(axis.values[place])[0]
-    where = f"at {text}" if node is None else f"of {node!r} at {text}"
-    hint = ""
-    if axis.origin is not None and axis.zone is None:
-        hint = "; an hour that daylight saving repeats needs times with a zone"
-    raise InvalidInputError(
-        f"times: expected one value of a node at one time, got more {where} ({count} such cases)"
-        f"{hint}; a resolution, such as 1h, averages them"
-    )
-
-
-def _refuse_infinite(value: Any, node: Any, axis: TimeAxis, place: Any) -> None:
-    raise InvalidInputError(
-        f"values: expected finite numbers, NaN where missing, got {value} of {node!r} at "
-        f"{axis.texts(axis.values[place])[0]}"
-    )
 
 
 def _checked(
@@ -319,4 +347,27 @@ def _checked(
         warn(f"nodes: {len(gone)} without any value are left out: {shown(gone)}")
         nodes = [node for node, kept in zip(nodes, known, strict=True) if kept]
         values = values[known]
+    _warn_of_doubtful(nodes, axis, values)
     return Panel(nodes, axis, values, name, form)
+
+
+def _warn_of_doubtful(nodes: list[Any], axis: TimeAxis, values: FloatArray) -> None:
+    """Warn of numbers that seem to stand for missing values, and of sensors that stand still."""
+    known, codes = values[~np.isnan(values)], []
+    for value, count, low, high in sentinels(known, bulk=True):
+        codes.append(value)
+        warn(
+            f"values: {count} of {known.size} are {value:g}, far outside of the others, most of "
+            f"which are from {low:g} to {high:g}; where it stands for a missing value, "
+            f"missing_values={value:g} (--missing-values {value:g}) makes it a gap"
+        )
+    if axis.origin is None:
+        return
+    for k, value, start, stop, n in constant_runs(
+        _without(values, np.array(codes)), axis.values, axis
+    )[:MOST_NAMED]:
+        first, last = axis.texts(np.array([start, stop]))
+        warn(
+            f"values: {nodes[k]!r} stands still at {value:g} from {first} to {last}, {n} times in "
+            "a row, while others change; NaN makes them gaps"
+        )

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_magnitude
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
+DAY = 86_400_000_000_000  # nanoseconds
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OFFSET = re.compile(r"[+-]\d\d(:?\d\d)?")
 UTC_NAMES = ("Z", "UTC", "+00:00", "-00:00", "+0000", "+00")
@@ -72,20 +74,24 @@ class Stamps:
         values, places = np.unique(self.values, return_inverse=True)
         return replace(self, values=values), places
 
-    def within(self, zone: str, name: str = "times") -> Stamps:
+    def within(self, zone: str, name: str = "times", nodes: IntArray | None = None) -> Stamps:
         """The times in a zone: readings of its clocks if they have none, else the same instants.
+
+        An hour that comes twice is resolved by the order of rows, those of a node (n,) by
+        themselves where rows are not in order of time, see `instants`.
 
         Raises
         ------
         InvalidInputError
-            They are numbers, there is no such zone, or its clocks show a time twice or never.
+            They are numbers, there is no such zone, or its clocks never show a time.
         """
         if self.is_number:
             raise InvalidInputError(f"{name}: expected timestamps for a zone, got numbers")
         text = zone_name(zone, name)
         if self.zone is not None:
             return replace(self, zone=text)
-        return Stamps(instants(self.values.astype(np.int64), text, name), False, text, "python")
+        found = instants(self.values.astype(np.int64), text, name, nodes)
+        return Stamps(found, False, text, "python")
 
 
 def read_stamps(times: Any, name: str = "times") -> Stamps:
@@ -355,13 +361,23 @@ def local_nanoseconds(nanoseconds: IntArray, zone: str) -> IntArray:
     return found
 
 
-def instants(nanoseconds: IntArray, zone: str, name: str = "times") -> IntArray:
+def instants(
+    nanoseconds: IntArray, zone: str, name: str = "times", nodes: IntArray | None = None
+) -> IntArray:
     """Instants in UTC (n,) of readings (n,) of the clocks of a zone, both in nanoseconds.
+
+    Of an hour that comes twice the first one is summer time, until in the order of rows a reading
+    comes again or an earlier one follows.
 
     Raises
     ------
     InvalidInputError
-        A reading comes twice, or not at all, as the clocks were set back or ahead.
+        A reading does not come at all, as the clocks were set ahead.
+
+    Warns
+    -----
+    UserWarning
+        Readings of an hour that comes twice are there once, and taken as summer time.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -369,16 +385,60 @@ def instants(nanoseconds: IntArray, zone: str, name: str = "times") -> IntArray:
     zone_of_name(zone, "zone")
     readings = pa.array(nanoseconds, pa.int64()).cast(pa.timestamp("ns"))
     try:
-        zoned = pc.assume_timezone(readings, zone, ambiguous="raise", nonexistent="raise")
+        first, last = (
+            pc.assume_timezone(readings, zone, ambiguous=which, nonexistent="raise")
+            .cast(pa.int64()).to_numpy() for which in ("earliest", "latest")
+        )  # fmt: skip
     except pa.ArrowInvalid as error:
         raise InvalidInputError(
-            f"{name}: expected times that the clocks of {zone} show once, got "
+            f"{name}: expected times that the clocks of {zone} show, got "
             f"{' '.join(str(error).split()):.160}; give times with their offset from UTC"
         ) from None
-    found: IntArray = zoned.cast(pa.int64()).to_numpy()
+    twice = np.flatnonzero(first != last)
+    if not twice.size:
+        return np.asarray(first)
+    later, single = _set_back(nanoseconds, twice, nodes)
+    if single:
+        warn(
+            f"{name}: {single} times of an hour that the clocks of {zone} show twice come once; "
+            "they are taken as the first, summer time"
+        )
+    found: IntArray = first.copy()
+    found[twice[later]] = last[twice[later]]
     return found
+
+
+def _set_back(
+    readings: IntArray, twice: IntArray, nodes: IntArray | None
+) -> tuple[NDArray[np.bool_], int]:
+    """Which of the rows `twice` (k,) are after clocks were set back, and how many of no such night.
+
+    Rows are in order of time if readings (n,) fall only between two of those rows.
+    """
+    if readings[0] > readings[-1]:  # the last ones first
+        later, single = _set_back(
+            readings[::-1], readings.size - 1 - twice[::-1], None if nodes is None else nodes[::-1]
+        )
+        return later[::-1], single
+    falls = np.flatnonzero(np.diff(readings) < 0)
+    in_order = bool(np.isin(falls, twice).all() and np.isin(falls + 1, twice).all())
+    later = np.zeros(twice.size, dtype=np.bool_)
+    before: dict[tuple[int, int], int] = {}
+    seen: set[tuple[int, int]] = set()
+    back: set[tuple[int, int]] = set()
+    nights = (readings[twice] // DAY).tolist()
+    for k, (row, night) in enumerate(zip(twice.tolist(), nights, strict=True)):
+        node, reading = 0 if nodes is None else int(nodes[row]), int(readings[row])
+        group = (0 if in_order else node, night)
+        if reading < before.get(group, reading) or (node, reading) in seen:
+            back.add(group)
+        before[group] = reading
+        seen.add((node, reading))
+        later[k] = group in back
+    with_both = {night for _, night in back}
+    return later, sum(night not in with_both for night in nights)
 
 
 def seconds_of_day(nanoseconds: IntArray) -> FloatArray:
     """Seconds since midnight (n,) of readings of a clock (n,), in nanoseconds since 1970."""
-    return np.mod(nanoseconds, 86_400_000_000_000) / 1e9
+    return np.mod(nanoseconds, DAY) / 1e9

@@ -162,7 +162,8 @@ def test_an_unknown_node_is_named_by_its_row(fails, roads):
 
 
 def test_values_over_time(shell, feed):
-    files = ("-o", "law.csv", "--left-out", "l.csv", "--save-model", "t.model")
+    files = ("-o", "law.csv", "--left-out", "l.csv", "--save-model", "t.model",
+             "--picture", "law.svg")  # fmt: skip
     asked = ("--values", "feed.csv", *FIXED, "--ahead", "30min")
     out, err = shell("forecast", "roads.csv", *asked, *files)
     assert err == ""
@@ -177,6 +178,21 @@ def test_values_over_time(shell, feed):
     np.testing.assert_allclose([gap["mean"], gap["std"], gap["lower"], gap["upper"]],
                                law.to_numpy()[0], rtol=1e-7)  # fmt: skip
     assert set(pd.read_csv("l.csv")["node"]) == {"n0", "n2", "n5", "n8"}
+    with open("law.svg") as file:
+        drawn = file.read()
+    assert all(f">{name}<" in drawn for name in ("n0", "n2", "n5", "n8", "95 %", "observed"))
+
+
+def test_numbers_that_stand_for_gaps(shell, fails, feed):
+    feed.loc[feed.index[3:9], "speed"] = -9999.0
+    feed.to_csv("feed.csv", index=False)
+    asked = ("forecast", "roads.csv", "--values", "feed.csv", *FIXED, "-o", "law.csv")
+    _, err = shell(*asked)
+    assert "6 of 159 are -9999" in err
+    _, err = shell(*asked, "--missing-values", "0,-9999")
+    assert err == ""
+    assert (pd.read_csv("law.csv")["kind"] == "gap").sum() == 7
+    assert "--missing-values: expected numbers" in fails(*asked, "--missing-values", "x")
 
 
 def test_wide_tables_other_formats_and_netcdf(shell, feed):

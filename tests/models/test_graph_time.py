@@ -362,6 +362,17 @@ class TestUpdates:
         assert other.grid_process_.values.shape == (5, 48 * 5)
 
 
+def test_codes_of_missing_values_are_gaps_in_fits_updates_and_files(tmp_path):
+    plain, coded = np.where(HOLES, np.nan, DAYS), np.where(HOLES, -1.0, DAYS)
+    model = cgp.GraphTimeGPRegressor(ROAD, progress=False, missing_values=-1)
+    n = 48 * 7 + 3
+    model.fit(ON_ROAD, coded[:, :n], times=STAMPS[:n])
+    model.save(tmp_path / "m")
+    model = cgp.load_model(tmp_path / "m")
+    model.partial_fit(ON_ROAD, coded[:, n : n + 9], times=STAMPS[n : n + 9])
+    np.testing.assert_array_equal(model.grid_process_.values, plain[:, : n + 9])
+
+
 class TestFiles:
     @pytest.mark.parametrize("which", ["few", "days", "counts"])
     def test_a_file_holds_the_law_to_the_bit(self, tmp_path, which):

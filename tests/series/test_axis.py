@@ -5,12 +5,12 @@ import warnings
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.series import TimeAxis
-from coupledgp.series.grids import continued
 
 START = np.datetime64("2012-03-01T00:00")
 FIVE = np.timedelta64(5, "m")
@@ -271,9 +271,11 @@ def test_clocks_of_a_zone_are_read_but_not_where_they_are_set():
     assert axis.texts([0.0]) == ["2012-07-01T12:00:00+02:00"]
     same = stamps(["2012-07-01T10:00Z"]).within("Europe/Paris")
     assert same.values[0] == summer.values[0]
-    for clock, zone in (("2012-10-28T02:30", "Europe/Paris"), ("2012-03-25T02:30", "Europe/Paris")):
-        with pytest.raises(InvalidInputError, match="that the clocks of Europe/Paris show once"):
-            stamps([clock]).within(zone)
+    with pytest.raises(InvalidInputError, match="that the clocks of Europe/Paris show, got"):
+        stamps(["2012-03-25T02:30"]).within("Europe/Paris")
+    with pytest.warns(UserWarning, match="1 times of an hour .* come once"):
+        once = stamps(["2012-10-28T02:30"]).within("Europe/Paris")
+    assert once.values[0] == stamps(["2012-10-28T00:30Z"]).values[0]
     for zone in ("Europe/Atlantis", "+99:00", "", "../x"):
         with pytest.raises(InvalidInputError, match="expected a time zone such as"):
             stamps(["2012-07-01"]).within(zone)
@@ -281,12 +283,22 @@ def test_clocks_of_a_zone_are_read_but_not_where_they_are_set():
         stamps([1.0]).within("UTC")
 
 
-def test_a_grid_goes_on_over_steps_that_are_missing():
-    times = 0.1 * np.arange(5)
-    later = np.array([0.3, 0.7000000001, 0.9])
-    found = continued(times, later)
-    np.testing.assert_allclose(found, 0.1 * np.arange(10))
-    assert np.isin(later[1:], found).all()
-    for stamps in ([0.3], [0.75], [7.0]):  # none later, off the grid, far beyond
-        assert continued(times, np.array(stamps)) is times
-    assert continued(np.array([0.0, 1.0, 3.0]), np.array([4.0])).size == 3
+CLOCK = ["01:30", "02:00", "02:30", "02:00", "02:30", "03:00"]
+
+
+@pytest.mark.parametrize("order", ["in order of time", "node by node", "last ones first"])
+@pytest.mark.parametrize("hourly", [False, True])
+def test_the_hour_that_comes_twice_is_resolved_by_the_order_of_rows(order, hourly):
+    """As pandas resolves it for each node, `ambiguous="infer"`."""
+    clock = ["01:00", "02:00", "02:00", "03:00"] if hourly else CLOCK
+    night = [f"2012-10-28T{one}" for one in clock]
+    expected = pd.DatetimeIndex(night).tz_localize("Europe/Paris", ambiguous="infer")
+    nodes, k = np.repeat([0, 1], len(night)), np.tile(np.arange(len(night)), 2)
+    if order != "node by node":
+        nodes, k = np.tile([0, 1], len(night)), np.repeat(np.arange(len(night)), 2)
+    if order == "last ones first":
+        nodes, k = nodes[::-1], k[::-1]
+    found = stamps([night[i] for i in k]).within("Europe/Paris", nodes=nodes)
+    np.testing.assert_array_equal(found.values, expected.as_unit("ns").asi8[k])
+    alone = stamps(night).within("Europe/Paris")
+    np.testing.assert_array_equal(alone.values, expected.as_unit("ns").asi8)

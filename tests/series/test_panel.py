@@ -196,11 +196,11 @@ def test_sensors_without_a_value_are_left_out_by_name():
 def test_two_values_at_one_time_are_refused_or_averaged():
     nodes, times, values = long()
     nodes, times, values = [*nodes, "c"], [*times, TIMES[1]], [*values, 50.0]
-    with pytest.raises(InvalidInputError, match=r"more of 'c' at 2012-03-01T00:05:00 \(1 such"):
+    with pytest.raises(InvalidInputError, match=r"and 50 of 'c' at 2012-03-01T00:05:00 \(1 such"):
         as_panel(nodes, times, values)
     panel = as_panel(nodes, times, values, resolution="5min")
     assert panel.values[2, 1] == pytest.approx((Y[2, 1] + 50) / 2)
-    with pytest.raises(InvalidInputError, match="more at 2012-03-01T00:00:00"):
+    with pytest.raises(InvalidInputError, match="of 'a' at 2012-03-01T00:00:00"):
         as_panel(NODES, TIMES[[0, 0, 1, 2, 3, 4]], Y)
     coarse = as_panel(NODES, TIMES, Y, resolution="10min")
     assert coarse.axis.step == 600
@@ -216,8 +216,74 @@ def test_a_repeated_hour_is_hinted_at_and_none_with_a_zone():
     values = np.arange(6.0)
     panel = as_panel(["a"] * 6, zoned, values)
     np.testing.assert_array_equal(panel.values, [values])
-    with pytest.raises(InvalidInputError, match="daylight saving repeats needs times with a zone"):
+    with pytest.raises(InvalidInputError, match="daylight saving repeats needs zone="):
         as_panel(["a"] * 6, zoned.tz_localize(None), values)
+
+
+def test_rows_of_one_time_that_agree_or_complete_each_other_are_one():
+    nodes, times, values = long()
+    panel = as_panel([*nodes, "c", "a"], [*times, TIMES[1], TIMES[2]], [*values, Y[2, 1], np.nan])
+    np.testing.assert_array_equal(panel.values, Y)
+    first, second = Y.copy(), Y.copy()
+    first[0], second[1, :5] = np.nan, np.nan
+    panel = as_panel(NODES, np.tile(TIMES, 2), np.hstack([first, second]))
+    np.testing.assert_array_equal(panel.values, Y)
+
+
+def speeds(seed=0, n=600):
+    """Speeds (3, n) near 60 that fall to 3 in jams."""
+    rng = np.random.default_rng(seed)
+    found = 60 + 3 * rng.normal(size=(3, n))
+    found[:, 100:130] = rng.uniform(3, 50, (3, 30))
+    return found
+
+
+STAMPS = START + STEP * np.arange(600)
+
+
+@pytest.mark.parametrize("code", [0.0, -1.0, -9999.0, 999.0])
+def test_codes_of_missing_values_are_named_and_taken_out(code):
+    values = speeds()
+    holes = np.random.default_rng(1).random(values.shape) < 0.02
+    values[holes] = code
+    count = int(holes.sum())
+    with pytest.warns(UserWarning, match=f"values: {count} of 1800 are {code:g}, .*missing_values"):
+        as_panel(NODES, STAMPS, values)
+    for given in (as_panel(NODES, STAMPS, values, missing_values=code),
+                  as_panel(as_panel(NODES, STAMPS, speeds()).with_values(values),
+                           missing_values=[code, 7777.0])):  # fmt: skip
+        np.testing.assert_array_equal(np.isnan(given.values), holes)
+    with pytest.raises(InvalidInputError, match="missing_values: expected a number"):
+        as_panel(NODES, STAMPS, values, missing_values="none")
+
+
+HONEST = {
+    "rain": lambda rng: np.where(rng.random((3, 600)) < 0.8, 0, rng.gamma(0.7, 2, (3, 600))),
+    "rounded rain": lambda rng: np.round(HONEST["rain"](rng), 1),
+    "much rain": lambda rng: np.where(rng.random((3, 600)) < 0.4, 0, rng.gamma(4, 2, (3, 600))),
+    "few counts": lambda rng: rng.poisson(0.4, (3, 600)).astype(float),
+    "counts": lambda rng: rng.poisson(3, (3, 600)).astype(float),
+    "counts of days": lambda rng: rng.poisson(
+        200 * np.maximum(np.sin(np.arange(600) / 46), 0), (3, 600)
+    ).astype(float),
+    "speeds that reach zero": lambda rng: np.maximum(
+        np.where(rng.random((3, 600)) < 0.1, rng.uniform(-10, 60, (3, 600)), 60), 0
+    ) + rng.random((3, 600)) * 0.0,
+    "degrees": lambda rng: np.round(5 + 5 * rng.normal(size=(3, 600))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_honest_zeros_and_extremes_are_not_accused(kind):
+    for seed in range(20):
+        assert as_panel(NODES, np.arange(600.0), HONEST[kind](np.random.default_rng(seed)))
+
+
+def test_a_sensor_that_stands_still_for_a_day_is_named():
+    values = speeds()
+    values[1, 200:500] = 61.5
+    with pytest.warns(UserWarning, match="'b' stands still at 61.5 from 2012-03-01T16:40:00"):
+        as_panel(NODES, STAMPS, values)
 
 
 @pytest.mark.parametrize(

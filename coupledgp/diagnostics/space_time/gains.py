@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time.constant_runs import ConstantRun, constant_runs
 from coupledgp.diagnostics.space_time.record import (
     AHEAD,
     GAPS,
@@ -28,6 +27,7 @@ from coupledgp.diagnostics.space_time.words import (
 )
 from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
 from coupledgp.ground.visible import printable
+from coupledgp.series.constant_runs import ConstantRun, constant_runs
 
 # Share of a rival's RMSE below which a difference is called none.
 EVEN = 0.03

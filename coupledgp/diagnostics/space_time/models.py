@@ -37,7 +37,8 @@ def readings_of(model: Any, data: Any, times: Any = None, values: Any = None) ->
         raise InvalidInputError(
             f"model: expected an estimator on a graph, got {type(model).__name__}"
         )
-    panel = data if isinstance(data, Panel) else as_panel(data, times, values)
+    missing = getattr(model, "missing_values", None)
+    panel = as_panel(data, times, values, missing_values=missing)
     return readings_of_panel(panel, as_domain(domain))
 
 

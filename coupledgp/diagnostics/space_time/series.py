@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.picture import (
+    Picture,
+    axes_of,
+    legend,
+    panels_of,
+    plain_axis,
+    plain_frame,
+)
 from coupledgp.diagnostics.pages.pictures import SIZE, draw_bands
 from coupledgp.diagnostics.pages.scale import (
     BASELINE,
@@ -15,7 +23,9 @@ from coupledgp.diagnostics.pages.scale import (
     REFERENCE,
     coupling_style,
 )
+from coupledgp.diagnostics.space_time.map_readings import MapReadings
 from coupledgp.diagnostics.space_time.record import (
+    FORECAST,
     GAP,
     OBSERVED,
     SensorSeries,
@@ -34,7 +44,7 @@ from coupledgp.diagnostics.space_time.words import (
     with_unit,
 )
 from coupledgp.ground.visible import printable
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -88,6 +98,34 @@ def series_picture(
     axes.set_ylabel(unit, parse_math=False)
     legend(plot, axes, 4)
     return Picture(f"series-{number}", caption, plot)
+
+
+def forecast_picture(
+    model: Any, sites: IntArray, names: Sequence[str], times: FloatArray, unit: str = ""
+) -> Picture:
+    """Draw the laws of sensors (p,) at times (k,), a panel each: values, gaps and forecasts."""
+    figure, panels = panels_of(SIZE[0], 1.2 + 1.7 * sites.size, sites.size, 1, sharex=True)
+    mean, _ = model.law_on_grid(sites, times)
+    ends = {k: model.quantiles_on_grid(sites, times, [0.5 - k / 2, 0.5 + k / 2]) for k in LEVELS}
+    readings = MapReadings.of(model)
+    values, kinds = (part[model.grid_process_.rows_of(sites)] for part in readings.at(times))
+    for row, axes in enumerate(panels[:, 0]):
+        plain_frame(axes)
+        axes.set_axisbelow(True)
+        _shade(axes, times, kinds[row] == GAP)
+        bands = {k: (part[row, :, 0], part[row, :, 1]) for k, part in ends.items()}
+        draw_bands(axes, times, mean[row], bands)
+        axes.plot(times, values[row], ".", color=BASELINE, markersize=3.2, zorder=3,
+                  markeredgewidth=0, label="observed")  # fmt: skip
+        if (kinds[row] == FORECAST).any():
+            axes.axvline(readings.axis.values[-1], color=GUIDE, linewidth=1, linestyle="--")
+        axes.set_title(printable(names[row]), loc="left", parse_math=False)
+        axes.set_ylabel(unit, parse_math=False)
+        plain_axis(axes.yaxis, 4)
+    axes.set_xlim(times[0], max(times[-1], np.nextafter(times[0], np.inf)))
+    time_axis(axes, readings.axis, times)
+    legend(figure, panels[0, 0], 4)
+    return Picture("forecast", "Values, gaps and forecasts of sensors", figure)
 
 
 def _caption(report: SpaceTimePage, one: SensorSeries, name: str, why: str, step: int) -> str:

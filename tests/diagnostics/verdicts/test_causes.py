@@ -14,7 +14,7 @@ from coupledgp.diagnostics.residuals.columns import Carried, equal_columns
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.diagnostics.space_time.constant_runs import constant_runs
+from coupledgp.series.constant_runs import constant_runs
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.quality import quality

@@ -132,9 +132,9 @@ def sentinels(values: FloatArray, bulk: bool = False) -> list[Sentinel]:
 
     One is the least or the greatest, comes twice or more and at most as often as all others, and
     is farther from them than five times their range. With `bulk` also one that comes five times
-    and once in a thousand, and is farther than three times the range between the quartiles of the others from
-    these, but not the end of a distribution that reaches it: it has four times as many repeats as
-    others are within a tenth of that way.
+    and once in a thousand, and is farther from the quartiles of the others than three times the
+    range between these, but not the end of a distribution that reaches it: it has four times as
+    many repeats as others are within a tenth of that way.
     """
     found: list[Sentinel] = []
     rest: FloatArray | None = values

@@ -14,13 +14,13 @@ from coupledgp.diagnostics.residuals.columns import Carried, equal_columns
 from coupledgp.diagnostics.residuals.shapes import Shapes
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.scoring.scores import nats_text
-from coupledgp.series.constant_runs import constant_runs
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.quality import quality
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.weight_space import FITTED_REMARK
 from coupledgp.series.axis import TimeAxis
+from coupledgp.series.constant_runs import constant_runs
 from tests.diagnostics.verdicts.test_rules import MEAN, beside
 
 N = 160

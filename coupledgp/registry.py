@@ -17,7 +17,9 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import unknown_choice
 from coupledgp.ground.visible import warn
 
-Kind, First, Second = TypeVar("Kind"), TypeVar("First"), TypeVar("Second")
+Kind = TypeVar("Kind")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 class Registry(dict[str, Kind]):
@@ -128,7 +130,7 @@ class Registry(dict[str, Kind]):
                 made = make(text)
                 if made is not None:
                     return made
-            self._load(name=text)
+            self._load(text)
         return self.get(text)
 
     def available(self) -> list[str]:
@@ -155,9 +157,10 @@ class Registry(dict[str, Kind]):
         """The text of an object, or `str(value)`, to print."""
         return self.text_of(value) or str(value)
 
-    def _load(self, **chosen: str) -> None:
+    def _load(self, name: str | None = None) -> None:
         """Register the objects of entry points; give a warning where that fails."""
-        for point in entry_points(group=self.group, **chosen):
+        points = entry_points(group=self.group)
+        for point in points if name is None else points.select(name=name):
             try:
                 made = point.load()  # which may register it itself
                 if point.name not in self:
@@ -171,7 +174,8 @@ class Registry(dict[str, Kind]):
 
     def _same(self, known: Any, value: Any) -> bool:
         """Whether two objects are equal or, without an equality of their own, alike."""
-        plain = type(known).__eq__ is object.__eq__ and isinstance(value, self.kind)
+        plain = getattr(type(known), "__eq__", None) is object.__eq__
+        plain = plain and isinstance(value, self.kind)
         if not plain or type(known) is not type(value):
             return _equal(known, value)
         mine, its = vars(known), vars(value)

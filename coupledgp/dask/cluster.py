@@ -24,7 +24,7 @@ from coupledgp.batches.passes import Pass, in_tree
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.ground.extras import library
-from coupledgp.ground.tensors import Tensor, is_module, torch
+from coupledgp.ground.tensors import Tensor, TensorHolder, torch
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -53,7 +53,7 @@ def size_of(value: Any) -> int:
         return int(value.nbytes)
     if isinstance(value, (tuple, list)):
         return sum(map(size_of, value))
-    if is_module(value):
+    if isinstance(value, TensorHolder):
         return sum(map(size_of, value.state_dict().values()))
     if is_dataclass(value):
         return sum(size_of(getattr(value, field.name)) for field in fields(value))

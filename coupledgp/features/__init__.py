@@ -1,27 +1,13 @@
 """Feature maps: samples of a coupling turned into a matrix whose Gram matrix estimates a kernel.
 
 Features of Euclidean inputs are made of frequencies, features of the nodes of a graph of walks that
-are sampled once.
+are sampled once. Maps of the softmax kernel are modules of torch, which is imported for them alone.
 """
+
+from typing import TYPE_CHECKING
 
 from coupledgp.features.base import FeatureMap as FeatureMap
 from coupledgp.features.fourier import FourierFeatures as FourierFeatures
-from coupledgp.features.hybrid.base import SoftmaxFeatures as SoftmaxFeatures
-from coupledgp.features.hybrid.clustered import (
-    ClusteredHybridFeatures as ClusteredHybridFeatures,
-)
-from coupledgp.features.hybrid.coefficients import AngularCoefficient as AngularCoefficient
-from coupledgp.features.hybrid.coefficients import Coefficient as Coefficient
-from coupledgp.features.hybrid.coefficients import GaussianCoefficient as GaussianCoefficient
-from coupledgp.features.hybrid.complex_exponential import (
-    ComplexExponentialFeatures as ComplexExponentialFeatures,
-)
-from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
-from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
-from coupledgp.features.hybrid.hybrid import (
-    GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
-)
-from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
 from coupledgp.features.laplace import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
 from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
 from coupledgp.features.laplace import least_mean_variance as least_mean_variance
@@ -42,3 +28,33 @@ from coupledgp.features.walks.sample import Truncation as Truncation
 from coupledgp.features.walks.sample import Walks as Walks
 from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
 from coupledgp.features.walks.sample import sample_walks as sample_walks
+from coupledgp.ground.extras import attach
+
+if TYPE_CHECKING:
+    from coupledgp.features.hybrid.base import SoftmaxFeatures as SoftmaxFeatures
+    from coupledgp.features.hybrid.clustered import (
+        ClusteredHybridFeatures as ClusteredHybridFeatures,
+    )
+    from coupledgp.features.hybrid.coefficients import AngularCoefficient as AngularCoefficient
+    from coupledgp.features.hybrid.coefficients import Coefficient as Coefficient
+    from coupledgp.features.hybrid.coefficients import GaussianCoefficient as GaussianCoefficient
+    from coupledgp.features.hybrid.complex_exponential import (
+        ComplexExponentialFeatures as ComplexExponentialFeatures,
+    )
+    from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
+    from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
+    from coupledgp.features.hybrid.hybrid import (
+        GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
+    )
+    from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+else:
+    _, __getattr__, __dir__ = attach(__name__, {
+        "hybrid.base": "SoftmaxFeatures",
+        "hybrid.clustered": "ClusteredHybridFeatures",
+        "hybrid.coefficients": "AngularCoefficient Coefficient GaussianCoefficient",
+        "hybrid.complex_exponential": "ComplexExponentialFeatures",
+        "hybrid.hybrid": (
+            "AngularHybridFeatures GaussianHybridFeatures GaussianMixtureHybridFeatures "
+            "HybridFeatures"
+        ),
+    })  # fmt: skip

@@ -6,20 +6,26 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hadamard import HadamardTransform
-from coupledgp.ground.tensors import Module, Tensor, torch
+from coupledgp.ground.tensors import Tensor, TensorHolder, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
+NOT_A_COVARIANCE = (
+    "the Gram matrix of query and key features is symmetric and positive semidefinite in "
+    "expectation only, not draw by draw, so it is no covariance of a Gaussian process; use "
+    "'fourier' or 'laplace' features there, and these for softmax sampling or attention"
+)
 
-class FeatureMap(Module, ABC):
+
+class FeatureMap(TensorHolder, ABC):
     """Features whose dot product estimates a kernel of unit lengthscale and unit variance.
 
     `phi(x) . phi(y)` is unbiased for `k(x, y)`. Scale the inputs by the lengthscales before, and
@@ -44,13 +50,13 @@ class FeatureMap(Module, ABC):
     Attributes
     ----------
     frequencies
-        Buffer (m, d): it moves with `.to()` and is part of `state_dict()`. Under a fast coupling
-        there is no buffer: the matrix is formed at each access. Setting it replaces the
-        frequencies.
+        Tensor (m, d): as all tensors that are attributes of the map, it is part of `state_dict()`,
+        and `.to()` gives a map with a copy. Under a fast coupling the matrix is formed at each
+        access. Setting it replaces the frequencies.
     transform
-        Module that computes products with the frequencies of a fast coupling; otherwise None.
+        What computes products with the frequencies of a fast coupling; otherwise None.
     weights
-        Buffer (m,) of weights `a_i >= 0` of sum one: frequency i enters the features with
+        Tensor (m,) of weights `a_i >= 0` of sum one: frequency i enters the features with
         `sqrt(a_i)` in place of `m^{-1/2}`. None: all weights are equal, `a_i = 1/m`.
     n_features
         Length M of a feature vector.
@@ -100,10 +106,6 @@ class FeatureMap(Module, ABC):
         "orthogonal+stratified",
     )
 
-    frequencies: Tensor
-    weights: Tensor | None
-    transform: HadamardTransform | None
-
     def __init__(
         self,
         dim: int,
@@ -115,7 +117,6 @@ class FeatureMap(Module, ABC):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__()
         self.dim = check_positive_int(dim, "dim")
         self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
         self.coupling: FrequencyCoupling = parse_coupling(coupling)
@@ -127,15 +128,16 @@ class FeatureMap(Module, ABC):
             )
         size = self.n_frequencies, self.dim, self.spectrum
         structured = self.coupling.structured(*size, generator)
+        self.transform: HadamardTransform | None = None
         if structured is None:
             drawn = torch.as_tensor(self.coupling.sample(*size, generator))
-            self.transform = None
-            self.register_buffer("frequencies", drawn.to(dtype=dtype, device=device))
+            self.frequencies = drawn.to(dtype=dtype, device=device)
         else:
             self.transform = HadamardTransform(structured, dtype=dtype, device=device)
         rule = self.coupling.weights(*size)
-        weights = None if rule is None else torch.as_tensor(rule).to(dtype=dtype, device=device)
-        self.register_buffer("weights", weights)
+        self.weights: Tensor | None = None
+        if rule is not None:
+            self.weights = torch.as_tensor(rule).to(dtype=dtype, device=device)
         self.maker: Callable[..., FeatureMap] = type(self)
 
     @classmethod
@@ -158,55 +160,39 @@ class FeatureMap(Module, ABC):
         feature_map.weights = None if weights is None else check_weights(weights, frequencies)
         return feature_map
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "frequencies":
-            transform = self.__dict__.get("_modules", {}).get("transform")
-            if transform is not None:
-                return transform.dense()
-        return super().__getattr__(name)
+    @property
+    def frequencies(self) -> Tensor:
+        """Frequencies (m, d)."""
+        if self.transform is not None:
+            return self.transform.dense()
+        kept: Tensor = vars(self)["frequencies"]
+        return kept
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "frequencies" and self.__dict__.get("_modules", {}).get("transform") is not None:
-            self.transform = None
-            self.register_buffer("frequencies", None)
-        super().__setattr__(name, value)
+    @frequencies.setter
+    def frequencies(self, value: Tensor) -> None:
+        self.transform, vars(self)["frequencies"] = None, value
 
-    @classmethod
-    def from_state(
-        cls,
-        dim: int,
-        n_frequencies: int,
-        coupling: CouplingLike,
-        spectrum: SpectrumLike,
-        state: Mapping[str, Tensor],
-    ) -> Self:
-        """Return a map with the buffers of another map's `state_dict()`, without copies.
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> Self:
+        """Take the tensors of another map's `state_dict()`, without copies; return this map.
 
         Raises
         ------
         InvalidInputError
             The names or shapes of the tensors are not those of such a map.
         """
-        return cls(dim, n_frequencies, coupling, spectrum, generator=0).restored(state)
-
-    def restored(self, state: Mapping[str, Tensor]) -> Self:
-        """Return this map with the buffers of another map's `state_dict()`, without copies.
-
-        Raises
-        ------
-        InvalidInputError
-            The names or shapes of the tensors are not those of such a map.
-        """
-        state = {name: torch.as_tensor(value) for name, value in state.items()}
-        if "frequencies" in state and self.transform is not None:
-            self.frequencies = state["frequencies"]  # once replaced, they are no product any more
-        if "weights" not in state:
-            self.weights = None
-        try:
-            self.load_state_dict(state, assign=True)
-        except RuntimeError as error:
-            kind = type(self).__name__
-            raise InvalidInputError(f"state: expected that of a {kind}: {error}") from None
+        given = {name: torch.as_tensor(value) for name, value in state.items()}
+        if "frequencies" in given and self.transform is not None:
+            self.frequencies = given["frequencies"]  # once replaced, they are no product any more
+        self.weights = None
+        expected, got = (
+            {name: tuple(tensor.shape) for name, tensor in one.items() if name != "weights"}
+            for one in (self.state_dict(), given)
+        )
+        if got != expected:
+            raise InvalidInputError(
+                f"state: expected that of a {type(self).__name__}, {expected}, got {got}"
+            )
+        vars(self).update(vars(self.with_tensors(given)))
         if self.weights is not None:
             check_weights(self.weights, self.frequencies)
         return self
@@ -257,15 +243,7 @@ class FeatureMap(Module, ABC):
     def n_features(self) -> int:
         """Length M of a feature vector."""
 
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        stored = state_dict.get(f"{prefix}weights")
-        if stored is not None and self.weights is None:
-            self.weights = torch.empty_like(stored).to(self._stored)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def forward(self, X: Tensor | np.ndarray, out: Tensor | None = None) -> Tensor:
+    def __call__(self, X: Tensor | np.ndarray, out: Tensor | None = None) -> Tensor:
         """Features of each row.
 
         Parameters
@@ -321,11 +299,11 @@ class FeatureMap(Module, ABC):
             (gradient,) = torch.autograd.grad(self._features(leaf), leaf, upstream)
         return gradient
 
-    def extra_repr(self) -> str:
-        """Text inside the repr."""
+    def __repr__(self) -> str:
         from coupledgp.features.registry import Drawn  # which knows the names of maps
 
-        return f"{Drawn.of(self)}; dim={self.dim}, n_features={self.n_features}"
+        sizes = f"dim={self.dim}, n_features={self.n_features}"
+        return f"{type(self).__name__}({Drawn.of(self)}; {sizes})"
 
 
 def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:
@@ -358,3 +336,10 @@ def check_weights(weights: Tensor, frequencies: Tensor) -> Tensor:
     if abs(total - 1) > 10 * m * torch.finfo(weights.dtype).eps:
         raise InvalidInputError(f"weights: expected numbers whose sum is 1, got the sum {total}")
     return weights.to(frequencies)
+
+
+def refuse_as_covariance(features: object, name: str = "features") -> None:
+    """Raise if `features` map queries and keys apart, which makes no covariance."""
+    if hasattr(features, "queries"):
+        shown = getattr(features, "__name__", type(features).__name__)
+        raise InvalidInputError(f"{name}: {shown}: {NOT_A_COVARIANCE}")

@@ -9,15 +9,15 @@ import numpy as np
 
 from coupledgp.couplings.frequencies.directions import simplex_constants
 from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies, product, unit_matrices
-from coupledgp.ground.tensors import Differentiable, Module, Tensor, torch
+from coupledgp.ground.tensors import Differentiable, Tensor, TensorHolder, torch
 
 
-class HadamardTransform(Module):
+class HadamardTransform(TensorHolder):
     """The map `x -> W x` and its transpose, W the (m, d) frequencies of a fast coupling.
 
     It takes O(m log d) time for each input and stores O(m) numbers, where the matrix takes O(m d).
     Products are computed by compiled loops on the CPU, elsewhere and in half precision by torch
-    operations. Buffers are `norms`, `units` and `signs` of `StructuredFrequencies`.
+    operations. Tensors are `norms`, `units` and `signs` of `StructuredFrequencies`.
 
     Parameters
     ----------
@@ -27,10 +27,6 @@ class HadamardTransform(Module):
         Data type and device of the norms and units; the signs are integers.
     """
 
-    norms: Tensor
-    units: Tensor
-    signs: Tensor
-
     def __init__(
         self,
         frequencies: StructuredFrequencies,
@@ -38,15 +34,14 @@ class HadamardTransform(Module):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__()
         self.n_frequencies, self.dim = frequencies.n_frequencies, frequencies.dim
         self.simplex, self.antithetic = frequencies.simplex, frequencies.antithetic
         rotations = frequencies.rotations
-        for name, value in (("norms", frequencies.norms), ("units", rotations.units)):
-            self.register_buffer(name, torch.as_tensor(value).to(dtype=dtype, device=device))
-        self.register_buffer("signs", torch.as_tensor(rotations.signs).to(device=device))
+        self.norms = torch.as_tensor(frequencies.norms).to(dtype=dtype, device=device)
+        self.units = torch.as_tensor(rotations.units).to(dtype=dtype, device=device)
+        self.signs = torch.as_tensor(rotations.signs).to(device=device)
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def __call__(self, inputs: Tensor) -> Tensor:
         """Return `inputs W'`, (..., m), for inputs (..., d); differentiable in the inputs."""
         result: Tensor = _Product.apply(inputs, self, False)
         return result

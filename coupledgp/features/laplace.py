@@ -193,8 +193,7 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         super().__init__(queries.shape[1], m, INDEPENDENT, generator=0, dtype=dtype, device=device)
         self.coupling = law
         self.frequencies = torch.as_tensor(frequencies).to(dtype=dtype, device=device)
-        ratios = torch.as_tensor(log_ratios).to(dtype=dtype, device=device)
-        self.register_buffer("log_ratios", ratios)
+        self.log_ratios = torch.as_tensor(log_ratios).to(dtype=dtype, device=device)
 
     def _log_features(self, inputs: Tensor) -> Tensor:
         return super()._log_features(inputs) + 0.5 * self.log_ratios

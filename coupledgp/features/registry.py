@@ -41,7 +41,7 @@ def _makes_features(value: Any) -> bool:
     """Whether a value is a subclass of FeatureMap or a function."""
     if isinstance(value, type):
         return issubclass(value, FeatureMap)
-    return callable(value) and not is_module(value)
+    return callable(value) and not (isinstance(value, FeatureMap) or is_module(value))
 
 
 # Largest number of rows from which a proposal is made: frequencies cost one exponential for each.
@@ -184,7 +184,7 @@ def restore_features(
     stored = StoredFrequencies(own, state)
     made = make_features(features, dim, n_frequencies, stored, spectrum, 0, rows=np.zeros((1, dim)))
     made.coupling = own
-    return made.restored(state)
+    return made.load_state_dict(state)
 
 
 class StoredFrequencies(FrequencyCoupling):

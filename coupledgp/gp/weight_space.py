@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,7 +122,7 @@ class FeaturePrior:
 
     def in_double(self) -> FeaturePrior:
         """The prior with features of the same frequencies in double precision."""
-        return replace(self, feature_map=deepcopy(self.feature_map).double())
+        return replace(self, feature_map=self.feature_map.to(dtype=torch.float64))
 
     def drawn_for(self, data: Data, size: int, rng: np.random.Generator) -> FeaturePrior:
         """The prior with frequencies drawn for its posterior given data, at its hyperparameters.

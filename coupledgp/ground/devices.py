@@ -7,13 +7,12 @@ frequencies; sums are formed in another order, so that results agree to rounding
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.tensors import Tensor, is_module, torch
+from coupledgp.ground.tensors import Tensor, TensorHolder, torch
 
 DeviceLike: TypeAlias = "torch.device | str | None"
 Record = TypeVar("Record")
@@ -126,16 +125,14 @@ def moved(value: Record, device: torch.device) -> Record:
     Parameters
     ----------
     value
-        A tensor, a module of torch (of which a copy is moved), a dataclass or a tuple of such;
+        A tensor, a feature map, a dataclass or a tuple of such;
         anything else is returned as it is.
     device
         The device.
     """
     found: Any = value
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, TensorHolder)):
         found = value.to(device)
-    elif is_module(value):
-        found = deepcopy(value).to(device)
     elif is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: moved(getattr(value, f.name), device) for f in fields(value)}
         found = replace(value, **parts)

@@ -8,10 +8,12 @@ them says how to install it where it is missing.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from copy import copy
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 from coupledgp.ground.extras import named_extras
 
@@ -25,10 +27,7 @@ def imported() -> Any:
         It is not installed; the message says how it can be.
     """
     with named_extras():
-        library = import_module("torch")
-    if not issubclass(Module, library.nn.Module):
-        Module.__bases__ = (library.nn.Module,)
-    return library
+        return import_module("torch")
 
 
 def has_torch() -> bool:
@@ -56,39 +55,54 @@ class _TensorType(type):
         return found is not None and isinstance(value, found.Tensor)
 
 
-class _Later:
-    """The base of `Module` until torch is used."""
-
-
 if TYPE_CHECKING:
     import torch as torch
     from torch import Tensor as Tensor
-    from torch.nn import Module as Module
 else:
     torch = _Torch()
 
     class Tensor(metaclass=_TensorType):
         """For annotations, and for `isinstance`, which does not import torch to answer."""
 
-    class Module(_Later):
-        """`torch.nn.Module` as a base of classes, which are then written without importing it.
 
-        It derives from torch's own class as soon as torch is used: its subclasses are modules of
-        torch before the first one is made.
-        """
-
-        def __new__(cls, *_: Any, **__: Any) -> Any:
-            imported()
-            return object.__new__(cls)
-
-    if sys.modules.get("torch") is not None:
-        imported()
-
-
-def is_module(value: object) -> TypeGuard[Module]:
+def is_module(value: object) -> TypeGuard[torch.nn.Module]:
     """Whether a value is a module of torch, anybody's; torch is not imported to answer."""
     found = sys.modules.get("torch")
     return found is not None and isinstance(value, found.nn.Module)
+
+
+class TensorHolder:
+    """An object that computes with the tensors among its attributes."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The tensors by name of the attribute; those of a part under `part.name`."""
+        found: dict[str, Tensor] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, TensorHolder):
+                found |= {f"{name}.{own}": tensor for own, tensor in value.state_dict().items()}
+            elif isinstance(value, Tensor):
+                found[name] = value
+        return found
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
+        """A copy with other tensors, under the names of `state_dict`."""
+        made = copy(self)
+        vars(made).update((name, tensor) for name, tensor in tensors.items() if "." not in name)
+        for name, part in vars(self).items():
+            if isinstance(part, TensorHolder):
+                own = {f"{name}.{key}": key for key in part.state_dict()}
+                changed = {own[key]: tensor for key, tensor in tensors.items() if key in own}
+                vars(made)[name] = part.with_tensors(changed)
+        return made
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """A copy on a device, its numbers that are no integers in a data type."""
+        return self.with_tensors({
+            name: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+            for name, tensor in self.state_dict().items()
+        })  # fmt: skip
 
 
 class Differentiable:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
+from coupledgp.features.base import refuse_as_covariance
 from coupledgp.features.fourier import check_directions
-from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.features.registry import (
     Drawn,
     FeaturesLike,

@@ -34,7 +34,7 @@ def test_features_and_gradients_are_those_of_the_formed_frequencies(
     dtype: torch.dtype,
     rng: np.random.Generator,
 ) -> None:
-    fast, formed = (each.to(dtype) for each in twins(kind, dim, m, coupling))
+    fast, formed = (each.to(dtype=dtype) for each in twins(kind, dim, m, coupling))
     assert fast.transform is not None
     assert formed.transform is None
     X = torch.as_tensor(rng.normal(size=(2, 3, dim)) / 2).to(dtype)
@@ -78,7 +78,7 @@ def test_torch_and_compiled_products_agree(
     torch.testing.assert_close(
         other.transposed(values), transform.transposed(values), rtol=1e-12, atol=1e-13
     )
-    coarse = copy.deepcopy(transform).to(torch.bfloat16)
+    coarse = transform.to(dtype=torch.bfloat16)
     assert coarse(X.bfloat16()).dtype == torch.bfloat16
     torch.testing.assert_close(coarse(X.bfloat16()).double(), transform(X), rtol=0.1, atol=0.3)
 
@@ -99,7 +99,6 @@ def test_frequencies_are_not_kept(kind: type[FeatureMap]) -> None:
     names = {"transform.norms": m, "transform.units": m, "transform.signs": 2 * m}
     assert {k: v.numel() for k, v in fast.state_dict().items()} == names
     assert fast.frequencies.shape == (m, dim)
-    assert "frequencies" not in dict(fast.named_buffers())
     drawn = fast.coupling.sample(m, dim, "gaussian", 0)
     np.testing.assert_allclose(fast.frequencies.numpy(), drawn, rtol=1e-12, atol=1e-13)
 
@@ -111,10 +110,10 @@ def test_state_round_trips(kind: type[FeatureMap]) -> None:
     assert not torch.equal(source(X), target(X))
     target.load_state_dict(source.state_dict())
     assert torch.equal(source(X), target(X))
-    again = kind.from_state(5, 9, "simplex-fast", "gaussian", source.state_dict())
+    again = kind(5, 9, "simplex-fast").load_state_dict(source.state_dict())
     assert torch.equal(source(X), again(X))
     with pytest.raises(InvalidInputError, match=f"state: expected that of a {kind.__name__}"):
-        kind.from_state(5, 9, "simplex-fast", "gaussian", {"transform.norms": torch.ones(9)})
+        target.load_state_dict({"transform.norms": torch.ones(9)})
 
 
 @both

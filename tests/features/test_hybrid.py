@@ -9,7 +9,7 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.base import refuse_as_covariance
+from coupledgp.features.base import refuse_as_covariance
 from coupledgp.features.hybrid.coefficients import AngularCoefficient
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.hybrid.hybrid import (

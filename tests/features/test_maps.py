@@ -1,6 +1,5 @@
 """Fourier and Laplace features: definition, stability, gradients, and life as a torch module."""
 
-import copy
 import io
 
 import numpy as np
@@ -212,12 +211,11 @@ class TestModule:
         assert torch.equal(source.frequencies, target.frequencies)
         X = np.ones((2, 3))
         assert torch.equal(source(X), target(X))
-        assert list(source.parameters()) == []
 
     @both
     def test_to_moves_the_frequencies(self, kind: type[FeatureMap]) -> None:
         feature_map = kind(3, 4, generator=1)
-        twin = copy.deepcopy(feature_map).to(torch.float32)
+        twin = feature_map.to(dtype=torch.float32)
         assert twin(np.ones((2, 3))).dtype == torch.float32
         assert feature_map(torch.ones(2, 3)).dtype == torch.float64
 
@@ -292,7 +290,7 @@ class TestWeights:
         target.load_state_dict(source.state_dict())
         X = np.ones((2, 3))
         assert torch.equal(source(X), target(X))
-        assert source.to(torch.float32).weights.dtype == torch.float32
+        assert source.to(dtype=torch.float32).weights.dtype == torch.float32
 
     @both
     @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from safetensors import safe_open
 from sklearn.exceptions import NotFittedError
 
 import coupledgp as cgp
+from coupledgp.features import FeatureMap
 from coupledgp.ground.parameters import folded
 from coupledgp.models import estimator
 from tests.models.few_steps import search_little, take_few_steps
@@ -111,7 +112,7 @@ def plain(value: Any) -> Any:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, torch.Tensor):
         return plain(value.numpy())
-    if isinstance(value, torch.nn.Module):
+    if isinstance(value, FeatureMap):
         return type(value).__name__, {k: plain(v) for k, v in value.state_dict().items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]

@@ -73,7 +73,7 @@ def test_files(tmp_path: Path) -> None:
     ):
         np.testing.assert_array_equal(found, known)
     assert loaded.features_.digest == fitted.features_.digest
-    assert "log_ratios" in dict(loaded.features_.named_buffers())
+    assert "log_ratios" in loaded.features_.state_dict()
 
 
 def test_further_rows_keep_the_frequencies() -> None:

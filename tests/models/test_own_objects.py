@@ -74,16 +74,15 @@ class Whole(FrequencyCoupling):
 
 
 class PhaseFeatures(FeatureMap):
-    """`sqrt(2/m) cos(w . x + b)`, b uniform, which has a buffer of its own."""
+    """`sqrt(2/m) cos(w . x + b)`, b uniform, which has a tensor of its own."""
 
-    phases: Tensor
     couplings_to_try = ("iid", "orthogonal")
 
     def __init__(self, *args: Any, generator: Any = None, **options: Any) -> None:
         rng = as_rng(generator)
         super().__init__(*args, generator=rng, **options)
         phases = torch.as_tensor(rng.uniform(0, 2 * np.pi, self.n_frequencies))
-        self.register_buffer("phases", phases.to(self.frequencies))
+        self.phases = phases.to(self.frequencies)
 
     @property
     def n_features(self) -> int:

@@ -6,24 +6,20 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.base import as_rows
-from coupledgp.ground.tensors import Module, Tensor, torch
+from coupledgp.features.base import NOT_A_COVARIANCE, as_rows
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.ground.visible import warn
 from coupledgp.random import Seed, as_rng
 
 Side: TypeAlias = Literal["query", "key"]
 KERNELS = ("softmax", "gaussian")
-NOT_A_COVARIANCE = (
-    "the Gram matrix of query and key features is symmetric and positive semidefinite in "
-    "expectation only, not draw by draw, so it is no covariance of a Gaussian process; use "
-    "'fourier' or 'laplace' features there, and these for softmax sampling or attention"
-)
 
 
-class SoftmaxFeatures(Module, ABC):
+class SoftmaxFeatures(torch.nn.Module, ABC):
     """Features `q(x)`, `k(y)` whose dot product estimates the softmax kernel without bias.
 
     `q(x) . k(y)` estimates `exp(x . y)`, or, if `kernel` is "gaussian", the Gaussian kernel
@@ -167,11 +163,3 @@ class SoftmaxFeatures(Module, ABC):
     def extra_repr(self) -> str:
         """Text between the parentheses of the repr."""
         return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
-
-
-def refuse_as_covariance(features: object, name: str = "features") -> None:
-    """Raise if `features` give no positive semidefinite Gram matrix, and so no covariance."""
-    is_softmax = isinstance(features, type) and issubclass(features, SoftmaxFeatures)
-    if is_softmax or isinstance(features, SoftmaxFeatures):
-        shown = getattr(features, "__name__", type(features).__name__)
-        raise InvalidInputError(f"{name}: {shown}: {NOT_A_COVARIANCE}")

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.complex_exponential import ComplexArray, exponents, real_features
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 

@@ -6,19 +6,20 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap, as_rows
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.registry import FeaturesLike, make_features
-from coupledgp.ground.tensors import Module, Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed
 
 
-class Coefficient(Module, ABC):
+class Coefficient(torch.nn.Module, ABC):
     """A weight `lam(x, y)` of one estimator, estimated by `constant + r(x) . s(y)` without bias.
 
     Attributes
@@ -141,6 +142,28 @@ class AngularCoefficient(Coefficient):
         return 2 * torch.atan2(chord, cochord) / math.pi
 
 
+class FeatureModule(torch.nn.Module):
+    """A feature map as a module of torch, whose buffers are the tensors of the map.
+
+    Parameters
+    ----------
+    feature_map
+        The map.
+    """
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        super().__init__()
+        self.feature_map, state = feature_map, feature_map.state_dict()
+        self._buffer_of = {name: name.replace(".", "_") for name in state}
+        for name, tensor in state.items():
+            self.register_buffer(self._buffer_of[name], tensor)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Features (..., n, M) of inputs (..., n, d)."""
+        tensors = {name: getattr(self, own) for name, own in self._buffer_of.items()}
+        return self.feature_map.with_tensors(tensors)(X)
+
+
 class GaussianCoefficient(Coefficient):
     """The weight `g = exp(-|N x + M y|^2 / (2 c^2))`, from random features of the Gaussian kernel.
 
@@ -208,7 +231,7 @@ class GaussianCoefficient(Coefficient):
     ) -> None:
         super().__init__()
         self.width = check_positive(width, "width")
-        self.map: FeatureMap | SoftmaxFeatures
+        self.map: FeatureModule | SoftmaxFeatures
         if isinstance(features, SoftmaxFeatures):
             if features.kernel != "gaussian" or features.dim != dim:
                 raise InvalidInputError(
@@ -217,11 +240,11 @@ class GaussianCoefficient(Coefficient):
                 )
             self.map = features
         else:
-            self.map = make_features(
+            self.map = FeatureModule(make_features(
                 features, dim, n_frequencies, coupling, generator=generator,
                 dtype=dtype, device=device,
-            )  # fmt: skip
-        self.dim = self.map.dim
+            ))  # fmt: skip
+        self.dim = check_positive_int(dim, "dim")
         self.share = 1.0
         if length is not None:
             self.share = -1 / math.expm1(-2 * (check_positive(length, "length") / self.width) ** 2)
@@ -236,24 +259,24 @@ class GaussianCoefficient(Coefficient):
     @property
     def n_features(self) -> int:
         """Number of features of the Gaussian kernel's map."""
-        return self.map.n_features
+        own = self.map
+        return own.feature_map.n_features if isinstance(own, FeatureModule) else own.n_features
 
     @property
     def cost(self) -> int:
         """Multiplications: d n for the projections, the features, and d^2 for M."""
         if isinstance(self.map, SoftmaxFeatures):
             return self.map.cost + self.dim**2
-        return self.dim * self.map.n_frequencies + self.n_features + self.dim**2
+        return self.dim * self.map.feature_map.n_frequencies + self.n_features + self.dim**2
 
     def features(self, inputs: Tensor, side: Side) -> Tensor:
         is_query = side == "query"
         matrix = self.query_matrix if is_query else -self.matrix
         moved = (inputs if matrix is None else inputs @ matrix.mT) / self.width
-        made = (
-            self.map(moved)
-            if isinstance(self.map, FeatureMap)
-            else (self.map.queries if is_query else self.map.keys)(moved)
-        )
+        if isinstance(self.map, FeatureModule):
+            made = self.map(moved)
+        else:
+            made = (self.map.queries if is_query else self.map.keys)(moved)
         return self.share * made if is_query else made
 
     def exact(self, X: Tensor, Y: Tensor) -> Tensor:

@@ -6,13 +6,14 @@ import math
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import as_rows
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
@@ -27,7 +29,6 @@ from coupledgp.features.hybrid.coefficients import (
 )
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.registry import FeaturesLike
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import Seed, as_rng
 

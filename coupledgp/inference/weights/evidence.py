@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -109,7 +108,7 @@ class FeatureEvidence(LadderProblem):
         known = isinstance(made, (FourierFeatures, LaplaceFeatures))
         if not known or made.dtype != torch.float64:
             return None
-        single = deepcopy(made).float()
+        single = made.to(dtype=torch.float32)
         stream = replace(self.stream, feature_map=single, most_rows=SINGLE_CHUNK_ROWS)
         return FeatureEvidence(stream, self.targets, self.weights, regular=False)
 

@@ -105,7 +105,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         self.register_buffer("seeds", _seeds(generator, self._batch_shape))
         self.register_buffer("frequencies", None)
         self.register_buffer("weights", None)
-        self._template: tuple[FeatureMap, ...] = ()  # in a tuple: its buffers are not the kernel's
+        self._template: FeatureMap | None = None
         known = self._known_dim(dim)
         if known is not None:
             self._draw(known)
@@ -139,9 +139,9 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         """Make the frequencies of the maps, one for every member of the batch, the kernel's own."""
         for each in maps:
             each.frequencies = each.frequencies  # those of a fast coupling are formed
-        self._template = (maps[0],)
-        for name in dict(maps[0].named_buffers()):
-            stacked = torch.stack([dict(each.named_buffers())[name] for each in maps])
+        self._template = maps[0]
+        for name in maps[0].state_dict():
+            stacked = torch.stack([each.state_dict()[name] for each in maps])
             shape = self.seeds.shape + stacked.shape[1:]
             setattr(self, name, stacked.reshape(shape).to(self.seeds.device))
 
@@ -230,13 +230,14 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         self, inputs: Tensor, members: torch.Size, index: tuple[int, ...]
     ) -> Tensor:
         """Features (..., n, M) of inputs (..., n, d) under one member of the batch."""
-        (template,) = self._template
+        template = self._template
+        assert template is not None
         buffers = {}
-        for name in dict(template.named_buffers()):
+        for name in template.state_dict():
             stacked = getattr(self, name)
             tail = stacked.shape[len(self.batch_shape) :]
             buffers[name] = stacked.expand(members + tail)[index].to(inputs)
-        return torch.func.functional_call(template, buffers, (inputs,))
+        return template.with_tensors(buffers)(inputs)
 
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Tensor, likelihood: Any

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from coupledgp.core.sites import DenseRows
 from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.dense_prior import (
     NOISY_GRAM,
@@ -47,7 +48,6 @@ from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, distances_on, kernel_of
-from coupledgp.inference.sites.priors import DenseSites
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
@@ -345,8 +345,8 @@ class ExactGP(ExactByPrior):
         error = deviation_error(variance, exact)
         return MatheronFunctions(prior_draw, cross, weights, self.units, n_functions, error)
 
-    def site_prior(self, points: Points) -> DenseSites:
-        return DenseSites(torch.as_tensor(self.latent_prior(points)))
+    def site_prior(self, points: Points) -> DenseRows:
+        return DenseRows(self.latent_prior(points))
 
     def latent_prior(self, points: Points) -> FloatArray:
         return self.dense_prior.covariance(points, points)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.sites import Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
 from coupledgp.gp.mixture import ALONE, MixtureGP, NodesGP, restored_process
@@ -31,8 +32,6 @@ from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.sites.rules import RULES, Observed, rule_of
-from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
 from coupledgp.random import FloatArray, IntArray
@@ -59,9 +58,7 @@ class LatentGP(GaussianProcess):
     rows : Data
         Observations y (n, k), with their counts and exposures.
     evidence : float
-        Log evidence of y, nats, by Laplace's approximation, or the variational bound of it.
-    inference : str
-        The rule of the sites, "variational" or "laplace".
+        Variational bound of the log evidence of y, nats.
     exposure : FloatArray or None
         Exposures (p,) of the points at which laws of observations are asked for; None: ones.
     """
@@ -70,7 +67,6 @@ class LatentGP(GaussianProcess):
     likelihood: Likelihood
     rows: Data
     evidence: float
-    inference: str
     exposure: FloatArray | None = None
 
     @classmethod
@@ -79,7 +75,6 @@ class LatentGP(GaussianProcess):
         functions: Sequence[NormalizedProcess],
         likelihood: Likelihood,
         data: Data,
-        inference: str = "variational",
     ) -> LatentGP:
         """Condition processes on observations that follow a likelihood.
 
@@ -93,8 +88,6 @@ class LatentGP(GaussianProcess):
             Law of an observation given f.
         data
             Points and observations y (n, k). Weights of rows are counts and exposures.
-        inference
-            The rule of the sites, "variational" or "laplace".
 
         Raises
         ------
@@ -104,7 +97,7 @@ class LatentGP(GaussianProcess):
         NumericalError
             The sites do not converge.
         """
-        k, rule = data.targets.shape[1], rule_of(inference)
+        k = data.targets.shape[1]
         own = [f.for_sites() for f in (functions if len(functions) == k else [functions[0]] * k)]
         if any(function.units.scale.tolist() != [1.0] for function in own):
             raise InvalidInputError(
@@ -112,22 +105,23 @@ class LatentGP(GaussianProcess):
                 "since a likelihood takes f as it is"
             )
         conditioned, evidence = [], 0.0
-        for number, function in enumerate(own):
-            offset, targets = function.units.offset, data.targets[:, number : number + 1]
-            observed = Observed.of(likelihood, targets, offset, data.weights)
-            sites = find_sites(function.site_prior(data.points), rule, observed)
-            noise = function.noise.variance * sites.precision[0].numpy()
-            pseudo = Data.of(data.points, sites.targets.numpy().T + offset, 1.0 / noise)
+        offsets = np.concatenate([function.units.offset for function in own])
+        every = Observed.of(likelihood, data.targets, offsets, data.weights)
+        for function, observed in zip(own, every, strict=True):
+            sites = find_sites(function.site_prior(data.points), observed)
+            relative = 1.0 / (function.noise.variance * sites.precision)
+            targets = sites.targets[:, None] + function.units.offset
+            pseudo = Data.of(data.points, targets, relative)
             found = function.conditioned(pseudo)
             assert isinstance(found, NormalizedProcess)
             conditioned.append(found)
-            evidence += float(sites.evidence[0])
-        return cls(tuple(conditioned), likelihood, data, evidence, inference)
+            evidence += sites.evidence
+        return cls(tuple(conditioned), likelihood, data, evidence)
 
     def _again(self, functions: Sequence[GaussianProcess], data: Data) -> LatentGP:
-        """Other functions or data with the likelihood and rule of this process."""
+        """Other functions or data with the likelihood of this process."""
         own = [function for function in functions if isinstance(function, NormalizedProcess)]
-        return LatentGP.given(own, self.likelihood, data, self.inference)
+        return LatentGP.given(own, self.likelihood, data)
 
     @property
     def units(self) -> Units:  # type: ignore[override]
@@ -154,7 +148,7 @@ class LatentGP(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """Log evidence of y, nats, by Laplace's approximation, or the variational bound of it."""
+        """Variational bound of the log evidence of y, nats."""
         return self.evidence
 
     @property
@@ -164,8 +158,7 @@ class LatentGP(GaussianProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         name = type(self.likelihood).__name__
-        rule = "Laplace's" if self.inference == "laplace" else "the variational one"
-        return (f"Observations follow a {name} law; the function's law is {rule}.",)
+        return (f"Observations follow a {name} law; the function's law is the variational one.",)
 
     def row_keys(self, points: Points) -> Points:
         return self.functions[0].row_keys(points)
@@ -319,7 +312,6 @@ class LatentGP(GaussianProcess):
             "functions": functions,
             "likelihood": likelihood_state(self.likelihood),
             "log_evidence": self.evidence,
-            "inference": self.inference,
         }
         weights = self.rows.weights
         if weights is not None:
@@ -357,10 +349,8 @@ class LatentGP(GaussianProcess):
             counts = entries.floats(COUNTS, n)
             exposure = entries.floats(EXPOSURE, n) if EXPOSURE in arrays else None
             weights = RowWeights(np.ones(n), counts, exposure=exposure)
-        # Files of before there was a choice are Laplace's.
-        rule = entries.text("inference", among=tuple(RULES)) if "inference" in header else "laplace"
         rows = Data.of(points, targets, weights=weights)
-        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"), rule)
+        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))
 
 
 def _places(own: Points, given: Points) -> IntArray:

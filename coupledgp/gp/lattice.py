@@ -13,7 +13,7 @@ from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.feature_inverse import LatticeInverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.lattice_parts import (
-    LatticeSites,
+    LatticeRows,
     TrendColumns,
     averaged_over,
     dense_prior,
@@ -387,10 +387,10 @@ class LatticeGP(ExactByPrior):
         found.__dict__["system"] = self.system
         return found
 
-    def site_prior(self, points: Points) -> LatticeSites:
+    def site_prior(self, points: Points) -> LatticeRows:
         own = self.lattice_prior
         lattice = _lattice_of(own.spectrum, own.hyperparameters, self.trend, points, len(points))
-        return LatticeSites(replace(own, lattice=lattice), self.trend, points, self.seed)
+        return LatticeRows(replace(own, lattice=lattice), self.trend, points, self.seed)
 
     @property
     def exact_prior(self) -> DensePrior:

@@ -11,19 +11,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.sites import Moments, RowsPrior
 from coupledgp.gp.columns import ColumnMoments, column_moments
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units, safe_scale
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior
 from coupledgp.inference.lattice.lattice import Lattice
 from coupledgp.inference.lattice.posterior import LatticePosterior, values_at
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
-from coupledgp.inference.sites.priors import SitePrior
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.linalg.low_rank import PROBES, warn_if_imprecise
@@ -165,7 +164,7 @@ class TrendColumns:
 SITE_DRAWS, SITE_PROBES = 32, 8
 
 
-class LatticeSites(SitePrior):
+class LatticeRows(RowsPrior):
     """The waves of a lattice as the prior of f at n rows.
 
     Given sites of precisions W, sums over rows with weights W make the equations `A = D T D + I` of
@@ -194,22 +193,9 @@ class LatticeSites(SitePrior):
         self._places = prior.lattice.relative(points[:, trend.places])
         self._columns = trend.standardised(points)
 
-    def posterior(
-        self, precision: Tensor, shift: Tensor, want_variance: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        targets = (shift / precision).numpy()
-        found = [self._of_output(*pair) for pair in zip(precision.numpy(), targets, strict=True)]
-        mean = torch.as_tensor(np.stack([each[0] for each in found]))
-        variance = torch.as_tensor(np.stack([each[1] for each in found]))
-        determinant = torch.tensor([each[2] for each in found], dtype=torch.float64)
-        return mean, variance if want_variance else None, determinant
-
-    def _of_output(
-        self, precision: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Means and variances (n,) of f at the rows, and the log determinant."""
+    def posterior(self, precision: FloatArray, shift: FloatArray) -> Moments:
         prior, lattice = self.prior, self.prior.lattice
-        data = Data.of(self.points, targets[:, None], 1.0 / precision)
+        data = Data.of(self.points, (shift / precision)[:, None], 1.0 / precision)
         sums = self.trend.sums(lattice, data, np.zeros(1))
         system = LatticeSystem.of(lattice, sums, 1, prior.loadings, 1.0)
         draws, probes = (np.random.default_rng([self.seed, k]) for k in (5, 6))
@@ -217,4 +203,5 @@ class LatticeSites(SitePrior):
         weights = prior.loadings[:, None] * found.mean
         mean = values_at(lattice, weights, self._places, self._columns)[:, 0]
         variance = found.variances(lattice, self._places, self._columns)
-        return mean, np.maximum(variance, 0.0), system.log_determinant(SITE_PROBES, probes)[0]
+        determinant, _ = system.log_determinant(SITE_PROBES, probes)
+        return Moments(mean, np.maximum(variance, 0.0), determinant)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.sites import GivenMoments, GivenRows, RowsPrior
 from coupledgp.errors import CoupledGPError, NumericalError
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.left_out import (
@@ -28,7 +29,6 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
-from coupledgp.inference.sites.priors import GivenMoments, GivenSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, symmetric_root
 
@@ -61,7 +61,7 @@ class NormalizedProcess(GaussianProcess):
         """
         return self
 
-    def site_prior(self, points: Points) -> SitePrior:
+    def site_prior(self, points: Points) -> RowsPrior:
         """Prior of f at points (n, ...), by which a `LatentGP` finds its sites.
 
         Here by the process itself, given pseudo-observations there. Processes with a covariance or
@@ -76,7 +76,7 @@ class NormalizedProcess(GaussianProcess):
             assert variance is not None
             return mean[:, 0] - offset, variance[:, 0], found.log_evidence
 
-        return GivenSites(given)
+        return GivenRows(given)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator

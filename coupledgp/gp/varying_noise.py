@@ -27,7 +27,6 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Tail
 from coupledgp.gp.wrapped import WrappedGP, has_data
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.random import FloatArray
 
 # Beginning of the names of its arrays in files.
@@ -249,13 +248,13 @@ def variance_columns(points: Points, law: LeftOut) -> FloatArray:
     return np.column_stack([points, law.mean[:, 0], 0.5 * np.log(law.variance[:, 0])])
 
 
-def variance_features(inputs: Tensor, frequencies: Tensor) -> Tensor:
+def variance_features(inputs: FloatArray, frequencies: FloatArray) -> FloatArray:
     """A constant, the inputs u (n, c), and `sin w.u` and `cos w.u` of m frequencies, side by side.
 
     Shape (n, 1 + c + 2 m).
     """
     phases = inputs @ frequencies.T
-    return torch.cat([torch.ones_like(inputs[:, :1]), inputs, phases.sin(), phases.cos()], dim=1)
+    return np.hstack([np.ones((len(inputs), 1)), inputs, np.sin(phases), np.cos(phases)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,15 +287,14 @@ class VarianceField:
     root: FloatArray
     level: FloatArray
 
-    def inputs(self, columns: FloatArray) -> Tensor:
+    def inputs(self, columns: FloatArray) -> FloatArray:
         """The columns (n, c) in the form u."""
         inside = np.clip(columns, self.low, self.high)
-        return torch.as_tensor((inside - self.center) / self.scale)
+        return np.asarray((inside - self.center) / self.scale)
 
     def log_factor(self, columns: FloatArray) -> FloatArray:
         """Logarithms (n,) of the mean factor, `log E exp(h)`, at columns (n, c)."""
-        features = variance_features(self.inputs(columns), torch.as_tensor(self.frequencies))
-        found = features.numpy()
+        found = variance_features(self.inputs(columns), self.frequencies)
         spread = np.square(found @ self.root).sum(axis=1)
         return np.asarray(self.level + found @ self.weights + 0.5 * spread)
 

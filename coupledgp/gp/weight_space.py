@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.sites import FeatureRows
 from coupledgp.couplings.frequencies.registry import POSTERIOR, PosteriorLaw, parse_law
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
@@ -44,7 +45,6 @@ from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_PILOT_ROWS,
     PILOT_ROWS,
@@ -399,10 +399,11 @@ class WeightSpaceGP(ExactByPrior):
         gram: FloatArray = (features @ features.T).cpu().numpy()
         return gram * self.hyperparameters.outputscale
 
-    def site_prior(self, points: Points) -> FeatureSites:
+    def site_prior(self, points: Points) -> FeatureRows:
         stream = self.feature_prior.stream(points)
-        return FeatureSites(
-            lambda: (features.cpu() for _, _, features in stream), self.hyperparameters.outputscale
+        return FeatureRows(
+            lambda: (features.cpu().numpy() for _, _, features in stream),
+            self.hyperparameters.outputscale,
         )
 
     def inverse_covariance(self) -> FeatureInverse:

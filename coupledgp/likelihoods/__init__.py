@@ -1,7 +1,6 @@
 """The law of observations given the function, which every process takes as an object."""
 
 from coupledgp.likelihoods.base import Likelihood as Likelihood
-from coupledgp.likelihoods.base import Site as Site
 from coupledgp.likelihoods.counts import Bernoulli as Bernoulli
 from coupledgp.likelihoods.counts import NegativeBinomial as NegativeBinomial
 from coupledgp.likelihoods.counts import Poisson as Poisson

@@ -1,8 +1,8 @@
 """The law of observations y given values f of the function, `p(y | f) = prod_i p(y_i | f_i)`.
 
 A likelihood states four things given f: its log density, its moments, its distribution function and
-how it is drawn from. Everything else follows. Sites for the inference are derivatives of the log
-density; laws of observations, when f has a normal law, are integrals over it,
+how it is drawn from, and the slope of the log density. Everything else follows. Laws of
+observations, when f has a normal law, are integrals over it,
 
     p(y) = int p(y | f) N(f; m, v) df ,     E y = E mu(f) ,     Var y = Var mu(f) + E sigma^2(f) ,
 
@@ -14,19 +14,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods import hermite
 from coupledgp.random import FloatArray
 
-# Least precision of a site: where the log density is not concave there is none to gain from.
-LEAST_PRECISION = 1e-12
 # Values of a likelihood at nodes of the integrals that are in memory at once.
 AT_ONCE = 2**22
 # Halvings of an interval by which a quantile is found, and doublings until one holds it.
@@ -38,49 +35,14 @@ MOST_EXPONENT, MOST_FINITE = 50.0, 300.0
 # Greatest size of a prior mean that observations suggest, for example those of one class.
 MOST_CENTER = 10.0
 # Distance of logarithms of parameters from the ends of their intervals.
-INSIDE = 1e-6
-
-
-class Site(NamedTuple):
-    """Log density of observations about values of the function, to second order.
-
-    Where the log density is concave it is that of a pseudo-observation `f + slope / precision` of
-    variance `1 / precision`, up to a constant.
-
-    Attributes
-    ----------
-    log_density : Tensor (...)
-        `log p(y | f)`.
-    slope : Tensor (...)
-        `d log p(y | f) / d f`.
-    curvature : Tensor (...)
-        `-d^2 log p(y | f) / d f^2`, below zero where the law is not log-concave.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from coupledgp.likelihoods import Poisson
-    >>> site = Poisson().site(torch.tensor(3.0), torch.tensor(0.0))
-    >>> round(site.slope.item(), 6), round(site.curvature.item(), 6)  # y - exp(f) and exp(f)
-    (2.0, 1.0)
-    """
-
-    log_density: Tensor
-    slope: Tensor
-    curvature: Tensor
-
-    @property
-    def precision(self) -> Tensor:
-        """Curvatures (...), at least `LEAST_PRECISION`."""
-        return self.curvature.clamp_min(LEAST_PRECISION)
+INSIDE = 1e-3
 
 
 class Likelihood(ABC):
     """Law of an observation given the function at its point; rows and outputs are independent.
 
     All methods are elementwise: y and f are numbers or arrays of shapes that fit each other. Own
-    parameters are fields of a dataclass that are positive numbers; in `log_density` they may be
-    tensors, by which it is differentiated.
+    parameters are fields of a dataclass that are positive numbers.
 
     Attributes
     ----------
@@ -104,7 +66,9 @@ class Likelihood(ABC):
     >>> from coupledgp.likelihoods import Likelihood
     >>> class Waiting(Likelihood):  # times of an exponential law of mean exp(f)
     ...     def log_density(self, y, f):
-    ...         return -f - y * (-f).exp()
+    ...         return -f - y * np.exp(-f)
+    ...     def slope(self, y, f):
+    ...         return y * np.exp(-f) - 1
     ...     def moments(self, f):
     ...         return np.exp(f), np.exp(2 * f)
     ...     def cdf(self, y, f):
@@ -127,18 +91,19 @@ class Likelihood(ABC):
     def __post_init__(self) -> None:
         for name, (low, high) in self.bounds.items():
             value = getattr(self, name)
-            if not (isinstance(value, Tensor) or low < value < high):
+            if not low < value < high:
                 raise InvalidInputError(
                     f"{name}: expected a number between {low:g} and {high:g} for a "
                     f"{type(self).__name__} law, got {value!r}"
                 )
 
     @abstractmethod
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """`log p(y | f)` (...), nats.
+    def log_density(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """`log p(y | f)` (...), nats."""
 
-        Differentiable twice in f by torch, three times for a search.
-        """
+    @abstractmethod
+    def slope(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """`d log p(y | f) / d f` (...)."""
 
     @abstractmethod
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -170,7 +135,7 @@ class Likelihood(ABC):
         return {item.name: float(getattr(self, item.name)) for item in fields(self) if item.init}
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """The law with other values of its `parameters`, numbers or tensors.
+        """The law with other values of its `parameters`.
 
         Raises
         ------
@@ -220,18 +185,15 @@ class Likelihood(ABC):
         They are the prior means of f where nothing else is known. Observations have exposures (n,),
         ones if these are None.
         """
-        shift = torch.zeros(len(y), dtype=torch.float64)
-        if exposure is not None:
-            shift = torch.as_tensor(self.log_exposure(exposure))
-        middle = float(shift.median())
-        with torch.no_grad():
-            found = [
-                minimize_scalar(
-                    lambda f, own=own: -float(self.log_density(own, f + shift - middle).sum()),
-                    bracket=(-1.0, 1.0),
-                ).x
-                for own in torch.as_tensor(y.T.copy())
-            ]
+        shift = np.zeros(len(y)) if exposure is None else self.log_exposure(exposure)
+        middle = float(np.sort(shift)[(len(y) - 1) // 2])
+        found = [
+            minimize_scalar(
+                lambda f, own=own: -float(self.log_density(own, f + shift - middle).sum()),
+                bracket=(-1.0, 1.0),
+            ).x
+            for own in y.T
+        ]
         return np.clip(found, -MOST_CENTER, MOST_CENTER) - middle
 
     def unit(self, y: FloatArray) -> FloatArray:
@@ -251,20 +213,6 @@ class Likelihood(ABC):
                 f"factor: expected one for a {type(self).__name__} law, got {factor:g}"
             )
         return self
-
-    def site(self, y: Tensor, f: Tensor) -> Site:
-        """Log density of y about values f and its first two derivatives there, all (...).
-
-        They are differentiable themselves where f is.
-        """
-        with torch.enable_grad():
-            at = f if f.requires_grad else f.detach().requires_grad_()
-            value = self.log_density(y, at)
-            (slope,) = torch.autograd.grad(value.sum(), at, create_graph=True)
-            (curvature,) = torch.autograd.grad(
-                slope.sum(), at, create_graph=True, materialize_grads=True
-            )
-        return Site(value, slope, -curvature)
 
     def marginal_moments(
         self, mean: FloatArray, spread: FloatArray
@@ -304,9 +252,7 @@ class Likelihood(ABC):
 
         def integral(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
             f = mean[:, None] + std[:, None] * nodes
-            with torch.no_grad():
-                values = self.log_density(torch.as_tensor(y[:, None]), torch.as_tensor(f))
-            return np.asarray(logsumexp(values.numpy() + log_weights, axis=1))
+            return np.asarray(logsumexp(self.log_density(y[:, None], f) + log_weights, axis=1))
 
         return _in_blocks(integral, nodes.size, y, mean, np.sqrt(variance))
 
@@ -367,11 +313,12 @@ class Likelihood(ABC):
         return np.asarray(high if self.is_discrete else 0.5 * (low + high))
 
 
-def exponential(f: Tensor) -> Tensor:
-    """`exp(f)`, from `MOST_EXPONENT` on the parabola of the same value, slope and curvature."""
-    bounded = f.clamp_max(MOST_EXPONENT)
+def exponential(f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`exp(f)` and its slope, from `MOST_EXPONENT` on those of the parabola that goes on there."""
+    bounded = np.minimum(f, MOST_EXPONENT)
     over = f - bounded
-    return bounded.exp() * (1 + over + 0.5 * over.square())
+    found = np.exp(bounded)
+    return found * (1 + over + 0.5 * np.square(over)), found * (1 + over)
 
 
 def safe_exp(f: FloatArray) -> FloatArray:

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.likelihoods.base import Likelihood, exponential, safe_exp
 from coupledgp.random import FloatArray
 
@@ -42,8 +41,11 @@ class Poisson(Likelihood):
     is_discrete: ClassVar[bool] = True
     takes_exposure: ClassVar[bool] = True
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        return y * f - exponential(f) - torch.lgamma(y + 1)
+    def log_density(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        return y * f - exponential(f)[0] - special.gammaln(y + 1)
+
+    def slope(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        return y - exponential(f)[1]
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean = safe_exp(f)
@@ -89,11 +91,15 @@ class NegativeBinomial(Likelihood):
     is_discrete: ClassVar[bool] = True
     takes_exposure: ClassVar[bool] = True
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        size = 1 / torch.as_tensor(self.dispersion, dtype=f.dtype)
-        a = f - size.log()
-        ways = torch.lgamma(y + size) - torch.lgamma(size) - torch.lgamma(y + 1)
-        return ways + y * a - (y + size) * torch.logaddexp(torch.zeros_like(a), a)
+    def log_density(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        size = 1 / self.dispersion
+        a = f - np.log(size)
+        ways = special.gammaln(y + size) - special.gammaln(size) - special.gammaln(y + 1)
+        return np.asarray(ways + y * a - (y + size) * np.logaddexp(0.0, a))
+
+    def slope(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        size = 1 / self.dispersion
+        return np.asarray(y - (y + size) * special.expit(f - np.log(size)))
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean = safe_exp(f)
@@ -127,9 +133,13 @@ class Bernoulli(Likelihood):
 
     is_discrete: ClassVar[bool] = True
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+    def log_density(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """`log p(y | f)`: `-log(1 + exp(-f))` for y = 1, `-log(1 + exp(f))` for y = 0."""
-        return -torch.logaddexp(torch.zeros_like(f), (1 - 2 * y) * f)
+        return np.asarray(-np.logaddexp(0.0, (1 - 2 * y) * f))
+
+    def slope(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        sign = 2 * y - 1
+        return np.asarray(sign * special.expit(-sign * f))
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         chance = np.asarray(special.expit(f))
@@ -160,9 +170,14 @@ class Probit(Bernoulli):
     [0.5]
     """
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+    def log_density(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """`log Phi(f)` for y = 1, `log Phi(-f)` for y = 0."""
-        return torch.special.log_ndtr((2 * y - 1) * f)
+        return np.asarray(special.log_ndtr((2 * y - 1) * f))
+
+    def slope(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        sign = 2 * y - 1
+        normal = -0.5 * np.square(f) - 0.5 * np.log(2 * np.pi)
+        return np.asarray(sign * np.exp(normal - special.log_ndtr(sign * f)))
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         chance = np.asarray(special.ndtr(f))

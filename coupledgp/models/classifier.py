@@ -307,8 +307,6 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         it the first kernel alone is fitted; `fit` refuses if that is too much, too.
     n_frequencies
         Frequencies of the features of large tables.
-    inference
-        Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
 
     Attributes
     ----------
@@ -335,7 +333,6 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
     random_state: Any = None
     _: KW_ONLY
     missing: str = "indicator"
-    inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The kernels that were compared, with their log losses.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
@@ -375,7 +372,7 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
             self,
             data,
             columns,
-            LatentTable(Bernoulli(), units, n_frequencies, budget, self.inference),
+            LatentTable(Bernoulli(), units, n_frequencies, budget),
         )
         results["classes_"] = classes
         seed = int(self._rng().integers(2**31))

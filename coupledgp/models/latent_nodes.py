@@ -8,7 +8,6 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter, tell
-from coupledgp.inference.sites.rules import rule_of
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.likelihood_option import law_of, named_law, units_under
 from coupledgp.search.nodes.latent import KernelsOfNodes, LatentNodes
@@ -64,12 +63,10 @@ def search_nodes(
     units: Units,
     seed: int,
     budget: float,
-    inference: str = "variational",
 ) -> tuple[LatentGP, dict[str, Any]]:
     """Search for the kernel of functions of nodes; see `fit_latent_nodes`."""
-    rule = rule_of(inference).name
     with reporter("fit", model.progress):
-        problem = LatentNodes(nodes, law, data, units, rule, seed)
+        problem = LatentNodes(nodes, law, data, units, seed)
         seconds = problem.check(budget)
         tell(f"kernels under a likelihood: about {seconds:.0f} s of one core")
         found = problem.fit()

@@ -11,7 +11,6 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter, tell
-from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.local import column_groups, row_columns
@@ -37,15 +36,12 @@ class LatentTable:
         Frequencies of features of large tables.
     budget : float
         Seconds of one core that the fit may take.
-    inference : str
-        The rule of the sites.
     """
 
     likelihood: Likelihood
     units: Units
     n_frequencies: int
     budget: float
-    inference: str = "variational"
 
 
 def fit_latent_table(
@@ -80,10 +76,7 @@ def fit_latent_table(
     with reporter("fit", model.progress):
         seconds = size.forecast(len(kernels))
         tell(f"{len(kernels)} kernels: about {seconds:.0f} s of one core")
-        search = KernelSearch(
-            problem, table.likelihood, table.n_frequencies, size.is_exact,
-            rule_of(table.inference).name,
-        )  # fmt: skip
+        search = KernelSearch(problem, table.likelihood, table.n_frequencies, size.is_exact)
         process, choice, n_evaluations, converged = search.choose(kernels)
     return process, {
         "choice_": choice, "forecast_": seconds, "n_evaluations_": n_evaluations,

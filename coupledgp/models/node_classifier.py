@@ -62,8 +62,6 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
     budget
         Seconds of one core, or a text such as `"5min"`, that the fit may take by a forecast;
         `fit` refuses if it is too much.
-    inference
-        Rule of the sites: `"variational"` or `"laplace"` (docs/likelihoods.md).
 
     Attributes
     ----------
@@ -91,7 +89,6 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
     random_state: Any = None
     _: KW_ONLY
     budget: float | str = 600.0
-    inference: str = "variational"
 
     def fit(self, nodes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Compare kernels by their evidence, and condition on the labels of nodes.
@@ -130,9 +127,8 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
         data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
         process, results = search_nodes(
-            self, self._kernels(seed), Bernoulli(), data, units, seed, budget,
-            self.inference,
-        )  # fmt: skip
+            self, self._kernels(seed), Bernoulli(), data, units, seed, budget
+        )
         results |= {"classes_": classes, "power_": left_out_power(process, seed)}
         return FittedModel(process, min(data.targets.shape[1], 2), results)
 

@@ -30,7 +30,6 @@ from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.ground.visible import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.inference.nodes.forecast import seconds_of
-from coupledgp.inference.sites.rules import rule_of
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
@@ -113,8 +112,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     geographic
         Columns of latitude and longitude in degrees, which become kilometres, as in
         `LatticeGPRegressor`.
-    inference
-        Rule of the sites under a likelihood: `"variational"` or `"laplace"`.
     device
         Where rows are whitened by features and neighbours, as in `LocalGPRegressor`; exact members
         are on the CPU.
@@ -155,7 +152,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     kernel: str | Kernel | None = None
     noise: str = "auto"
     geographic: GeographicLike = "auto"
-    inference: str = "variational"
 
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
@@ -327,7 +323,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             self.likelihood, str
         ):  # of a named law parameters are for targets of unit one
             law = law.rescaled(float(units.scale[0]))
-        table = LatentTable(law, units, n_frequencies, budget, self.inference)
+        table = LatentTable(law, units, n_frequencies, budget)
         process, results = fit_latent_table(self, data, columns, table)
         return process, results
 
@@ -349,7 +345,6 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         self._kinds()
         if self._law() is not None:
             refuse_beside(self, str(self.likelihood), BESIDE_LAW)
-            rule_of(self.inference)
 
     def _kinds(self) -> tuple[str, ...]:
         names = (self.model,) if isinstance(self.model, str) else tuple(self.model)

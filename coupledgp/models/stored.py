@@ -200,7 +200,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         """
         usual: dict[str, Any] = {
             "missing": "raise", "keep_rows": None, "likelihood": "gaussian",
-            "inference": "variational", "creases": "auto",
+            "creases": "auto",
         }  # fmt: skip
         return {
             name: value

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.registry import make_features
-from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
@@ -29,7 +29,6 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import FloatArray
-from coupledgp.search.latent import one_row
 from coupledgp.search.search import SearchResult
 from coupledgp.search.tables.expression import ObservedProblem
 from coupledgp.search.tables.local import Round
@@ -64,8 +63,8 @@ STEPS = 8
 LATTICE_STEPS, LATTICE_SECONDS, LATTICE_ROW_SECONDS = 25, 0.45, 6e-6
 # Least variance of a function that is left out.
 LEAST_VARIANCE = 1e-10
-# Coupling of the frequencies, and the rule of sites that converges wherever there is a mode.
-COUPLING, LAPLACE = "orthogonal+pnc", "laplace"
+# Coupling of the frequencies.
+COUPLING = "orthogonal+pnc"
 # What the figures of a comparison are, in words, and most kernels that are listed.
 LABELS = "Log loss of {n} labels left out, one class against all others"
 OBSERVATIONS, MOST_SHOWN = "Log loss of {n} observations left out", 8
@@ -230,15 +229,12 @@ class KernelSearch:
         Frequencies of features, where a posterior is not exact.
     is_exact : bool
         Whether posteriors are exact.
-    inference : str
-        The rule of the sites.
     """
 
     table: LocalProblem
     likelihood: Likelihood
     n_frequencies: int
     is_exact: bool
-    inference: str
 
     def choose(self, kernels: Sequence[Kernel]) -> tuple[LatentGP, KernelChoice, int, bool]:
         """The process of the kernel of least log loss, the choice, evaluations and convergence."""
@@ -265,7 +261,7 @@ class KernelSearch:
             tell(f"posterior, {kernel}")
             functions = [self._function(kernel, c, search) for c, search in enumerate(found)]
             law = self._problem(kernel, 0).likelihood_of(found[0].point)
-            processes.append(self._given(functions, law, self.table.data))
+            processes.append(LatentGP.given(functions, law, self.table.data))
         if by_evidence:
             losses = np.array([-process.log_evidence / len(targets) for process in processes])
         place = int(np.argmin(losses))
@@ -285,32 +281,16 @@ class KernelSearch:
         n_evaluations = sum(search.n_evaluations for search in every)
         return process, choice, n_evaluations, all(search.converged for search in found)
 
-    def _given(
-        self, functions: Sequence[NormalizedProcess], law: Likelihood, data: Data
-    ) -> LatentGP:
-        """Functions given observations, by Laplace's rule where the other does not converge."""
-        try:
-            return LatentGP.given(functions, law, data, self.inference)
-        except NumericalError as error:
-            tell(f"Laplace's rule, since {error}")
-            return LatentGP.given(functions, law, data, LAPLACE)
-
     def _problem(self, kernel: Kernel, output: int) -> ObservedProblem:
         """The table of one output."""
         table, data = self.table, self.table.data
         own = Data.of(data.points, data.targets[:, [output]], weights=data.weights)
         units = Units(table.units.offset[[output]], table.units.scale[[output]])
-        return ObservedProblem(
-            replace(table, data=own, units=units), kernel, self.likelihood, self.inference
-        )
+        return ObservedProblem(replace(table, data=own, units=units), kernel, self.likelihood)
 
     def _search(self, kernel: Kernel, output: int) -> SearchResult[FloatArray]:
         tell(f"function {output + 1}, {kernel}")
-        problem = self._problem(kernel, output)
-        try:
-            return problem.search(LATENT_ROUNDS)
-        except NumericalError:
-            return replace(problem, inference=LAPLACE).search(LATENT_ROUNDS)
+        return self._problem(kernel, output).search(LATENT_ROUNDS)
 
     def _log_loss(self, kernel: Kernel, output: int, found: SearchResult[FloatArray]) -> float:
         """Log loss of observations that are left out, of at most `COMPARED_ROWS` rows."""
@@ -324,7 +304,7 @@ class KernelSearch:
         problem = self._problem(kernel, output)
         data = problem.table.data.take(problem.normal.rows(COMPARED_ROWS, 0))
         function = problem.prior_process(found.point)
-        process = self._given([function], problem.likelihood_of(found.point), data)
+        process = LatentGP.given([function], problem.likelihood_of(found.point), data)
         return left_out_log_densities(process), data
 
     def _function(
@@ -373,7 +353,7 @@ class KernelSearch:
         assert isinstance(spectrum, Spectrum)
         problem = self._problem(spectrum, output)
         some = problem.table.data.take(problem.normal.rows(LATENT_ROUNDS[0].batch_rows, 0))
-        given = self._given([own], problem.likelihood_of(found.point), some).functions[0]
+        given = LatentGP.given([own], problem.likelihood_of(found.point), some).functions[0]
         relative = given.data.relative_noise
         assert relative is not None
         noise = float(given.noise.variance / np.mean(1.0 / relative))
@@ -385,6 +365,13 @@ class KernelSearch:
         return LatticeGP.given(
             spectrum, scales, trend, own.data, units, False, seed=self.table.seed
         )
+
+
+def one_row(prior: StationaryPrior | FeaturePrior, data: Data, offset: float) -> NormalizedProcess:
+    """A process of the prior given one row, which carries prior and units to a `LatentGP`."""
+    row = Data.of(data.points[:1], np.full((1, 1), offset))
+    found: NormalizedProcess = prior.given(row, Units(np.array([offset]), np.ones(1)), False)
+    return found
 
 
 def left_out_log_densities(process: LatentGP) -> FloatArray:

@@ -5,10 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import torch
-from scipy import integrate, special, stats
-from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from scipy import special, stats
 
 from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -21,7 +18,7 @@ from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli, Likelihood, register_likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.search.latent import fit_latent, one_row
+from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import LikelihoodContract, ProcessContract
 from tests.registries import forgotten
@@ -43,7 +40,10 @@ class Poisson(Likelihood):
     is_discrete = True
 
     def log_density(self, y, f):
-        return y * f - f.exp() - torch.lgamma(y + 1)
+        return y * f - np.exp(f) - special.gammaln(y + 1)
+
+    def slope(self, y, f):
+        return y - np.exp(f)
 
     def moments(self, f):
         return np.exp(f), np.exp(f)
@@ -67,8 +67,11 @@ class StudentT(Likelihood):
     scale: float = 1.0
 
     def log_density(self, y, f):
-        scale = torch.as_tensor(self.scale, dtype=f.dtype)
-        return torch.distributions.StudentT(torch.tensor(5.0).double(), f, scale).log_prob(y)
+        return stats.t.logpdf(y, 5, f, self.scale)
+
+    def slope(self, y, f):
+        residual = (y - f) / self.scale
+        return 6 * residual / (self.scale * (5 + residual**2))
 
     def moments(self, f):
         return f, np.full_like(f, self.scale**2 * 5 / 3)
@@ -88,9 +91,9 @@ def own_likelihoods():
         yield
 
 
-def given(prior, likelihood, targets, offset=0.0, inference="variational"):
+def given(prior, likelihood, targets, offset=0.0):
     data = Data.of(X, targets)
-    return LatentGP.given([one_row(prior, data, offset)], likelihood, data, inference)
+    return LatentGP.given([one_row(prior, data, offset)], likelihood, data)
 
 
 COUNTS = RNG.poisson(np.exp(0.5 * np.sin(2 * X[:, :1]) + 0.4)).astype(float)
@@ -134,46 +137,6 @@ class TestStudentT(LikelihoodContract):
     likelihood = StudentT(0.3)
 
 
-def test_latent_law_is_that_of_scikit_learn():
-    theirs = GaussianProcessClassifier(ConstantKernel(4.0) * RBF([0.7, 1.3]), optimizer=None).fit(
-        X, CLASSES[:, 0]
-    )
-    ours = given(EXACT, Bernoulli(), CLASSES, inference="laplace")
-    mean, variance = theirs.base_estimator_.latent_mean_and_variance(POINTS)
-    law = ours.law(POINTS, "variance", latent=True)
-    np.testing.assert_allclose(law.mean[:, 0], mean, atol=1e-9)
-    np.testing.assert_allclose(law.spread[:, 0], variance, atol=1e-9)
-    # Theirs replaces the sigmoid by five error functions.
-    chances = theirs.predict_proba(POINTS)[:, 1]
-    np.testing.assert_allclose(ours.law(POINTS, "mean").mean[:, 0], chances, atol=1e-3)
-    assert ours.log_evidence == pytest.approx(theirs.log_marginal_likelihood(), abs=1e-9)
-    for row in range(len(POINTS)):
-        normal = stats.norm(mean[row], variance[row] ** 0.5)
-        chance = integrate.quad(
-            lambda f, normal=normal: special.expit(f) * normal.pdf(f), -40, 40, epsabs=1e-12
-        )[0]
-        assert ours.law(POINTS, "mean").mean[row, 0] == pytest.approx(chance, abs=1e-9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("prior", [EXACT, FEATURES], ids=["exact", "features"])
-def test_a_fit_raises_the_evidence_and_scores(prior):
-    for likelihood, targets, null in (
-        (Bernoulli(), CLASSES, np.log(0.5)),
-        (Poisson(), COUNTS, stats.poisson.logpmf(COUNTS, COUNTS.mean()).mean()),
-        (StudentT(), np.sin(X[:, :1]) + 0.1 * RNG.standard_t(5, (40, 1)), -1.2),
-    ):
-        data = Data.of(X[:30], targets[:30])
-        start = LatentGP.given([one_row(prior, data, 0.0)], likelihood, data)
-        fitted = fit_latent(prior, likelihood, data)
-        assert fitted.log_evidence >= start.log_evidence + 0.05
-        assert fitted.log_density(X[30:], targets[30:]).mean() > null
-        drawn = fitted.sample(POINTS, 4, np.random.default_rng(0))
-        likelihood.check_targets(drawn[:, 0])
-        if likelihood.parameters:
-            assert 0.03 < fitted.likelihood.scale < 0.4, "the scale of the noise is found"
-
-
 def test_files_keep_likelihood_and_law(tmp_path, own_likelihoods):
     process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
     path = tmp_path / "model.safetensors"
@@ -205,7 +168,8 @@ def test_a_comparison_of_classes_with_a_reference_is_refused_in_words():
     X = np.linspace(-2, 2, 30)[:, None]
     prior = StationaryPrior(parse_spectrum("gaussian"), Hyperparameters(np.ones(1), 2.0, 1.0))
     classes = (X > 0).astype(float)
-    process = fit_latent(prior, Bernoulli(), Data.of(X, classes))
+    data = Data.of(X, classes)
+    process = LatentGP.given([one_row(prior, data, 0.0)], Bernoulli(), data)
     with pytest.raises(InvalidInputError, match="not depend on the function, got Bernoulli"):
         compare(process, X[:5], classes[:5], process)
 

@@ -28,7 +28,6 @@ from coupledgp.gp.varying_noise import (
 from coupledgp.gp.wrapped import innermost
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.search.latent import one_row
 from coupledgp.search.tables.variance_field import LeftOutRows, VarianceObjective, fit_variance
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from scipy import special
 
-from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import RULES, Observed
-from coupledgp.inference.sites.steps import find_sites
+from coupledgp.core.sites import DenseRows, Observed, find_sites
 from coupledgp.likelihoods import Bernoulli, Gaussian, Poisson
 
 pytestmark = pytest.mark.long
@@ -45,7 +42,7 @@ class Case:
     def of(cls, name):
         law = LAWS[name]
         y = law.draw(F, np.random.default_rng(2))[:, None]
-        observed = Observed.of(law, y, np.array([OFFSET]))
+        (observed,) = Observed.of(law, y, np.array([OFFSET]))
         return cls(observed, sampled(observed, np.random.default_rng(3)))
 
     def expected(self):
@@ -56,8 +53,8 @@ class Case:
 
 def log_density(observed, f):
     """Log density (c,) of the observations for functions (n, c) less the prior mean."""
-    y, value = observed.y[0][:, None], torch.as_tensor(f) + observed.shift.T
-    return observed.likelihood.log_density(y, value).sum(0).numpy()
+    value = f + observed.shift[:, None]
+    return observed.likelihood.log_density(observed.y[:, None], value).sum(0)
 
 
 def sampled(observed, rng):
@@ -108,7 +105,7 @@ def case(request):
 
 def posterior(sites):
     """Covariance (n, n) of the function given sites."""
-    gain = np.linalg.solve(K + np.diag(1 / sites.precision[0].numpy()), K)
+    gain = np.linalg.solve(K + np.diag(1 / sites.precision), K)
     return K - K @ gain
 
 
@@ -119,8 +116,8 @@ def test_the_law_is_that_of_chains(case):
     (first, second, response), (error, second_error, response_error) = case.expected()
     deviation = np.sqrt(second - first**2)
     assert (error < 0.05 * deviation).all()
-    sites = find_sites(DenseSites(torch.as_tensor(K)), RULES["variational"], case.observed)
-    mean, variance = sites.mean[0].numpy(), np.diag(posterior(sites))
+    sites = find_sites(DenseRows(K), case.observed)
+    mean, variance = sites.mean, np.diag(posterior(sites))
     allowed = 0.0 if normal else MEAN
     assert (np.abs(mean - first) < allowed * deviation + ERRORS * error).all()
     # The error of a variance from those of two moments.
@@ -135,22 +132,8 @@ def test_the_law_is_that_of_chains(case):
 
 
 def test_the_bound_is_near_the_evidence(case):
-    sites = find_sites(DenseSites(torch.as_tensor(K)), RULES["variational"], case.observed)
-    expected, error = weighed_evidence(case.observed, sites.mean[0].numpy(), posterior(sites))
+    sites = find_sites(DenseRows(K), case.observed)
+    expected, error = weighed_evidence(case.observed, sites.mean, posterior(sites))
     assert error < 0.04
     least = 0.0 if case.observed.likelihood.is_gaussian else EVIDENCE
-    assert expected - least - ERRORS * error < float(sites.evidence) < expected + ERRORS * error
-
-
-def test_laplace_is_farther_from_chains(case):
-    """The reference tells rules apart: means of Laplace's sites are outside of the allowance."""
-    if case.observed.likelihood.is_gaussian:
-        pytest.skip("rules agree on normal observations")
-    (first, second, _), _ = case.expected()
-    deviation = np.sqrt(second - first**2)
-    distances = {}
-    for name, rule in RULES.items():
-        mean = find_sites(DenseSites(torch.as_tensor(K)), rule, case.observed).mean[0].numpy()
-        distances[name] = np.mean(np.abs(mean - first) / deviation)
-    assert distances["variational"] < MEAN
-    assert distances["laplace"] > 2 * distances["variational"]
+    assert expected - least - ERRORS * error < sites.evidence < expected + ERRORS * error

@@ -214,7 +214,6 @@ REFUSED = [
     ({"model": "exact"}, COUNTS, {}, "model: expected 'auto' beside"),
     ({"target_transform": "log"}, COUNTS, {}, "target_transform: expected None beside"),
     ({"budget": 1e-9}, COUNTS, {}, "budget: .* would take about"),
-    ({"inference": "ep"}, COUNTS, {}, "inference"),
 ]
 
 

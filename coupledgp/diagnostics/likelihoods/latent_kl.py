@@ -27,7 +27,6 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.progress import tell
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_choice
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
@@ -142,31 +141,33 @@ def marginal_kl(p: FunctionLaw, q: FunctionLaw) -> FloatArray:
 def mean_curvature(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """`E[-d^2 log p(y | f)]` (p, k) over f of moments (p, k) and observations y given f.
 
-    By Gauss-Hermite nodes of f, and every possible observation of discrete laws of few, or else
-    draws. It is the mean of the Fisher information of f.
+    It is the mean of the Fisher information of f, the square of the slope, by Gauss-Hermite nodes
+    of f, and every possible observation of discrete laws of few, or else draws.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_VALUES)
-    f = torch.as_tensor(mean[..., None] + np.sqrt(variance)[..., None] * nodes)
-    total = torch.zeros_like(f)
+    f = mean[..., None] + np.sqrt(variance)[..., None] * nodes
+    total = np.zeros_like(f)
     for y, chance in _observations(likelihood, f):
-        total += chance * likelihood.site(y, f).curvature.detach()
-    return np.maximum(total.numpy() @ (weights / weights.sum()), LEAST_CURVATURE)
+        total += chance * np.square(likelihood.slope(y, f))
+    return np.maximum(total @ (weights / weights.sum()), LEAST_CURVATURE)
 
 
-def _observations(likelihood: Likelihood, f: Tensor) -> Iterator[tuple[Tensor, Tensor | float]]:
+def _observations(
+    likelihood: Likelihood, f: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray | float]]:
     """Observations given values (...) of f, and their chances."""
     rng = np.random.default_rng(0)
-    drawn = [torch.as_tensor(likelihood.draw(f.numpy(), rng)) for _ in range(N_OBSERVATIONS)]
+    drawn = [likelihood.draw(f, rng) for _ in range(N_OBSERVATIONS)]
     most = max(float(y.max()) for y in drawn) if likelihood.is_discrete else np.inf
     if most >= MOST_LISTED:
         yield from ((y, 1 / N_OBSERVATIONS) for y in drawn)
         return
     for value in range(2 * int(most) + 2):
-        y = torch.full_like(f, value)
-        chance = likelihood.cdf(y.numpy(), f.numpy()) - likelihood.cdf(y.numpy() - 1, f.numpy())
+        y = np.full_like(f, value)
+        chance = likelihood.cdf(y, f) - likelihood.cdf(y - 1, f)
         # Values beyond the last possible one have the chance zero, and no log density.
         if chance.max() > 0:
-            yield y, torch.as_tensor(chance)
+            yield y, chance
 
 
 @dataclass(frozen=True, eq=False)

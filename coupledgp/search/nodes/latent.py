@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.sites import REACH, DenseRows, Observed, Pull, SiteObjective
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.node_priors import (
@@ -24,13 +25,9 @@ from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, NodeGP, NodeSettings
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import tell
-from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.inference.sites.objective import REACH, SiteObjective
-from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.kernels import GraphKernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
@@ -54,7 +51,6 @@ FINER, MOST_ROUNDS = (2**-0.5, 2**0.5), 4
 CUBE_SECONDS, EVALUATIONS = 1.5e-9, 8
 # Seconds of an evaluation beside those of its matrices, and steps to a posterior.
 LEAST_SECONDS, STEPS = 0.02, 12
-LAPLACE = "laplace"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,25 +132,26 @@ class NodeEvidence(VectorObjective):
     gram
         Covariances (n, n) of outputscale one.
     observed
-        Observations over the unit of the function.
-    inference
-        The rule of the sites.
+        Observations of each function over its unit.
     """
 
-    def __init__(self, gram: FloatArray, observed: Observed, inference: str) -> None:
-        counts = None if observed.counts is None else observed.counts.numpy()
-        n, k = gram.shape[0] if counts is None else counts.sum(), observed.y.shape[0]
-        self.level, self.size = mean_variance(gram, counts), float(n * k)
-        matrix = torch.as_tensor(gram / self.level)
-        self.sites = SiteObjective(
-            lambda v: DenseSites(v[0].exp() * matrix), 1, observed, rule_of(inference)
-        )
+    def __init__(self, gram: FloatArray, observed: Sequence[Observed]) -> None:
+        counts = observed[0].counts
+        n = gram.shape[0] if counts is None else counts.sum()
+        self.level, self.size = mean_variance(gram, counts), float(n * len(observed))
+        matrix = gram / self.level
+
+        def prior(variables: FloatArray) -> tuple[DenseRows, Pull]:
+            own = np.exp(variables[0]) * matrix
+            return DenseRows(own), lambda cotangent: np.array([np.vdot(cotangent, own)])
+
+        self.sites = SiteObjective(prior, 1, observed)
 
     def box(self, start: FloatArray) -> Box:
-        likelihood = self.sites.observed.likelihood
         return [
-            (LOG_VARIANCE - REACH, LOG_VARIANCE + REACH), *likelihood.log_box(start[1:], REACH)
-        ]  # fmt: skip
+            (LOG_VARIANCE - REACH, LOG_VARIANCE + REACH),
+            *self.sites.likelihood.log_box(start[1:], REACH),
+        ]
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = self.sites.value_and_gradient(variables)
@@ -205,8 +202,6 @@ class LatentNodes:
         Points and observations (n, k), which share the hyperparameters.
     units : Units
         Prior means of the functions, and their units, which are all the same.
-    inference : str
-        The rule of the sites.
     seed : int
         Seed of the observations of the search.
     """
@@ -215,7 +210,6 @@ class LatentNodes:
     likelihood: Likelihood
     data: Data
     units: Units
-    inference: str
     seed: int
 
     def check(self, budget: float) -> float:
@@ -323,21 +317,20 @@ class LatentNodes:
         self,
         search: Search,
         gram: FloatArray,
-        observed: Observed,
+        observed: Sequence[Observed],
         starts: tuple[FloatArray, FloatArray],
         most: int,
     ) -> SearchResult[FloatArray]:
-        for rule in dict.fromkeys((self.inference, LAPLACE)):
-            objective = NodeEvidence(gram, observed, rule)
-            for start in starts:
-                try:
-                    return search.improved(objective, start, Stopping(most, TOLERANCE))
-                except NumericalError as error:
-                    failed = error
+        objective = NodeEvidence(gram, observed)
+        for start in starts:
+            try:
+                return search.improved(objective, start, Stopping(most, TOLERANCE))
+            except NumericalError as error:
+                failed = error
         raise failed
 
     def _process(self, kernel: Any, point: FloatArray) -> LatentGP:
-        """The process given all observations, by Laplace's rule where the other does not settle."""
+        """The process given all observations."""
         law = self.likelihood.with_parameters(
             dict(zip(self.likelihood.parameters, np.exp(point[1:]).tolist(), strict=True))
         ).rescaled(self.unit)
@@ -353,8 +346,4 @@ class LatentNodes:
             )
             for offset in self.units.offset
         ]  # fmt: skip
-        try:
-            return LatentGP.given(functions, law, self.data, self.inference)
-        except NumericalError as error:
-            tell(f"Laplace's rule, since {error}")
-            return LatentGP.given(functions, law, self.data, LAPLACE)
+        return LatentGP.given(functions, law, self.data)

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from coupledgp.core.sites import REACH, DenseRows, Observed, Pull, SiteObjective
 from coupledgp.expressions import Kernel
 from coupledgp.gp.kernel_prior import KernelGP, KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
-from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.inference.dense.evidence import ExpressionEvidence
 from coupledgp.inference.evidence.problem import Box, VectorObjective
-from coupledgp.inference.sites.objective import REACH, SiteObjective
-from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import Observed, rule_of
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
@@ -37,20 +33,6 @@ SHORTER = (0.35,)
 LARGER = 1.5
 
 
-class _Gram(Differentiable):
-    """Covariance of rows as a function of hyperparameters that torch differentiates."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, covariance: RowCovariance, rows: FloatArray) -> Tensor:
-        found = covariance.evaluate(rows, rows, theta.detach().numpy())
-        ctx.pull = found.pull
-        return torch.as_tensor(found.covariance)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None, None]:
-        return torch.as_tensor(ctx.pull(cotangents[0].numpy())), None, None
-
-
 class LatentEvidence(VectorObjective):
     """Minus the log posterior of hyperparameters under a likelihood, per observation.
 
@@ -64,28 +46,27 @@ class LatentEvidence(VectorObjective):
         The evidence of the same rows under normal noise of variance one, which knows the priors.
     observed
         The observations under their likelihood.
-    inference
-        The rule of the sites, "variational" or "laplace".
     """
 
-    def __init__(self, evidence: ExpressionEvidence, observed: Observed, inference: str) -> None:
+    def __init__(self, evidence: ExpressionEvidence, observed: Sequence[Observed]) -> None:
         self.normal, self.size = evidence, evidence.size
         covariance, rows = evidence.covariance, evidence.rows
 
-        def sites(theta: Tensor) -> DenseSites:
-            return DenseSites(_Gram.apply(theta, covariance, rows))
+        def prior(theta: FloatArray) -> tuple[DenseRows, Pull]:
+            found = covariance.evaluate(rows, rows, theta)
+            return DenseRows(found.covariance), found.pull
 
-        self.sites = SiteObjective(sites, len(covariance.parameters), observed, rule_of(inference))
+        self.sites = SiteObjective(prior, len(covariance.parameters), observed)
 
     @property
     def start(self) -> FloatArray:
         """Variables at the means of the priors, with larger variances, and at the likelihood's."""
-        own = self.sites.observed.likelihood.parameters.values()
+        own = self.sites.likelihood.parameters.values()
         larger = LARGER * variances_of(self.normal.covariance)
         return np.append(self.normal.start + larger, np.log(list(own)))
 
     def box(self, start: FloatArray) -> Box:
-        n, likelihood = self.normal.start.size, self.sites.observed.likelihood
+        n, likelihood = self.normal.start.size, self.sites.likelihood
         return [*self.normal.box(start[:n]), *likelihood.log_box(start[n:], REACH)]
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
@@ -119,14 +100,11 @@ class ObservedProblem:
         The expression.
     likelihood : Likelihood
         Law of an observation given the function, with the parameters where a search starts.
-    inference : str
-        The rule of the sites, "variational" or "laplace".
     """
 
     table: LocalProblem
     kernel: Kernel
     likelihood: Likelihood
-    inference: str = "variational"
 
     @property
     def normal(self) -> ExpressionProblem:
@@ -139,7 +117,7 @@ class ObservedProblem:
         unit = float(units.scale[0])
         law = self.likelihood.rescaled(1 / unit)
         observed = Observed.of(law, data.targets / unit, units.offset / unit, data.weights)
-        return LatentEvidence(self.normal.evidence(rows), observed, self.inference)
+        return LatentEvidence(self.normal.evidence(rows), observed)
 
     def search(self, rounds: Sequence[Round]) -> SearchResult[FloatArray]:
         """Maximise the posterior of the hyperparameters, on rounds of more and more rows.

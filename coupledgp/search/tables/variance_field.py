@@ -1,7 +1,7 @@
 """Fits of a factor on the variance, and of a tail, to observations that were left out.
 
 Normal scores z of left-out laws have `z^2 ~ exp(h) chi^2_1` where variances are off by a factor
-`exp(h)`. The evidence of these squares, by Laplace's approximation, decides on the scales of h: a
+`exp(h)`. The evidence of these squares, by its variational bound, decides on the scales of h: a
 constant, a linear part, and features of a Matern-5/2 kernel. Level and degrees of freedom are those
 of greatest density of the observations, each with a factor that has not seen it. Then squares are
 weighed as under Student's law, `z^2 (nu + 1) / (nu + z^2 exp(-h))`, a step of expectation and
@@ -14,20 +14,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
+from coupledgp.core.sites import FeatureRows, Observed, Pull, SiteObjective, find_sites
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.units import Tail
 from coupledgp.gp.varying_noise import VarianceField, variance_features
-from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Box
-from coupledgp.inference.sites.objective import SiteObjective
-from coupledgp.inference.sites.priors import FeatureSites
-from coupledgp.inference.sites.rules import Observed, rule_of
-from coupledgp.inference.sites.steps import find_sites
 from coupledgp.likelihoods.gaussian import SquaredNormal
-from coupledgp.linalg.matrices import batch_cholesky
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Search
@@ -108,28 +104,33 @@ class VarianceObjective(SiteObjective):
         Squared scores (n,).
     """
 
-    def __init__(self, inputs: Tensor, frequencies: Tensor, squares: FloatArray) -> None:
-        observed = Observed.of(SquaredNormal(), squares[:, None], np.zeros(1))
-        super().__init__(self.sites, 3, observed, rule_of("laplace"))
+    def __init__(self, inputs: FloatArray, frequencies: FloatArray, squares: FloatArray) -> None:
+        super().__init__(self.rows, 3, Observed.of(SquaredNormal(), squares[:, None], np.zeros(1)))
         self.inputs, self.frequencies = inputs, frequencies
         width = np.log(inputs.shape[1])
         self.means = MEANS + width * np.array([-1.0, 0.0, 0.5])
 
-    def deviations(self, variables: Tensor) -> Tensor:
+    def deviations(self, variables: FloatArray) -> FloatArray:
         """Prior deviations (M,) of the weights."""
         m, c = self.frequencies.shape
-        linear, features = (variables[:2] / 2).exp()
-        parts = torch.ones_like(linear).expand(1), linear.expand(c), features.expand(2 * m) / m**0.5
-        return torch.cat(parts)
+        linear, features = np.exp(variables[:2] / 2)
+        return np.repeat([1.0, linear, features / m**0.5], [1, c, 2 * m])
 
-    def features(self, variables: Tensor) -> Tensor:
-        """Features (n, M) of unit variance."""
-        return variance_features(self.inputs, self.frequencies / variables[2].exp())
+    def rows(self, variables: FloatArray) -> tuple[FeatureRows, Pull]:
+        """The prior of the log variance at the rows, and slopes in variables from the features'."""
+        m, c = self.frequencies.shape
+        frequencies = self.frequencies / np.exp(variables[2])
+        features = variance_features(self.inputs, frequencies) * self.deviations(variables)
+        phases = self.inputs @ frequencies.T
+        _, linear, sine, cosine = np.split(features, [1, 1 + c, 1 + c + m], axis=1)
 
-    def sites(self, variables: Tensor) -> FeatureSites:
-        """The prior of the log variance at the rows."""
-        features = self.features(variables) * self.deviations(variables)
-        return FeatureSites(lambda: [features])
+        def pull(cotangent: FloatArray) -> FloatArray:
+            _, of_linear, of_sine, of_cosine = np.split(cotangent, [1, 1 + c, 1 + c + m], axis=1)
+            waves = float((of_sine * sine + of_cosine * cosine).sum())
+            scale = float((phases * (of_cosine * sine - of_sine * cosine)).sum())
+            return np.array([0.5 * float((of_linear * linear).sum()), 0.5 * waves, scale])
+
+        return FeatureRows(lambda: [features]), pull
 
     def box(self, start: FloatArray) -> Box:
         return [(mean - REACH, mean + REACH) for mean in self.means]
@@ -148,24 +149,21 @@ class VarianceObjective(SiteObjective):
         m and v, the law of h at a row without its square has the variance `c = v / (1 - W v)` and
         the mean `m - c g`.
         """
-        at = torch.as_tensor(variables)
-        deviations = self.deviations(at)
-        features = self.features(at) * deviations
-        found = find_sites(self.sites(at), self.rule, self.observed)
-        eye = torch.eye(features.shape[1], dtype=torch.float64)
-        precision = eye + (features * found.precision[0][:, None]).T @ features
-        factor = batch_cholesky(precision[None], "I + Phi' W Phi")
-        root = torch.linalg.solve_triangular(factor[0], eye, upper=False).T
-        variance = (features @ root).square().sum(1)
-        without = variance / (1.0 - found.precision[0] * variance).clamp_min(LEAST_REST)
-        left_out = found.mean[0] - without * found.alpha[0] + 0.5 * without
+        prior, _ = self.rows(variables)
+        (features,), deviations = prior.chunks(), self.deviations(variables)
+        found = find_sites(prior, self.observed[0])
+        factor, _ = prior.factor(found.precision, found.shift)
+        root = solve_triangular(factor, np.eye(len(factor)), lower=True).T
+        rest = np.maximum(1.0 - found.precision * found.variance, LEAST_REST)
+        without = found.variance / rest
+        left_out = found.mean - without * found.alpha + 0.5 * without
         field = replace(
             empty,
-            frequencies=(self.frequencies / at[2].exp()).numpy(),
-            weights=(deviations * (features.T @ found.alpha[0])).numpy(),
-            root=(deviations[:, None] * root).numpy(),
+            frequencies=self.frequencies / np.exp(variables[2]),
+            weights=deviations * (features.T @ found.alpha),
+            root=deviations[:, None] * root,
         )
-        return field, left_out.numpy()
+        return field, left_out
 
 
 def fit_variance(rows: LeftOutRows, seed: int) -> tuple[VarianceField, Tail]:
@@ -181,7 +179,7 @@ def fit_variance(rows: LeftOutRows, seed: int) -> tuple[VarianceField, Tail]:
     Raises
     ------
     NumericalError
-        The mode of a posterior is not found.
+        The sites of a posterior are not found.
     """
     columns, nothing = rows.columns, np.zeros((0, rows.columns.shape[1]))
     low, high = columns.min(axis=0), columns.max(axis=0)
@@ -195,7 +193,7 @@ def fit_variance(rows: LeftOutRows, seed: int) -> tuple[VarianceField, Tail]:
     squares = own = rows.squares
     point = None
     for _ in range(2):
-        objective = VarianceObjective(field.inputs(columns), drawn.frequencies, own)
+        objective = VarianceObjective(field.inputs(columns), drawn.frequencies.numpy(), own)
         start = objective.means if point is None else point
         point = Search().improved(objective, start, STOPPING).point
         field, left_out = objective.field(point, field)

@@ -27,7 +27,7 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson
-from coupledgp.search.latent import one_row
+from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
 
 N_TEST, OUTPUTSCALE, DISPERSION = 300, 2.0, 0.7
@@ -98,7 +98,7 @@ class Scaled(LatentGP):
         """The model itself for a factor of one."""
         if factor == 1.0:
             return model
-        made = cls(model.functions, model.likelihood, model.rows, model.evidence, model.inference)
+        made = cls(model.functions, model.likelihood, model.rows, model.evidence)
         vars(made)["factor"] = factor
         return made
 

@@ -302,10 +302,6 @@ of_rows(
     "GPRegressor student-t", "GPRegressor", 60, "tails", "update", likelihood="student-t",
     kernel=LIKE,
 )  # fmt: skip
-of_rows(
-    "GPRegressor laplace", "GPRegressor", 60, "counts", "update", likelihood="poisson",
-    inference="laplace", kernel=LIKE,
-)  # fmt: skip
 of_rows("GPClassifier two", "GPClassifier", 80, "two", "", kernel=LIKE)
 of_rows("GPClassifier three", "GPClassifier", 80, "three", "", kernel=LIKE)
 of_rows("GPClassifier kernels", "GPClassifier", 60, "two", "")

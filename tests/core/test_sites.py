@@ -101,7 +101,7 @@ def test_gradients_are_differences(law, prior):
 
 @laws
 def test_the_bound_and_moments_are_those_of_quadrature(law):
-    """Three observations by a product rule: the bound is below, means near those of the posterior."""
+    """Three observations by a product rule: the bound is below, and moments are near."""
     own, prior = observed(law, 3), covariance(3)
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     grid = np.array(list(itertools.product(nodes, repeat=3)))
@@ -114,8 +114,9 @@ def test_the_bound_and_moments_are_those_of_quadrature(law):
     deviation = np.sqrt(posterior @ np.square(f - mean))
     found = find_sites(DenseRows(prior), own)
     assert exact - 0.15 < found.evidence < exact + (1e-7 if law.is_gaussian else 0.0)
-    assert (np.abs(found.mean - mean) < (0.1 if law.is_log_concave else 0.3) * deviation).all()
-    np.testing.assert_allclose(np.sqrt(found.variance) / deviation, 1, atol=0.1 if law.is_log_concave else 0.3)
+    near = 0.1 if law.is_log_concave else 0.3
+    assert (np.abs(found.mean - mean) < near * deviation).all()
+    np.testing.assert_allclose(np.sqrt(found.variance) / deviation, 1, atol=near)
 
 
 def test_gaussian_sites_are_the_observations():

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 from scipy import special, stats
 
 import coupledgp as cgp
@@ -29,6 +28,7 @@ from coupledgp.gp.wrapped import innermost
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli
 from coupledgp.search.tables.variance_field import LeftOutRows, VarianceObjective, fit_variance
+from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 
@@ -246,8 +246,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_the_factor_is_the_mean_over_weights():
     field, columns = bent_field(), RNG.uniform(-1, 1, (3, 4))
     weights = field.weights + RNG.normal(size=(20000, 11)) @ field.root.T
-    frequencies = torch.as_tensor(field.frequencies)
-    features = variance_features(torch.as_tensor(columns), frequencies).numpy()
+    features = variance_features(columns, field.frequencies)
     draws = np.exp(field.level + features @ weights.T)
     error = draws.std(axis=1) / np.sqrt(draws.shape[1])
     gap = draws.mean(axis=1) - np.exp(field.log_factor(columns))
@@ -256,8 +255,7 @@ def test_the_factor_is_the_mean_over_weights():
 
 def test_factors_without_a_row_are_those_of_a_fit_without_it():
     rows, _ = known(60, np.inf, 1.0, 4)
-    inputs = torch.as_tensor(rows.columns)
-    frequencies = torch.as_tensor(np.random.default_rng(0).normal(size=(3, 4)))
+    inputs, frequencies = rows.columns, np.random.default_rng(0).normal(size=(3, 4))
 
     def objective(own):
         return VarianceObjective(inputs[own], frequencies, rows.squares[own])

@@ -38,7 +38,7 @@ SIDES = np.where(X[:, 0] + 0.3 * RNG.normal(size=60) > 0, "right", "left")
 THREE = np.array(["a", "b", "c"])[(X[:, 0] > 0.3).astype(int) + (X[:, 1] > 0.2)]
 ONE_KERNEL = "matern-3/2 + constant"
 # Laplace's rule takes fewer steps; what a model accepts and returns is the same.
-CHECKED = cgp.GPClassifier(random_state=0, missing="raise", inference="laplace")
+CHECKED = cgp.GPClassifier(random_state=0, missing="raise")
 # Columns are standardised by rows and not by their weights, so that a search for hyperparameters
 # under weights is another one than under repeated rows.
 CHECKS = [

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone, is_classifier
 
 import coupledgp as cgp
+from coupledgp.core.sites import DenseRows, Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.inference.sites.priors import DenseSites
-from coupledgp.inference.sites.rules import Observed, rule_of
-from coupledgp.inference.sites.steps import find_sites
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
 from coupledgp.models.classifier import restored_class_weight
@@ -155,8 +152,6 @@ class TestEveryClassifier:
                 clone(model).fit(points, given)
         with pytest.raises(InvalidInputError, match=r"budget: .* would take about"):
             clone(model).set_params(budget="0.0001s").fit(points, y)
-        with pytest.raises(InvalidInputError, match="inference"):
-            clone(model).set_params(inference="ep").fit(points, y)
         with pytest.raises(InvalidInputError, match="missing"):
             clone(model).set_params(missing="indicator").fit(points, y)
 
@@ -194,10 +189,10 @@ def test_values_are_those_of_the_bound_and_the_prior():
     gram = 3.0 * np.exp(-np.square(distance)) + 1e-8 * np.eye(len(SEEN))
     y = (SIDES[SEEN] == "up").astype(float)[:, None]
     observed = Observed.of(Bernoulli(), y, np.array([0.2]))
-    objective = NodeEvidence(gram, observed, "variational")
+    objective = NodeEvidence(gram, observed)
     value, gradient = objective.value_and_gradient(np.array([0.7]))
-    prior = DenseSites(torch.as_tensor(np.exp(0.7) * gram / gram[0, 0]))
-    bound = float(find_sites(prior, rule_of("variational"), observed).evidence[0])
+    prior = DenseRows(np.exp(0.7) * gram / gram[0, 0])
+    bound = find_sites(prior, observed[0]).evidence
     gap = (0.7 - LOG_VARIANCE) / latent.WIDTH
     assert value == pytest.approx((0.5 * gap**2 - bound) / len(y), abs=1e-9)
     ends = [objective.value_and_gradient(np.array([0.7 + s]))[0] for s in (1e-5, -1e-5)]

@@ -199,7 +199,7 @@ def test_files_of_gaussian_models_name_no_likelihood(tmp_path):
     model = cgp.GPRegressor("exact", random_state=0).fit(X[:30], F[:30])
     model.save(tmp_path / "model")
     header, _ = container.read(tmp_path / "model")
-    assert not {"likelihood", "inference"} & header["parameters"].keys()
+    assert "likelihood" not in header["parameters"]
 
 
 REFUSED = [

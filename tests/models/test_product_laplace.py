@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
 import coupledgp as cgp
 from coupledgp.diagnostics.verdicts.variations import variations_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.dense.system import StationarySystem, stationary_covariance
+from coupledgp.inference.dense.system import StationarySystem
 from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for
@@ -80,19 +79,6 @@ def test_iterative_products_are_dense_ones(dtype, monkeypatch):
     found = system.product(torch.as_tensor(V, dtype=getattr(torch, dtype))).double().numpy()
     expected = (1.3 * kernel(X, X) + 0.04 * np.eye(90)) @ V
     np.testing.assert_allclose(found, expected, atol=1e-12 if dtype == "float64" else 1e-4)
-
-
-def test_covariances_are_differentiable_in_lengthscales():
-    rows, by = torch.as_tensor(X[:12]), torch.as_tensor(RNG.normal(size=(12, 12)))
-
-    def value(logs):
-        found = stationary_covariance(ProductLaplace(), rows, torch.as_tensor(logs))
-        return (found * by).sum()
-
-    start = torch.tensor(np.log(LENGTHSCALE), requires_grad=True)
-    (gradient,) = torch.autograd.grad(value(start), start)
-    expected = approx_fprime(np.log(LENGTHSCALE), lambda x: float(value(x)), 1e-7)
-    np.testing.assert_allclose(gradient, expected, atol=1e-5)
 
 
 def test_rows_that_are_left_out_are_predicted_by_the_others():

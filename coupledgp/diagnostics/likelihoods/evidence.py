@@ -9,7 +9,6 @@ from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.diagnostics.likelihoods.rivals import ClassRival, CountRival
 from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.scoring.scores import paired_difference
-from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import class_log_chances
 from coupledgp.random import FloatArray, IntArray
@@ -41,11 +40,8 @@ def class_draws(
         values = np.broadcast_to(laws.log_chances, (AT_ONCE, *laws.chances.shape))
         if law is not None and roots is not None:
             noise = rng.standard_normal((AT_ONCE, *law.mean.shape))
-            f = torch.as_tensor(law.mean + np.einsum("ijk,mjk->mik", roots, noise, optimize=True))
-            with torch.no_grad():
-                zero, one = (
-                    likelihood.log_density(torch.full_like(f, y), f).numpy() for y in (0.0, 1.0)
-                )
+            f = law.mean + np.einsum("ijk,mjk->mik", roots, noise, optimize=True)
+            zero, one = (likelihood.log_density(np.full_like(f, y), f) for y in (0.0, 1.0))
             values = np.maximum(class_log_chances(zero, one, power), LEAST_LOG)
         center = values.mean(axis=2, keepdims=True)
         slope = np.exp(spread * rng.standard_normal((AT_ONCE, 1, 1)))

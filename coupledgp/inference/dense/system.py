@@ -1,8 +1,6 @@
 """Equations in the exact covariance of a stationary kernel, which is never stored as a whole.
 
 Solving for one column takes O(n) memory.
-
-Covariances of a stationary kernel as functions of torch, differentiable in lengthscales.
 """
 
 from __future__ import annotations
@@ -10,13 +8,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.ground.progress import tell
-from coupledgp.ground.tensors import Differentiable, Tensor, torch
+from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import distances_between, kernel_of
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.distances import scaled_distances
@@ -265,34 +262,3 @@ class StationarySystem(CovarianceSystem):
         if -exponents.shape[0] < offset < exponents.shape[1]:
             exponents.diagonal(offset).zero_()
         return kernel_of_exponents(spectrum, exponents)
-
-
-class _Covariance(Differentiable):
-    """`kappa(|x - x'|)` of rows in units of their lengthscales.
-
-    Its derivative in `log l_j` is `-p (d kappa / d r^p) |x_j - x'_j|^p / l_j^p`, p the order of the
-    metric. It is zero at equal rows, where the slope of a rough kernel is infinite.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, X: Tensor, log_lengthscale: Tensor, spectrum: Spectrum) -> Tensor:
-        scaled = X / log_lengthscale.exp()
-        ctx.metric = spectrum.metric
-        powers = ctx.metric.powers(distances_between(scaled, scaled, ctx.metric))
-        covariance, slope = spectrum.kernel_and_slope(powers)
-        ctx.save_for_backward(scaled, slope)
-        return covariance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
-        scaled, slope = ctx.saved_tensors
-        weighted = -ctx.metric.order * gradients[0] * slope
-        differences = (column[:, None] - column for column in scaled.T)
-        found = [(weighted * ctx.metric.powers(each)).sum() for each in differences]
-        return None, torch.stack(found), None
-
-
-def stationary_covariance(spectrum: Spectrum, X: Tensor, log_lengthscale: Tensor) -> Tensor:
-    """Covariance (n, n) of rows X (n, d), differentiable once in `log l` (d,); O(n^2) memory."""
-    found: Tensor = _Covariance.apply(X, log_lengthscale, spectrum)
-    return found

@@ -11,7 +11,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.likelihoods import Bernoulli, Poisson
-from coupledgp.search.latent import one_row
+from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
 
 SPECTRUM = parse_spectrum("gaussian")

@@ -137,7 +137,6 @@ def frequencies():
 
 for work, extra in [
     (frequencies, "torch"),
-    (lambda: cgp.GPClassifier(random_state=0).fit(X, y > 0), "torch"),
     (lambda: cgp.kernels.GraphFeatureKernel, "torch"),
     (lambda: cgp.CoupledAttention, "torch"),
     (lambda: cgp.ExactGPRegressor().fit(pandas.DataFrame({"a": ["x", "y"] * 30}), y), "cli"),

@@ -326,13 +326,12 @@ class FeatureRows(RowsPrior):
 
     def factor(self, precision: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Lower Cholesky factor (M, M) of A, and `Phi' h` (M,)."""
-        matrix, right = 0.0, 0.0
+        matrix = right = np.zeros(())
         for rows, features in self._parts():
             matrix = matrix + (features * precision[rows, None]).T @ features
             right = right + shift[rows] @ features
-        whole = np.asarray(matrix)
-        whole.flat[:: len(whole) + 1] += 1.0
-        return cholesky(whole, "I + Phi' W Phi"), np.asarray(right)
+        matrix.flat[:: len(matrix) + 1] += 1.0
+        return cholesky(matrix, "I + Phi' W Phi"), right
 
     def _parts(self) -> Iterable[tuple[slice, FloatArray]]:
         """Places of rows, and their features in double precision and units of the prior."""

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     Evaluated,
@@ -507,3 +508,6 @@ def register_spectrum(
 ) -> None:
     """Make a spectrum known under `name`; see `Registry.register`."""
     SPECTRA.register(name, make, replace=replace)
+
+
+stored_as(Spectrum, spectrum_text, parse_spectrum)

@@ -1,36 +1,52 @@
 """Model files taken apart and put together again with a checksum that fits."""
 
 import json
-import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+import safetensors.numpy
 
-from coupledgp.gp.container import _digest
-
-# Names of types in safetensors.
-CODES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
-    "int8": "I8", "uint8": "U8", "bool": "BOOL", "uint64": "U64",
-}  # fmt: skip
+from coupledgp.core import codec
 
 
-def opened(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Metadata and arrays of a file."""
-    with safe_open(path, "numpy") as file:
-        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+def opened(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """The tree of a file's value, and its arrays."""
+    arrays = safetensors.numpy.load(path.read_bytes())
+    tree = json.loads(arrays.pop(codec.TREE).tobytes())
+    del arrays[codec.CHECKSUM]
+    return tree["value"], arrays
 
 
-def signed(metadata, text: str, arrays) -> bytes:
-    """Bytes of a file whose checksum fits."""
-    arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-    metadata = {**metadata, "model": text, "sha256": _digest(text, arrays)}
-    header, first = {"__metadata__": metadata}, 0
-    for name, value in arrays.items():
-        stop = first + value.nbytes
-        code = CODES[value.dtype.name]
-        header[name] = {"dtype": code, "shape": [*value.shape], "data_offsets": [first, stop]}
-        first = stop
-    top = json.dumps(header).encode()
-    return struct.pack("<Q", len(top)) + top + b"".join(v.tobytes() for v in arrays.values())
+def signed(value: Any, arrays: dict[str, np.ndarray], version: int = codec.VERSION) -> bytes:
+    """Bytes of a file of a tree and arrays, whose checksum fits."""
+    text = json.dumps({"format": codec.FORMAT, "version": version, "value": value})
+    return signed_text(text, arrays)
+
+
+def signed_text(text: str, arrays: dict[str, np.ndarray]) -> bytes:
+    """Bytes of a file of a text in the place of the tree."""
+    arrays = arrays | {codec.TREE: np.frombuffer(text.encode(), dtype=np.uint8)}
+    digest = np.frombuffer(codec._digest(arrays), dtype=np.uint8)
+    return bytes(safetensors.numpy.save(arrays | {codec.CHECKSUM: digest}))
+
+
+def objects(value: Any, kind: str) -> Iterator[dict[str, Any]]:
+    """Fields of all objects of a class in a tree, which may be changed."""
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(one, (dict, list)):
+            yield from objects(one, kind)
+            if key == kind:
+                yield one
+
+
+def changed(path: Path, kind: str, /, **fields: Any) -> None:
+    """Put other fields into the first object of a class of a file."""
+    value, arrays = opened(path)
+    for name, field in fields.items():
+        if isinstance(field, np.ndarray):
+            arrays[f"new {name}"] = field
+            fields[name] = {"array": f"new {name}"}
+    next(objects(value, kind)).update(fields)
+    path.write_bytes(signed(value, arrays))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from coupledgp.columns.arrow import (
     zone_of,
 )
 from coupledgp.columns.globe import LATITUDE_ENDS, LONGITUDE_ENDS, Globe
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
@@ -149,14 +150,11 @@ class ColumnCode(ABC):
         """Return a column (n,) as columns (n, w); `where` names it in errors."""
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Values of JSON from which `code_from_state` makes the same code."""
-
-    @abstractmethod
     def describe(self) -> str:
         """Return the code in words."""
 
 
+@stored
 @dataclass(frozen=True)
 class NumberCode(ColumnCode):
     """A number as it is; a missing one as the mean of the others, with an indicator beside it.
@@ -183,6 +181,12 @@ class NumberCode(ColumnCode):
     indicator: float = 0.0
     empty: bool = False
 
+    def read_back(self) -> NumberCode:
+        """The code of a file; numbers to fill in are refused where they are none."""
+        check_choice(self.kind, NUMBERS, "kind")
+        _check_filling(self)
+        return self
+
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         return (("", 2 if self.indicator else 1),)
@@ -202,10 +206,6 @@ class NumberCode(ColumnCode):
             return CodedColumn(np.zeros((len(column), 1)))
         return with_indicator(finite_numbers(column, where), self.fill, self.indicator)
 
-    def state(self) -> dict[str, Any]:
-        found = {name: value for name, value in vars(self).items() if value != PLAIN[name]}
-        return found | {"kind": self.kind}
-
     def describe(self) -> str:
         name = {"boolean": "Boolean, 0 and 1", "duration": "duration in days"}.get(
             self.kind, "number"
@@ -217,6 +217,7 @@ class NumberCode(ColumnCode):
         return name
 
 
+@stored
 @dataclass(frozen=True)
 class PlaceCode(ColumnCode):
     """Latitude or longitude: kilometres on a plane, or both together as a point of space.
@@ -235,6 +236,11 @@ class PlaceCode(ColumnCode):
     name: str
     globe: Globe
     kind: str = field(default="number", init=False)
+
+    def read_back(self) -> PlaceCode:
+        """The code of a file, of latitude or longitude."""
+        check_choice(self.name, DEGREES, "name")
+        return self
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
@@ -263,9 +269,6 @@ class PlaceCode(ColumnCode):
             )
         return CodedColumn(values[:, None])
 
-    def state(self) -> dict[str, Any]:
-        return {"kind": self.name, **vars(self.globe)}
-
     def describe(self) -> str:
         if not self.globe.is_plane:
             return f"{self.name}: point of a sphere, kilometres"
@@ -275,10 +278,7 @@ class PlaceCode(ColumnCode):
         )
 
 
-# Values of the code of numbers that are taken as they are.
-PLAIN = vars(NumberCode())
-
-
+@stored
 @dataclass(frozen=True)
 class CategoryCode(ColumnCode):
     """A category as a point at equal, or nearly equal, distances from all others.
@@ -296,6 +296,15 @@ class CategoryCode(ColumnCode):
     levels: tuple[Any, ...]
     exact: bool = True
     kind: str = field(default=CATEGORY, init=False)
+
+    def read_back(self) -> CategoryCode:
+        """The code of a file; levels that are not distinct, or too many, are refused."""
+        single = all(level is None or isinstance(level, str | int | float) for level in self.levels)
+        if not single or not self.levels or len(set(self.levels)) < len(self.levels):
+            raise InvalidInputError("levels: expected distinct texts or numbers, got others")
+        if self.exact and not are_exact(self.n_levels, 1):
+            raise InvalidInputError(f"exact: expected False for {self.n_levels} levels, got True")
+        return self
 
     @property
     def n_levels(self) -> int:
@@ -360,9 +369,6 @@ class CategoryCode(ColumnCode):
             found = held(kind) if kind == DATE else "text" if True in given else "numbers"
             raise InvalidInputError(f"{where}: expected {wanted} as in the fit, got {found}")
 
-    def state(self) -> dict[str, Any]:
-        return {"kind": CATEGORY, "levels": list(self.levels), "exact": self.exact}
-
     def describe(self) -> str:
         shown = ", ".join("missing" if x is None else str(x) for x in self.levels[:5])
         more = f", ... ({self.n_levels} levels)" if self.n_levels > 5 else ""
@@ -371,6 +377,7 @@ class CategoryCode(ColumnCode):
         return f"category, {code}: {shown}{more}"
 
 
+@stored
 @dataclass(frozen=True)
 class DateCode(ColumnCode):
     """A date as days since the first of the training table, and as places on cycles.
@@ -398,6 +405,17 @@ class DateCode(ColumnCode):
     indicator: float = 0.0
     empty: bool = False
     kind: str = field(default=DATE, init=False)
+
+    def read_back(self) -> DateCode:
+        """The code of a file; a zone or cycle that is none is refused."""
+        for cycle in self.cycles:
+            check_choice(cycle, CYCLES, "cycles")
+        if len(set(self.cycles)) < len(self.cycles) or not abs(self.origin) < LARGEST:
+            raise InvalidInputError("origin, cycles: expected a number and distinct names")
+        if self.zone is not None:
+            check_zone(self.zone)
+        _check_filling(self)
+        return self
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
@@ -432,9 +450,6 @@ class DateCode(ColumnCode):
             wanted = "without a time zone" if self.zone is None else "with a time zone"
             raise InvalidInputError(f"{where}: expected dates {wanted} as in the fit, got others")
 
-    def state(self) -> dict[str, Any]:
-        return asdict(self) | {"cycles": list(self.cycles)}
-
     def describe(self) -> str:
         if self.empty:
             return "date, all missing: left out"
@@ -446,63 +461,13 @@ class DateCode(ColumnCode):
         return f"{text}; missing: the mean and an indicator" if self.indicator else text
 
 
-def code_from_state(state: dict[str, Any]) -> ColumnCode:
-    """Return the code of which `state` was made.
-
-    Raises
-    ------
-    InvalidInputError
-        The state is that of no code.
-    """
-    values = {name: value for name, value in state.items() if name != "kind"}
-    kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS, *DEGREES), "kind")
-    if kind in DEGREES:
-        globe = Globe(**values)
-        if not all(map(_is_number, (globe.latitude, globe.longitude))) or not isinstance(
-            globe.is_plane, bool
-        ):
-            raise InvalidInputError("latitude, longitude: expected numbers of a centre, got others")
-        return PlaceCode(kind, globe)
-    if kind == CATEGORY:
-        levels, exact = values["levels"], values["exact"]
-        check_levels(levels)
-        if not isinstance(exact, bool) or (exact and not are_exact(len(levels), 1)):
-            raise InvalidInputError(
-                f"exact: expected False for {len(levels)} levels, or a truth value, got {exact!r}"
-            )
-        return CategoryCode(tuple(levels), exact)
-    _check_filling(values)
-    if kind != DATE:
-        return NumberCode(kind, **values)
-    cycles = tuple(check_choice(cycle, CYCLES, "cycles") for cycle in values["cycles"])
-    if len(set(cycles)) < len(cycles) or not _is_number(values["origin"]):
-        raise InvalidInputError("origin, cycles: expected a number and distinct names, got others")
-    zone = values.get("zone")
-    if zone is not None:
-        check_zone(zone)
-    return DateCode(**values | {"cycles": cycles})
-
-
-def check_levels(levels: Any) -> None:
-    """Refuse values of a state that are no list of distinct levels, at least one."""
-    single = isinstance(levels, list) and all(
-        level is None or isinstance(level, (str, int, float)) for level in levels
-    )
-    if not single or not levels or len(set(levels)) < len(levels):
-        raise InvalidInputError("levels: expected distinct texts or numbers, got others")
-
-
-def _check_filling(values: dict[str, Any]) -> None:
-    """Refuse values of a state by which missing numbers cannot be filled in."""
-    fill, indicator = values.get("fill"), values.get("indicator", 0.0)
-    if not (fill is None or _is_number(fill)) or not (_is_number(indicator) and indicator >= 0):
+def _check_filling(code: NumberCode | DateCode) -> None:
+    """Refuse a code by which missing numbers cannot be filled in."""
+    numbers = [code.indicator, 0.0 if code.fill is None else code.fill]
+    if not all(abs(number) < LARGEST for number in numbers) or code.indicator < 0:
         raise InvalidInputError("fill, indicator: expected numbers, got others")
-    if not isinstance(values.get("empty", False), bool) or (indicator and fill is None):
-        raise InvalidInputError("empty, fill: expected a truth value and a number, got others")
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < LARGEST
+    if code.indicator and code.fill is None:
+        raise InvalidInputError("fill: expected a number beside an indicator, got none")
 
 
 def check_zone(zone: Any) -> None:

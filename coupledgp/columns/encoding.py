@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from coupledgp.columns.codes import (
     ColumnCode,
     NumberCode,
     PlaceCode,
-    code_from_state,
     missing_rows,
 )
 from coupledgp.columns.globe import Ends, GeographicLike, Globe, geographic_columns
 from coupledgp.columns.summaries import ColumnSummary, summary_of
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.ground.visible import warn
@@ -33,6 +32,8 @@ MISSING = ("raise", "indicator")
 NAMED = 5
 # Columns of numbers whose codes are learnt together.
 BLOCK_COLUMNS = 1024
+# Most columns of a table in a file.
+MOST_COLUMNS = 2**22
 # Fewest rows from which a category that never repeats is remarked on.
 LEAST_ROWS = 10
 
@@ -260,42 +261,42 @@ class TableEncoding:
         """Return the code of each column in words, by its name."""
         return {text_of_place(self.names, j): code.describe() for j, code in enumerate(self.codes)}
 
-    def state(self) -> dict[str, Any]:
-        """Values of JSON: `missing`, and the codes by the places of their columns.
-
-        Numbers that are taken as they are have no entry.
-        """
+    def as_stored(self) -> StoredEncoding:
+        """A record without the numbers that are taken as they are."""
         plain = NumberCode()
-        states = {str(j): code.state() for j, code in enumerate(self.codes) if code != plain}
-        return {
-            "missing": self.missing,
-            "n_columns": len(self.codes),
-            "codes": states,
-        }
+        codes = {j: code for j, code in enumerate(self.codes) if code != plain}
+        return StoredEncoding(codes, len(self.codes), self.names, self.missing)
 
-    @classmethod
-    def from_state(
-        cls, state: dict[str, Any], names: Sequence[str] | None, n_columns: int
-    ) -> TableEncoding:
-        """Return the encoding of which `state` was made, with the names (d,) of the d columns.
+
+@stored
+@dataclass(frozen=True)
+class StoredEncoding:
+    """An encoding in a file: the codes by the places of their columns, of which there are d."""
+
+    codes: dict[int, ColumnCode]
+    n_columns: int
+    names: tuple[str, ...] | None
+    missing: str
+
+    def read_back(self) -> TableEncoding:
+        """The encoding.
 
         Raises
         ------
         InvalidInputError
-            The state is that of no encoding of so many columns.
+            There is none of such columns.
         """
-        codes, missing = state["codes"], check_choice(state["missing"], MISSING, "missing")
-        if state["n_columns"] != n_columns or not isinstance(codes, dict):
-            raise InvalidInputError(f"encoding: expected codes of {n_columns} columns, got others")
-        plain = NumberCode()
-        found = [
-            code_from_state(codes[str(j)]) if str(j) in codes else plain for j in range(n_columns)
-        ]
-        kinds = [code.name for code in found if isinstance(code, PlaceCode)]
-        globes = {code.globe for code in found if isinstance(code, PlaceCode)}
-        if kinds and (sorted(kinds) != list(DEGREES) or len(globes) > 1):
+        check_choice(self.missing, MISSING, "missing")
+        places = [code for code in self.codes.values() if isinstance(code, PlaceCode)]
+        names = sorted(code.name for code in places)
+        if places and (names != list(DEGREES) or len({code.globe for code in places}) > 1):
             raise InvalidInputError("encoding: expected one latitude and longitude, got others")
-        return cls(tuple(found), None if names is None else tuple(names), missing)
+        known = 0 <= min(self.codes, default=0) <= max(self.codes, default=0) < self.n_columns
+        if not known or self.n_columns > MOST_COLUMNS:
+            raise InvalidInputError(f"encoding: expected codes of {self.n_columns} columns")
+        plain = NumberCode()
+        codes = tuple(self.codes.get(j, plain) for j in range(self.n_columns))
+        return TableEncoding(codes, self.names, self.missing)
 
 
 def summaries_of(

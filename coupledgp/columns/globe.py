@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
@@ -36,6 +37,7 @@ GeographicLike: TypeAlias = str | Sequence[str | int] | None
 Ends: TypeAlias = Callable[[int], FloatArray | None]
 
 
+@stored
 @dataclass(frozen=True)
 class Globe:
     """Coordinates of places of a table.

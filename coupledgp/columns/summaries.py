@@ -20,7 +20,6 @@ from coupledgp.columns.arrow import (
     DATE,
     DURATION,
     NUMBER,
-    NUMBERS,
     Column,
     days_of,
     held,
@@ -29,20 +28,17 @@ from coupledgp.columns.arrow import (
     zone_of,
 )
 from coupledgp.columns.codes import (
-    LARGEST,
     CategoryCode,
     ColumnCode,
     DateCode,
     NumberCode,
     are_exact,
-    check_levels,
-    check_zone,
     cycles_of,
     finite_numbers,
 )
 from coupledgp.columns.globe import turned_ends
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_choice, varies
+from coupledgp.ground.validation import varies
 from coupledgp.random import FloatArray
 
 # Most levels of a category that are counted over the parts of a table: their points take 130 MB.
@@ -357,62 +353,3 @@ def summary_of(column: Column, where: str) -> ColumnSummary:
     kinds: dict[str, Any] = {CATEGORY: CategorySummary, DATE: DateSummary}
     found: ColumnSummary = kinds.get(kind, NumberSummary).of(column, where)
     return found
-
-
-def summary_state(summary: ColumnSummary) -> dict[str, Any]:
-    """Values of JSON from which `summary_from_state` makes the same summary."""
-    if isinstance(summary, CategorySummary):
-        counts = summary.counts
-        return {"kind": CATEGORY, "levels": list(counts), "counts": list(counts.values())}
-    if isinstance(summary, DateSummary):
-        own = {"kind": DATE, "elapsed": vars(summary.elapsed), "dates": summary.dates.tolist()}
-        return vars(summary) | own
-    assert isinstance(summary, NumberSummary)
-    return vars(summary) | {"known": vars(summary.known)}
-
-
-def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
-    """The summary of which `state` was made.
-
-    Raises
-    ------
-    InvalidInputError
-        The state is that of no summary.
-    """
-    values = {name: value for name, value in state.items() if name != "kind"}
-    kind = check_choice(state.get("kind"), (CATEGORY, DATE, *NUMBERS), "kind")
-    if kind == CATEGORY:
-        levels, counts = values["levels"], [_counted(count) for count in values["counts"]]
-        check_levels(levels)
-        return CategorySummary(Counter(dict(zip(levels, counts, strict=True))))
-    n_rows = _counted(values["n_rows"])
-    if kind != DATE:
-        return NumberSummary(kind, n_rows, _known(values["known"], n_rows))
-    dates = np.array([_number(date) for date in values["dates"]], dtype=np.float64)
-    if (np.diff(dates) <= 0).any():
-        raise InvalidInputError("dates: expected dates that rise, got others")
-    if values["zone"] is not None:
-        check_zone(values["zone"])
-    origin, last = _number(values["origin"]), _number(values["last"])
-    elapsed = _known(values["elapsed"], n_rows)
-    return DateSummary(n_rows, values["zone"], origin, last, elapsed, dates)
-
-
-def _known(state: dict[str, Any], n_rows: int) -> KnownNumbers:
-    """Moments of at most so many numbers."""
-    found = KnownNumbers(**{name: _number(value) for name, value in state.items()})
-    if not 0 <= found.count <= n_rows or type(found.count) is not int or found.std < 0:
-        raise InvalidInputError("known: expected moments of the rows, got others")
-    return found
-
-
-def _number(value: Any) -> Any:
-    if type(value) not in (int, float) or not abs(value) < LARGEST:
-        raise InvalidInputError(f"summaries: expected numbers, got {value!r:.40}")
-    return value
-
-
-def _counted(value: Any) -> int:
-    if type(value) is not int or not 0 < value < 2**62:
-        raise InvalidInputError(f"summaries: expected counts above zero, got {value!r:.40}")
-    return value

@@ -1,9 +1,9 @@
 """Objects as files: trees of dataclasses, with their arrays, in safetensors.
 
 A class is registered by `stored`, and its fields are written by name; `stored_as` registers one
-that a value of another form stands for. A file is a tree of JSON and the arrays to which it points.
-Reading makes objects of registered classes alone, of fields that have the types of their
-annotations; ranges are checked by the classes themselves as they are made. Nothing is run.
+that a text stands for. A file is a tree of JSON and the arrays to which it points. Reading makes
+objects of registered classes alone, of fields that have the types of their annotations; ranges are
+checked by the classes themselves as they are made. Nothing is run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TREE, CHECKSUM = "tree", "sha256"
 # of a text that stands for an object.
 MOST_DESCRIBED, DEEPEST, MOST_BITS, LONGEST_FORM = 2**22, 64, 64, 2**16
 # A tree may unfold into the free bytes and six times the file's size, at so many bytes a value.
-FREE_BYTES, VALUE_BYTES = 2**24, 150
+FREE_BYTES, VALUE_BYTES = 2**26, 150
 # Most characters of the reason for which a file is refused.
 LONGEST_MESSAGE = 500
 # Arrays may be used for so many times the bytes of the file, since objects may copy them.
-MOST_USES = 8
+MOST_USES = 6
 FAULTS = (
     CoupledGPError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
     RuntimeError, AssertionError, safetensors.SafetensorError,
@@ -64,8 +64,8 @@ CLASSES: dict[str, type] = {}
 FORMS: dict[str, Form] = {}
 # Tags of values that are no classes.
 TAGS = (
-    "dict", "pairs", "tuple", "frozenset", "float", "array", "transposed", "complex", "objects",
-    "tensor", "csr", "same",
+    "dict", "pairs", "tuple", "frozenset", "float", "bytes", "array", "transposed", "complex",
+    "objects", "texts", "tensor", "csr", "same",
 )  # fmt: skip
 
 
@@ -73,7 +73,10 @@ def stored(kind: Class) -> Class:
     """Register a dataclass or named tuple, whose instances are written by the fields of `__init__`.
 
     A field of metadata `{"stored": False}` is left out and takes its default; one of metadata
-    `{"finite": False}` may hold NaN and infinities.
+    `{"finite": False}` may hold NaN and infinities. An object with a method `as_stored()` is
+    written as the stored object that this returns, a record of what it is made of; one with a
+    method `read_back()` becomes, once read, what this returns: itself after further checks, or the
+    object of which it is the record.
     """
     _refuse_taken(kind)
     CLASSES[kind.__name__] = kind
@@ -90,7 +93,8 @@ def stored_as(
     kind
         The class.
     write, read
-        Functions that make a value of an instance and an equal instance of a value.
+        Functions that make a value of an instance, None where none stands for it, and an equal
+        instance of a value.
     hint
         Type of the value.
     """
@@ -158,6 +162,36 @@ def _check(value: Any, hint: Any, where: str) -> Any:
     return value
 
 
+def check_shapes(record: Any, /, **shapes: tuple[int | str, ...]) -> dict[str, int]:
+    """Refuse arrays of a record, those that are None left out, that have other shapes.
+
+    A letter stands for the same size in all of them; the sizes are returned by their letters.
+    """
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        array = getattr(record, name)
+        if array is None:
+            continue
+        found = tuple(array.shape)
+        pairs = zip(shape, found, strict=False)
+        wanted = [sizes.setdefault(k, n) if isinstance(k, str) else k for k, n in pairs]
+        if len(shape) != len(found) or tuple(wanted) != found:
+            known = ", ".join(str(sizes.get(str(k), k)) for k in shape)
+            raise ModelFileError(f"{name}: expected shape ({known}), got {found}")
+    return sizes
+
+
+def check_range(record: Any, low: float, high: float, /, *names: str) -> None:
+    """Refuse arrays and numbers of a record, those that are None left out, beyond a range."""
+    for name in names:
+        value = getattr(record, name)
+        if value is None or not np.size(value):
+            continue
+        least, most = (value.min(), value.max()) if np.ndim(value) else (value, value)
+        if not (low <= least and most <= high):
+            raise ModelFileError(f"{name}: expected numbers from {low:g} to {high:g}, got others")
+
+
 def encoded(value: Any) -> bytes:
     """Bytes of a file from which `decoded` makes an equal value.
 
@@ -215,6 +249,16 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return found.digest()
 
 
+def named(text: Any, where: str, value: Any) -> Any:
+    """The text that names an object; refuse an object that none names."""
+    if text is None:
+        raise InvalidInputError(
+            f"{where}: expected an object with a text form that names it, since a file holds text "
+            f"only, got {value!r:.200}; register it under a name"
+        )
+    return text
+
+
 class _Writer:
     """Values as nodes of a tree; what occurs twice is written once."""
 
@@ -231,6 +275,8 @@ class _Writer:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": str(value)}
+        if type(value) is bytes:
+            return {"bytes": value.hex()}
         if type(value) is list:
             return [self.node(one, where) for one in value]
         if type(value) in (tuple, frozenset):
@@ -238,8 +284,7 @@ class _Writer:
             return {type(value).__name__: [self.node(one, where) for one in parts]}
         if isinstance(value, (dict, types.MappingProxyType)):
             if all(type(key) is str for key in value):
-                own = {key: self.node(one, f"{where}.{key}") for key, one in value.items()}
-                return {"dict": own}
+                return {"dict": {key: self.node(one, key) for key, one in value.items()}}
             return {"pairs": [[self.node(part, where) for part in pair] for pair in value.items()]}
         if isinstance(value, np.ndarray):
             return self._array(value, where)
@@ -253,10 +298,11 @@ class _Writer:
     def _object(self, value: Any, where: str) -> Any:
         if id(value) in self._known:
             return {"same": self._known[id(value)]}
-        kind = type(value)
+        plain = value.as_stored() if hasattr(value, "as_stored") else value
+        kind = type(plain)
         if CLASSES.get(kind.__name__) is kind:
             own = {
-                name: self.node(_check(getattr(value, name), hint, f"{kind.__name__}.{name}"), name)
+                name: self.node(_check(getattr(plain, name), hint, f"{kind.__name__}.{name}"), name)
                 for name, (hint, _) in _fields(kind).items()
             }
             node = {kind.__name__: own}
@@ -267,15 +313,15 @@ class _Writer:
                     f"{where}: expected a value that a file can hold, got {value!r:.200}"
                 )
             plain = form.write(value)
-            self._kept.append(plain)
-            node = {name: self.node(plain, where)}
+            node = {name: self.node(named(plain, where, value), where)}
         self._known[id(value)] = len(self._known)
         self._kept.append(value)
         return node
 
     def _array(self, value: NDArray[Any], where: str) -> Any:
-        if value.dtype == object or value.dtype.kind == "U":
-            return {"objects": [self.node(one, where) for one in value.tolist()]}
+        if value.dtype.kind in "OU":
+            tag = "objects" if value.dtype.kind == "O" else "texts"
+            return {tag: [self.node(one, where) for one in value.tolist()]}
         if value.dtype.kind == "c":
             return {"complex": self._array(_pairs(value), where)}
         tag = "array"
@@ -362,7 +408,8 @@ class _Reader:
         for name, (hint, finite) in known.items():
             value = self._value(own[name], finite, depth + 1)
             values[name] = _check(value, hint, f"{kind.__name__}.{name}")
-        return kind(**values)
+        made = kind(**values)
+        return made.read_back() if hasattr(made, "read_back") else made
 
     def _tagged(self, tag: str, own: Any, finite: bool, depth: int) -> Any:
         if tag == "dict":
@@ -372,6 +419,8 @@ class _Reader:
             if finite or own not in ("nan", "inf", "-inf"):
                 raise ModelFileError(f"expected a finite number, got {own!s:.20}")
             return float(own)
+        if tag == "bytes":
+            return bytes.fromhex(own)
         if tag in ("array", "transposed"):
             value = self._array(own, finite)
             return value if tag == "array" else value.T
@@ -395,17 +444,23 @@ class _Reader:
             found = np.empty(len(parts), dtype=object)
             found[:] = parts
             return found
-        return (
-            _csr(*parts) if tag == "csr" else {"tuple": tuple, "frozenset": frozenset}[tag](parts)
-        )
+        if tag == "csr":
+            return _csr(*parts)
+        if tag == "texts":
+            self._use(4 * len(parts) * max(map(len, parts), default=0))
+            return np.array([str(one) for one in parts])
+        return tuple(parts) if tag == "tuple" else frozenset(parts)
+
+    def _use(self, n_bytes: int) -> None:
+        self._free -= n_bytes
+        if self._free < 0:
+            raise ModelFileError("expected arrays that are smaller or used fewer times")
 
     def _array(self, name: Any, finite: bool) -> NDArray[Any]:
         if name not in self._arrays.keys() - {TREE, CHECKSUM}:
             raise ModelFileError(f"expected the name of an array, got {name!s:.40}")
         value = self._arrays[name]
-        self._free -= value.nbytes
-        if self._free < 0:
-            raise ModelFileError("expected arrays that are used fewer times")
+        self._use(value.nbytes)
         if finite and value.dtype.kind == "f" and value.size:
             if name not in self._finite:
                 low, high = float(value.min()), float(value.max())

@@ -21,7 +21,9 @@ from sklearn.utils.validation import validate_data
 
 from coupledgp.columns.arrow import text_of_place
 from coupledgp.columns.encoding import TableEncoding
+from coupledgp.core.codec import stored
 from coupledgp.couplings import CouplingLike
+from coupledgp.errors import ModelFileError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures, check_directions
 from coupledgp.features.laplace import LaplaceFeatures
@@ -39,6 +41,7 @@ def seed_from_random_state(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of a table.
@@ -60,10 +63,25 @@ class Columns:
     encoding: TableEncoding | None = None
     crs: str | None = None
 
+    def read_back(self) -> Columns:
+        """The columns of a file, with as many names and codes as there are."""
+        names = self.n_features if self.names is None else [type(name) for name in self.names]
+        codes = self.n_features if self.encoding is None else len(self.encoding.codes)
+        if self.n_features < 1 or codes != self.n_features:
+            raise ModelFileError(f"columns: expected {self.n_features} codes, got {codes}")
+        if names not in (self.n_features, [str] * self.n_features):
+            raise ModelFileError(f"columns: expected {self.n_features} texts for names, got others")
+        return self
+
+    @property
+    def n_encoded(self) -> int:
+        """Number D of columns that they become."""
+        return self.n_features if self.encoding is None else self.encoding.groups.size
+
     @property
     def groups(self) -> IntArray | None:
         """Number (D,) of the part of each encoded column; None where each is a part by itself."""
-        if self.encoding is None or len(self.encoding.parts) == self.encoding.groups.size:
+        if self.encoding is None or len(self.encoding.parts) == self.n_encoded:
             return None
         return self.encoding.groups
 

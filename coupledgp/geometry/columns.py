@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import ElementLookup, split_points
 from coupledgp.ground.validation import check_choice, real_array
@@ -20,6 +21,7 @@ ON_EDGE = 1e-4
 ON = ("vertices", "elements")
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class PlaceColumns:
     """Columns at every place of an operator, linear within its elements.

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry.checks import (
     MaxEdge,
     as_numbers,
@@ -34,10 +35,10 @@ from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
 from coupledgp.geometry.meshes import extent, point_parts, surface_parts
 from coupledgp.geometry.nearest import nearest_places
 from coupledgp.geometry.networks import longest_way, network_parts, read_networkx
-from coupledgp.graphs.assembly import Csr, Labels, assemble
+from coupledgp.graphs.assembly import Csr, Labels, assemble, check_labels, check_symmetric_csr
 from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges
-from coupledgp.ground.validation import check_positive
+from coupledgp.ground.validation import LARGEST, SMALLEST, check_positive
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the squared diameter that diffusion covers in a graph's unit of time: fits start at
@@ -47,6 +48,7 @@ TIME_SHARE = 1e-3
 FLAT = 1e-6
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class LaplaceOperator:
     """The Laplace operator of a surface or network by linear finite elements.
@@ -602,6 +604,39 @@ class LaplaceOperator:
             node_scale=np.sqrt(self.mass.mean() / self.mass),
             time_unit=max(c * self.diameter**2 * TIME_SHARE, 1.0),
         )
+
+    def read_back(self) -> LaplaceOperator:
+        """The operator of a file.
+
+        Raises
+        ------
+        ModelFileError
+            Its arrays do not fit each other, or a number of them is out of range.
+        """
+        corners = self.dimension + 1
+        sizes = check_shapes(
+            self, mass=("n",), positions=("n", "d"), elements=("m", corners), parents=("m",),
+            given_vertices=("v",), given_elements=("g", corners), element_lengths=("m",),
+            given_lengths=("g",), centroids=("g", 6), origin=(2,), copies=("n",),
+        )  # fmt: skip
+        n, m = sizes["n"], sizes["m"]
+        if self.dimension not in (1, 2) or not n or not m or self.stiffness.shape != (n, n):
+            raise ModelFileError(f"operator: expected elements of {n} vertices, got others")
+        check_range(self, 0, n - 1, "elements", "copies")
+        check_range(self, -1, n - 1, "given_vertices", "given_elements")
+        check_range(self, 0, sizes["g"] - 1, "parents")
+        check_range(self, SMALLEST, LARGEST, "mass", "element_lengths", "given_lengths")
+        if self.dimension == 1 and (np.diff(self.parents) < 0).any():
+            raise ModelFileError("parents: expected numbers in rising order, got others")
+        own = self.stiffness
+        check_symmetric_csr(own.indptr, own.indices, own.data, "stiffness")
+        if self.labels is not None:
+            check_labels(self.labels, sizes["v"])
+        if self.columns is not None:
+            check_range(self.columns, 1, 2**31, "sizes")
+            shape = m, corners, int(self.columns.sizes.sum())
+            check_shapes(self.columns, sizes=(len(self.columns.names),), corners=shape)
+        return self._frozen()
 
     def state(self) -> dict[str, np.ndarray | None]:
         """Arrays from which `from_state` makes the operator again; labels are stored beside."""

@@ -14,12 +14,12 @@ from coupledgp.geometry.locations import canonical
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.node_state import check_symmetric_csr, labels_from, labels_state
+from coupledgp.gp.node_state import labels_from, labels_state
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
 from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
 from coupledgp.gp.state import positive_scale
 from coupledgp.gp.units import Units
-from coupledgp.graphs.assembly import check_labels
+from coupledgp.graphs.assembly import check_labels, check_symmetric_csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern

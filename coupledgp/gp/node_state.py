@@ -11,8 +11,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from coupledgp.couplings import GeometricLaw, parse_walker_coupling
 from coupledgp.couplings.walkers.lengths import LENGTH_LIMIT
@@ -28,13 +26,10 @@ from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries, check_number, named_text, require_type
 from coupledgp.graphs import Graph
-from coupledgp.graphs.assembly import Csr, Labels
+from coupledgp.graphs.assembly import Csr, Labels, check_symmetric_csr
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
-from coupledgp.random import FloatArray, IntArray
 
-# Asymmetry of a matrix, over its largest entry, that sums in another order can leave.
-ROUNDING = 1e-9
 # Names of arrays and of values of a header that all members of a mixture on a graph share, and name
 # under which they are given the graph that these make.
 NODE_ARRAYS = ("indptr", "indices", "edge_weights", "node_scale", "time_unit", "nodes")
@@ -85,34 +80,6 @@ def graph_from(entries: Entries) -> Graph:
     return Graph(
         csr, labels_from(entries.value("labels")), node_scale=scale, time_unit=time_unit or 1.0
     )
-
-
-def check_symmetric_csr(
-    indptr: IntArray, indices: NDArray[Any], values: FloatArray, name: str
-) -> None:
-    """Refuse arrays of a file that are no symmetric matrix in row form, columns in rising order.
-
-    Raises
-    ------
-    ModelFileError
-        The pointers do not divide the entries into rows, columns of a row are not in rising order,
-        or an entry differs by more than rounding from the one across the diagonal.
-    """
-    n, lengths = indptr.size - 1, np.diff(indptr)
-    if indptr[0] != 0 or indptr[-1] != indices.size or (lengths < 0).any():
-        raise ModelFileError(f"{name}: expected pointers from 0 to {indices.size}, got others")
-    rising = np.diff(indices.astype(np.int64)) > 0
-    starts = indptr[1:-1]
-    rising[starts[(starts > 0) & (starts < indices.size)] - 1] = True
-    if not rising.all():
-        raise ModelFileError(f"{name}: expected columns in rising order in each row, got others")
-    matrix = sparse.csr_array((values, indices, indptr), shape=(n, n))
-    across = matrix.T.tocsr()
-    across.sort_indices()
-    same = np.array_equal(across.indptr, indptr) and np.array_equal(across.indices, indices)
-    gap = np.abs(across.data - values) if same else np.array([np.inf])
-    if gap.size and not (gap <= ROUNDING * np.abs(values).max()).all():
-        raise ModelFileError(f"{name}: expected a symmetric matrix, got another one")
 
 
 def labels_state(labels: Labels | None) -> list[Any] | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.columns import ColumnMoments
-from coupledgp.gp.protocol import Arrays
-from coupledgp.gp.schema import Entries
 from coupledgp.ground.validation import ROUNDING, SMALLEST, varies
 from coupledgp.random import FloatArray, IntArray
 
@@ -36,6 +35,7 @@ MOST_DISTANT = 1000.0
 CHUNK_ENTRIES = 2**20
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Seen:
     """Ranges of the columns and targets of training rows, and wide gaps of columns without rows.
@@ -149,29 +149,26 @@ class Seen:
         outside = (mean < self.y_low - room) | (mean > self.y_high + room)
         return np.asarray(outside.any(axis=1))
 
-    def arrays(self) -> Arrays:
-        """Ranges and gaps as arrays of a file, by name."""
-        return {f"seen.{name}": value for name, value in vars(self).items()}
+    def read_back(self) -> Seen:
+        """The ranges of a file, of columns and targets that these have.
 
-    @classmethod
-    def from_entries(cls, entries: Entries, n_columns: int, n_outputs: int) -> Seen | None:
-        """Ranges and gaps of a file's training rows; None for a file that has none."""
-        if "seen.low" not in entries.arrays:
-            return None
-        d, k = n_columns, n_outputs
-        shapes: dict[str, tuple[int | str, ...]] = {
-            "low": (d,), "high": (d,), "gaps": ("gaps", 2), "y_low": (k,), "y_high": (k,),
-        }  # fmt: skip
-        found = {name: entries.floats(f"seen.{name}", *s) for name, s in shapes.items()}
-        columns = entries.integers("seen.columns", "gaps", low=0, high=max(d - 1, 0))
-        low, high = found["gaps"].T
-        ordered = [found["low"], low, high, found["high"]]
-        ordered[0], ordered[3] = ordered[0][columns], ordered[3][columns]
-        if (np.diff(ordered, axis=0) < 0).any() or (np.diff(columns) < 0).any():
-            raise ModelFileError("seen.gaps: expected gaps within the columns, got others")
-        if (found["low"] > found["high"]).any() or (found["y_low"] > found["y_high"]).any():
+        Raises
+        ------
+        ModelFileError
+            Ranges or gaps are of another shape, or do not lie within each other.
+        """
+        sizes = [a.ndim == 1 and a.size for a in (self.low, self.high, self.y_low, self.y_high)]
+        gaps = self.gaps.shape == (self.columns.size, 2)
+        if sizes[0] != sizes[1] or sizes[2] != sizes[3] or not gaps:
+            raise ModelFileError("seen: expected ranges of the columns and targets, got others")
+        if (self.low > self.high).any() or (self.y_low > self.y_high).any():
             raise ModelFileError("seen.low: expected at most seen.high, got more")
-        return cls(columns=columns, **found)
+        if self.columns.size and not 0 <= self.columns.min() <= self.columns.max() < self.low.size:
+            raise ModelFileError("seen.columns: expected columns of the table, got others")
+        ends = [self.low[self.columns], *self.gaps.T, self.high[self.columns]]
+        if (np.diff(ends, axis=0) < 0).any() or (np.diff(self.columns) < 0).any():
+            raise ModelFileError("seen.gaps: expected gaps within the columns, got others")
+        return self
 
 
 def _gaps(low: FloatArray, high: FloatArray) -> FloatArray:

@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from coupledgp.gp.protocol import Arrays, Points
-from coupledgp.gp.schema import Entries
+from coupledgp.core.codec import stored
+from coupledgp.errors import ModelFileError
+from coupledgp.gp.protocol import Points
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
@@ -201,10 +202,11 @@ def _are_the_same(a: Points, b: Points) -> bool:
 INPUT_BYTES, TARGET_BYTES = 6, 2
 # Bits of a digest that belong to the targets.
 TARGET_BITS = np.uint64(8 * TARGET_BYTES)
-# Names of the arrays of a file: digests with targets, or of inputs alone, and the salt.
-VALUES, INPUTS, SALT = "row_digests", "input_digests", "row_salt"
+# Bytes of the key of the hashes.
+SALT_BYTES = 16
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RowDigests:
     """Digests of the rows that a model was fitted to.
@@ -246,7 +248,7 @@ class RowDigests:
         inputs = _bytes(keys)
         values = inputs[:, :0] if targets is None else _bytes(targets)
         if salt is None:
-            salt = blake2b(inputs.tobytes() + values.tobytes(), digest_size=16).digest()
+            salt = blake2b(inputs.tobytes() + values.tobytes(), digest_size=SALT_BYTES).digest()
         whole, found = targets is not None, np.sort(_digests(inputs, values, salt))
         return cls(salt, found if whole else _of_inputs(found), whole)
 
@@ -276,23 +278,11 @@ class RowDigests:
         same_inputs = np.isin(values >> TARGET_BITS, self.values >> TARGET_BITS)
         return same_inputs, same_inputs if targets is None else np.isin(values, self.values)
 
-    def arrays(self) -> Arrays:
-        """Digests and salt as arrays of a file, by name."""
-        name = VALUES if self.with_targets else INPUTS
-        return {name: self.values.view(np.int64), SALT: np.frombuffer(self.salt, dtype=np.uint8)}
-
-    @classmethod
-    def from_entries(cls, entries: Entries) -> RowDigests | None:
-        """Digests of a file; None where it has none."""
-        name = VALUES if VALUES in entries.arrays else INPUTS
-        if name not in entries.arrays:
-            return None
-        salt = entries.integers(SALT, 16, low=0, high=255, dtypes=("uint8",))
-        low, high = -(2**63), 2**63 - 1
-        values = entries.integers(name, "digests", low=low, high=high, dtypes=("int64",))
-        found = values.view(np.uint64)
-        with_targets = name == VALUES
-        return cls(salt.tobytes(), found if with_targets else _of_inputs(found), with_targets)
+    def read_back(self) -> RowDigests:
+        """The digests, of a file, which have a salt of the usual length."""
+        if len(self.salt) != SALT_BYTES:
+            raise ModelFileError(f"salt: expected {SALT_BYTES} bytes, got {len(self.salt)}")
+        return self
 
 
 def _of_inputs(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

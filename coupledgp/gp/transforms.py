@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
+from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.units import safe_scale
 from coupledgp.random import FloatArray
@@ -376,3 +377,6 @@ TARGET_TRANSFORMS: Registry[TargetTransform] = Registry(
     {kind.name: kind() for kind in (Identity, Log, BoxCox, Counts, YeoJohnson, Logit)},
     patterns={"NAME(FIELD=NUMBER, ...)": _from_text},
 )
+
+
+stored_as(TargetTransform, transform_text, lambda text: TARGET_TRANSFORMS.parse(text, "transform"))

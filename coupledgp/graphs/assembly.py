@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.ground.validation import LARGEST, SMALLEST, real_array
 from coupledgp.random import FloatArray, IntArray
 
@@ -19,6 +19,8 @@ LEAST_WEIGHT, LARGEST_WEIGHT = SMALLEST, LARGEST
 MOST_NODES = 2**31 - 1
 LARGEST_NUMBER = 2**63 - 1
 Labels = tuple[Hashable, ...]
+# Asymmetry of a matrix, over its largest entry, that sums in another order can leave.
+ROUNDING = 1e-9
 
 
 class Csr(NamedTuple):
@@ -34,6 +36,34 @@ class Csr(NamedTuple):
     indptr: IntArray
     indices: NDArray[np.int32]
     weights: FloatArray
+
+
+def check_symmetric_csr(
+    indptr: IntArray, indices: NDArray[Any], values: FloatArray, name: str
+) -> None:
+    """Refuse arrays of a file that are no symmetric matrix in row form, columns in rising order.
+
+    Raises
+    ------
+    ModelFileError
+        The pointers do not divide the entries into rows, columns of a row are not in rising order,
+        or an entry differs by more than rounding from the one across the diagonal.
+    """
+    n, lengths = indptr.size - 1, np.diff(indptr)
+    if indptr[0] != 0 or indptr[-1] != indices.size or (lengths < 0).any():
+        raise ModelFileError(f"{name}: expected pointers from 0 to {indices.size}, got others")
+    rising = np.diff(indices.astype(np.int64)) > 0
+    starts = indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < indices.size)] - 1] = True
+    if not rising.all():
+        raise ModelFileError(f"{name}: expected columns in rising order in each row, got others")
+    matrix = sparse.csr_array((values, indices, indptr), shape=(n, n))
+    across = matrix.T.tocsr()
+    across.sort_indices()
+    same = np.array_equal(across.indptr, indptr) and np.array_equal(across.indices, indices)
+    gap = np.abs(across.data - values) if same else np.array([np.inf])
+    if gap.size and not (gap <= ROUNDING * np.abs(values).max()).all():
+        raise ModelFileError(f"{name}: expected a symmetric matrix, got another one")
 
 
 def lengths_to_weights(lengths: ArrayLike) -> FloatArray:

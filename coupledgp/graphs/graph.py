@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import readers
 from coupledgp.graphs.assembly import (
+    LARGEST_WEIGHT,
+    LEAST_WEIGHT,
     MOST_NODES,
     Csr,
     Labels,
     assemble,
     check_edge_values,
     check_labels,
+    check_symmetric_csr,
     index_labels,
     integer_ends,
     lengths_to_weights,
@@ -32,6 +36,27 @@ from coupledgp.random import FloatArray, IntArray
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
 # Largest difference of weights that are the same, over the largest weight.
 SAME_WEIGHTS = 1e-9
+
+
+@stored
+class StoredGraph(NamedTuple):
+    """A graph in a file."""
+
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    weights: FloatArray
+    labels: Labels | None
+    node_scale: FloatArray | None
+    time_unit: float
+
+    def read_back(self) -> Graph:
+        """The graph, whose arrays are a symmetric matrix in row form."""
+        n = check_shapes(self, indptr=("n",), indices=("m",), weights=("m",))["n"] - 1
+        check_range(self, 0, n - 1, "indices")
+        check_range(self, LEAST_WEIGHT, LARGEST_WEIGHT, "weights")
+        csr = Csr(self.indptr, self.indices, self.weights)
+        check_symmetric_csr(*csr, "indices")
+        return Graph(csr, self.labels, node_scale=self.node_scale, time_unit=self.time_unit)
 
 
 class Graph:
@@ -87,6 +112,12 @@ class Graph:
         self.labels: Labels | None = None if labels is None else check_labels(labels, self.n_nodes)
         self.node_scale = None if node_scale is None else check_node_scale(node_scale, self.n_nodes)
         self.time_unit = max(check_positive(time_unit, "time_unit"), 1.0)
+
+    def as_stored(self) -> StoredGraph:
+        """The arrays and labels of which it is made."""
+        return StoredGraph(
+            self.indptr, self.indices, self.weights, self.labels, self.node_scale, self.time_unit
+        )
 
     @classmethod
     def from_edges(

@@ -19,6 +19,7 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     Domain,
@@ -262,3 +263,6 @@ def _value(text: str) -> Any:
         except (ValueError, ZeroDivisionError):
             continue
     return word
+
+
+stored_as(Kernel, kernel_text, parse_kernel)

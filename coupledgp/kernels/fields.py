@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.metrics import Metric
@@ -22,6 +23,7 @@ RANGES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 LEAST_SCALE = 0.002
 
 
+@stored
 @dataclass(frozen=True)
 class WhittleMatern:
     """Whittle-Matern kernel along a surface or a network, `K = P (M P)^(alpha - 1)` up to scale.
@@ -80,6 +82,7 @@ class WhittleMatern:
         return _sum(self, other)
 
 
+@stored
 @dataclass(frozen=True)
 class PositionKernel:
     """Stationary kernel of the straight distance between positions, of variance one.
@@ -150,6 +153,7 @@ class PositionKernel:
         return _sum(other, self)
 
 
+@stored
 @dataclass(frozen=True)
 class FieldKernel:
     """`share * K_surface + (1 - share) * K_position`, or one of the two alone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
@@ -93,3 +94,6 @@ def likelihood_from(name: str, parameters: dict[str, Any]) -> Likelihood:
     """
     checked = {key: check_positive(value, key) for key, value in parameters.items()}
     return LIKELIHOODS.parse(name, "likelihood").with_parameters(checked)
+
+
+stored_as(Likelihood, likelihood_state, lambda own: likelihood_from(**own), dict)

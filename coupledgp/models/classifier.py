@@ -6,7 +6,7 @@ What classifiers answer: chances of classes, labels and log odds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, replace
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +20,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.expressions import Kernel
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
-from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, plain_array
@@ -31,12 +30,11 @@ from coupledgp.models.grids import ClassesOnGrids
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.stored import FittedModel, fitted_result, plain_value
+from coupledgp.models.stored import FittedModel, fitted_result
 from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.models.table_rows import RowArguments, further_rows_with_targets, learn_rows
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.discrete_targets import left_out_power
-from coupledgp.selection.latent_kernels import KernelChoice
 
 
 @estimator
@@ -194,15 +192,14 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
             )
         return places
 
-    def _plain(self, name: str, value: Any) -> Any:
-        if name == "class_weight" and isinstance(value, Mapping):
-            # Labels keep their types in pairs, which keys of JSON would not.
-            return [plain_value("", pair) for pair in value.items()]
-        return super()._plain(name, value)
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        return {**header, "classes": self.classes_.tolist(), "power": self.power_}, arrays
+    def _check_classes(self) -> None:
+        """Refuse labels of a file that are not as many as the functions ask for, or in no order."""
+        classes, n_outputs = self.fitted_.results["classes_"], self.process_.units.n_outputs
+        expected = 2 if n_outputs == 1 else n_outputs
+        if not isinstance(classes, np.ndarray) or classes.shape != (expected,):
+            raise ModelFileError(f"classes: expected {expected} labels, got others")
+        if len(np.unique(classes)) < expected or (np.sort(classes) != classes).any():
+            raise ModelFileError("classes: expected numbers or texts in order, got others")
 
 
 def learn_classes(y: Any) -> tuple[NDArray[Any], IntArray]:
@@ -235,42 +232,6 @@ def logits_of_shares(targets: FloatArray, counts: FloatArray | None) -> FloatArr
     shares = np.average(targets, axis=0, weights=counts)
     n = len(targets) if counts is None else counts.sum()
     return np.asarray(np.log(n * shares + 1) - np.log(n * (1 - shares) + 1))
-
-
-def restored_classes(header: Header, n_outputs: int) -> NDArray[Any]:
-    """Labels of a file.
-
-    Raises
-    ------
-    ModelFileError
-        They are not as many as the functions ask for, of several types, or not in order.
-    """
-    stored = require_type(header.get("classes"), list, "classes")
-    expected = 2 if n_outputs == 1 else n_outputs
-    if len(stored) != expected or len({type(label) for label in stored}) != 1:
-        raise ModelFileError(f"classes: expected {expected} labels of one type, got others")
-    if type(stored[0]) not in (str, int, float, bool) or stored != sorted(set(stored)):
-        raise ModelFileError("classes: expected numbers or texts in order, got others")
-    return np.array(stored)
-
-
-def restored_class_weight(stored: Any) -> Any:
-    """The parameter `class_weight` of a file, a dict from pairs of a label and its weight.
-
-    Raises
-    ------
-    ModelFileError
-        It is a list of anything else.
-    """
-    if not isinstance(stored, list):
-        return stored
-    for pair in stored:
-        if not (
-            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (str, int, float, bool)
-        ):
-            raise ModelFileError("parameters.class_weight: expected labels with weights")
-        check_number(pair[1], "parameters.class_weight", low=0.0)
-    return dict(stored)
 
 
 def _labels(y: Any) -> NDArray[Any]:
@@ -394,23 +355,6 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
             )
         return lines
 
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        results = self.fitted_.results
-        own = {"choice": asdict(results["choice_"]), "forecast": results["forecast_"]}
-        return {**header, **own}, arrays
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        model = super().from_state(header, arrays)
-        model.class_weight = restored_class_weight(model.class_weight)
-        record = model.fitted_
-        results = {
-            **record.results,
-            "classes_": restored_classes(header, record.process.units.n_outputs),
-            "power_": check_number(header.get("power", 1.0), "power", low=0.0),
-            "choice_": KernelChoice.from_state(header.get("choice")),
-            "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
-        }
-        return model.holding(replace(record, results=results))
+    def check_restored(self) -> None:
+        super().check_restored()
+        self._check_classes()

@@ -1,15 +1,11 @@
-"""Estimators of places that compare kernels: what they tell of it, and store in a file."""
+"""Estimators of places that compare kernels: what they tell of it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from coupledgp.gp.protocol import Arrays, Header
-from coupledgp.gp.schema import check_number
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.stored import fitted_result
-from coupledgp.selection.latent_kernels import KernelChoice
 
 
 class ComparesKernels(ProcessEstimator):
@@ -24,20 +20,3 @@ class ComparesKernels(ProcessEstimator):
             return lines
         process: Any = self.process_
         return [*lines, *choice.explain().splitlines(), *process.remarks]
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        results = self.fitted_.results
-        if "choice_" in results:
-            header |= {"choice": asdict(results["choice_"]), "forecast": results["forecast_"]}
-        return header, arrays
-
-
-def restored_choice(header: Header) -> dict[str, Any]:
-    """Results of the entries that `ComparesKernels` puts into a header."""
-    if "choice" not in header:
-        return {}
-    return {
-        "choice_": KernelChoice.from_state(header["choice"]),
-        "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
-    }

@@ -6,7 +6,7 @@ Where to measure next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,17 +18,16 @@ from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_positions, place_numbers
-from coupledgp.gp.fields import FieldGP, kernel_from
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.fields import FieldGP
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.kernels.fields import (
     FieldKernel,
     KernelOfField,
-    as_field_kernel,
     parse_field_kernels,
 )
 from coupledgp.models.estimator import ANSWERS, ProcessRegressor
@@ -48,12 +47,8 @@ from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.stored import (
     FittedModel,
-    restored_ndim,
-    restored_parameters,
-    restored_results,
 )
 from coupledgp.random import FloatArray, IntArray, draw_seed
-from coupledgp.search.fields.mixture import selection_from, selection_state
 from coupledgp.search.fields.routes import (
     CREASES,
     ROUTES,
@@ -170,7 +165,7 @@ class FieldGPRegressor(ProcessRegressor):
     hyperparameters: str = "averaged"
     creases: str = "auto"
 
-    _section: ClassVar[str] = "results"
+    _stored: ClassVar[tuple[str, ...]] = (*ProcessRegressor._stored, "selection_")
 
     def fit(self, places: Any, y: ArrayLike) -> Self:
         """Compare kernels by their evidence, and condition the best on the observations.
@@ -269,9 +264,7 @@ class FieldGPRegressor(ProcessRegressor):
         return points
 
     def _plain(self, name: str, value: Any) -> Any:
-        if name == "kernel":
-            return value if isinstance(value, str) else asdict(as_field_kernel(value))
-        return super()._plain(name, value)
+        return self.operator_ if name == "operator" else super()._plain(name, value)
 
     @property
     def kernels_(self) -> tuple[FieldKernel, ...]:
@@ -395,27 +388,9 @@ class FieldGPRegressor(ProcessRegressor):
         assert variance is not None
         return LeaveOneOut(record.shaped(mean, 1), np.sqrt(record.shaped(variance, 1)))
 
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        results = self.fitted_.results
-        if "selection_" in results:
-            header["selection"] = selection_state(results["selection_"])
-        return header, arrays
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        process = restored_process(header, arrays)
-        if not members_of(process):
+    def check_restored(self) -> None:
+        if not members_of(self.process_):
             raise ModelFileError("process: expected a field, got another process")
-        parameters = {**restored_parameters(cls, header)}
-        if isinstance(parameters.get("kernel"), dict):
-            parameters["kernel"] = kernel_from(parameters["kernel"])
-        model = cls(members_of(process)[0].field_prior.operator, **parameters)
-        results = restored_results(header, cls._section, cls._stored)
-        if "selection" in header:
-            results["selection_"] = selection_from(header["selection"])
-        return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
 
 # Gains that are equal to so many digits are ties, of which the first candidate is taken.

@@ -7,15 +7,20 @@ holds the class, the constructor's parameters, fitted numbers and the names of t
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
-from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp import container
+from coupledgp.core.codec import read_file, stored_as
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.ground.tensors import torch
+from coupledgp.linalg.matrices import as_numpy
 from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
@@ -27,17 +32,35 @@ from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.models.stored import restored_names
+from coupledgp.models.stored import MODEL_CLASSES
 
-MODEL_CLASSES: dict[str, type[ProcessEstimator]] = {
-    kind.__name__: kind
+MODEL_CLASSES.update(
+    (kind.__name__, kind)
     for kind in (
         GPClassifier, GPRegressor, LatticeGPRegressor, LocalGPRegressor,
         SparseSpectrumGPRegressor, ExactGPRegressor,
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
         GraphGPClassifier,
     )
-}  # fmt: skip
+)  # fmt: skip
+
+
+def _state(process: GaussianProcess) -> list[Any]:
+    header, arrays = process.state()
+    own = {name: as_numpy(value) for name, value in arrays.items()}
+    return [type(process).__name__, json.loads(json.dumps(header, allow_nan=False)), own]
+
+
+def _from_state(state: list[Any]) -> GaussianProcess:
+    kind, header, arrays = state
+    if ENTRY in header:
+        return VaryingNoiseGP.from_state(header, arrays)
+    if "target_transforms" in header:
+        return TransformedGP.from_state(header, arrays)
+    return restored_process({"process": kind, **header}, arrays)
+
+
+stored_as(GaussianProcess, _state, _from_state, list)
 
 
 def save_model(
@@ -137,17 +160,7 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     True
     """
     where = parse_device(device)
-    header, arrays = container.read(Path(path))
-    name = header.get("class")
-    if not isinstance(name, str) or name not in MODEL_CLASSES:
-        raise ModelFileError(
-            f"{path}: class: expected one of {', '.join(MODEL_CLASSES)}, got {name!r:.40}"
-        )
-    with container.restoring(Path(path), "model"):
-        model = MODEL_CLASSES[name].from_state(header, arrays)
-        record = model.fitted_
-        targets = restored_names(header, record.process.units.n_outputs)
-        model.holding(replace(record, target_names=targets))
+    model = read_file(path, ProcessEstimator)
     return model if where == CPU else _on(model, device, where)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import Entries, axis_from, axis_state
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.sensors import SensorsGP, kept_steps
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import Counts, TargetTransform
@@ -27,7 +26,7 @@ from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_record import read_panel
 from coupledgp.models.options import estimator
-from coupledgp.models.stored import FittedModel, restored_parameters
+from coupledgp.models.stored import FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
 from coupledgp.series import Panel, TimeAxis
@@ -128,8 +127,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     target_transform: str | None = IF_COUNTS
     missing_values: Any = None
     window: int | None = None
-
-    _stored: ClassVar[tuple[str, ...]] = ()
 
     def fit(
         self,
@@ -346,6 +343,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             return self._updated(Data.of(points, panel.values[rows, columns][:, None]))
 
     def _plain(self, name: str, value: Any) -> Any:
+        if name == "graph":
+            return domain_of(self.grid_process_.places.sites)
         if name == "kernel":
             return value if isinstance(value, str) else type(value).__name__
         if name == "holidays" and value is not None:
@@ -353,35 +352,18 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             return [str(v) for v in value] if several else str(value)
         if name == "missing_values" and value is not None:
             return missing_numbers(value).tolist()
-        if name == "usual_day":
-            return "auto" if is_auto(value) else str(bool(value))
         return super()._plain(name, value)
 
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        header["axis"] = axis_state(self.time_axis_)
-        arrays["order"] = self._order
-        return header, arrays
+    def _stored_results(self) -> dict[str, Any]:
+        return {"axis": self.time_axis_, "sensors": self.fitted_.results["sensors"]}
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file; predictions are arrays."""
-        parameters = {**restored_parameters(cls, header)}
-        day = parameters.get("usual_day")
-        parameters["usual_day"] = {"True": True, "False": False}.get(str(day), "auto")
-        kind = TransformedGP if "target_transforms" in header else SensorsGP
-        whole: Any = kind.from_state(header, arrays)
-        process = innermost(whole)
-        assert isinstance(process, SensorsGP)
-        model = cls(domain_of(process.places.sites), **parameters)
-        axis = axis_from(header.get("axis"), process.times)
-        sensors = process.law_.sensors
-        order = Entries(header, arrays).integers(
-            "order", sensors.size, low=0, high=sensors.size - 1
-        )
-        if np.unique(order).size < sensors.size:
-            raise ModelFileError("order: expected each sensor once, got one twice")
-        return model.holding(FittedModel(whole, 1, {"axis": axis, "sensors": sensors[order]}))
+    def check_restored(self) -> None:
+        process, results = innermost(self.process_), self.fitted_.results
+        if not isinstance(process, SensorsGP) or not isinstance(results.get("axis"), TimeAxis):
+            raise ModelFileError("process: expected sensors over time, got another process")
+        sensors = results.get("sensors")
+        if not np.array_equal(np.sort(sensors), process.law_.sensors):
+            raise ModelFileError("sensors: expected each sensor once, got others")
 
 
 class Rows(NamedTuple):

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.latent import LatentGP, restored_on_graph
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.node_priors import ExactRecipe
-from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
-from coupledgp.gp.schema import check_number
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
@@ -25,14 +23,12 @@ from coupledgp.models.classifier import (
     ProcessClassifier,
     learn_classes,
     logits_of_shares,
-    restored_class_weight,
-    restored_classes,
 )
-from coupledgp.models.compared_kernels import ComparesKernels, restored_choice
+from coupledgp.models.compared_kernels import ComparesKernels
 from coupledgp.models.latent_nodes import search_nodes
 from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.stored import FittedModel, restored_parameters, restored_results
+from coupledgp.models.stored import FittedModel
 from coupledgp.random import draw_seed
 from coupledgp.search.nodes.latent import KernelsOfNodes
 from coupledgp.selection.discrete_targets import left_out_power
@@ -162,21 +158,9 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
         return check_nodes(self.first_process_.graph, nodes)
 
     def _plain(self, name: str, value: Any) -> Any:
-        return super()._plain(name, value) if name != "kernel" else plain_parameter(name, value)
+        return self.first_process_.graph if name == "graph" else super()._plain(name, value)
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        process, graph = restored_on_graph(header, arrays)
-        parameters = restored_parameters(cls, header)
-        model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
-        if not isinstance(process, LatentGP):
-            raise ModelFileError("process: expected one of classes, got another process")
-        model.class_weight = restored_class_weight(model.class_weight)
-        results = {
-            **restored_results(header, cls._section, cls._stored),
-            **restored_choice(header),
-            "classes_": restored_classes(header, len(process.functions)),
-            "power_": check_number(header.get("power", 1.0), "power", low=0.0),
-        }
-        return model.holding(FittedModel(process, min(len(process.functions), 2), results))
+    def check_restored(self) -> None:
+        if not isinstance(self.first_process_, NodeGP):
+            raise ModelFileError("process: expected one on a graph, got another process")
+        self._check_classes()

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.core.codec import named
+from coupledgp.couplings.walkers.registry import length_law_text
 from coupledgp.diagnostics import pages
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.latent import LatentGP, restored_on_graph
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP, NodesGP
 from coupledgp.gp.node_priors import NodePriorRecipe
-from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points, Problem
+from coupledgp.gp.protocol import Data, GaussianProcess, Points, Problem
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
@@ -40,21 +41,18 @@ from coupledgp.kernels import (
     parse_graph_kernel,
 )
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.models.compared_kernels import restored_choice
 from coupledgp.models.estimator import ANSWERS
 from coupledgp.models.latent_nodes import fit_latent_nodes
 from coupledgp.models.likelihood_option import NodeLikelihood, refuse_beside
 from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
+from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.stored import (
     FittedModel,
     fitted_result,
-    restored_ndim,
-    restored_parameters,
-    restored_results,
 )
 from coupledgp.random import draw_seed
-from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
+from coupledgp.search.averaging import as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
 from coupledgp.search.nodes.components import Fitted, fit_components
@@ -154,7 +152,9 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
     """
 
     _slow_predictions: ClassVar[bool] = True
-    _stored: ClassVar[tuple[str, ...]] = (*SEARCHED, "n_effective_draws_")
+    _stored: ClassVar[tuple[str, ...]] = (
+        *ProcessEstimator._stored, *SEARCHED, "n_effective_draws_",
+    )  # fmt: skip
 
     _: KW_ONLY
     outputscale: float | None = None
@@ -433,20 +433,11 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True, "steps_": ()}
         return self.holding(replace(record, process=process, results=results))
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        parameters = restored_parameters(cls, header)
-        process, graph = restored_on_graph(header, arrays)
-        model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
-        results = restored_results(header, cls._section, cls._stored)
-        results |= restored_choice(header)
-        return model.holding(FittedModel(process, restored_ndim(header, process), results))
-
     def _plain(self, name: str, value: Any) -> Any:
-        if name == "options" and value is not None:
-            return super()._plain(name, value)
-        shared = name in ("random_state", "likelihood") or isinstance(value, HyperparameterPrior)
-        if shared or (name == "hyperparameter_prior" and value is None):
-            return super()._plain(name, value)
-        return dict(value) if name == "hyperparameter_prior" else plain_parameter(name, value)
+        if name == "length_law" and callable(value):
+            return named(length_law_text(value), name, value)
+        return self.first_process_.graph if name == "graph" else super()._plain(name, value)
+
+    def check_restored(self) -> None:
+        if not isinstance(self.first_process_, NodeGP):
+            raise ModelFileError("process: expected one on a graph, got another process")

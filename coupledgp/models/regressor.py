@@ -6,20 +6,22 @@ Estimators whose coupling and size may be `"auto"`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.columns.globe import GeographicLike
-from coupledgp.errors import DiscreteTargetsWarning, InvalidInputError, MissingModelsWarning
+from coupledgp.errors import (
+    DiscreteTargetsWarning,
+    InvalidInputError,
+    MissingModelsWarning,
+    ModelFileError,
+)
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.mixture import n_columns_of
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import check_integer, check_number, plain_record, require_type
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.parameters import option, positive
@@ -47,10 +49,9 @@ from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.expression_members import ExpressionMembers
 from coupledgp.selection.latent_kernels import KernelChoice
 from coupledgp.selection.member_kinds import MemberPlan, Size
-from coupledgp.selection.members import Choice, MemberChoice, MemberSearch, is_auto, with_parameters
+from coupledgp.selection.members import Choice, MemberSearch, is_auto, with_parameters
 from coupledgp.selection.noise_choice import (
     NOISES,
-    NoiseChoice,
     check_varying,
     noise_seconds,
     with_noise,
@@ -358,61 +359,16 @@ class GPRegressor(LikelihoodOption, TableRegressor):
             )
         return names
 
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        results = self.fitted_.results
-        noise = results.get("noise_choice_")
-        return {
-            **header,
-            "choice": asdict(results["choice_"]),
-            "forecast": results["forecast_"],
-            **({"noise_choice": asdict(noise)} if noise is not None else {}),
-        }, arrays
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        model = super().from_state(header, arrays)
-        if not isinstance(model.model, str):
-            model.model = tuple(model.model)  # a file holds a list
-        record = model.fitted_
-        results = {
-            **record.results,
-            "choice_": _choice_from(header.get("choice"), record.process),
-            "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
-        }
-        if "noise_choice" in header:
-            choice = plain_record(NoiseChoice, header["noise_choice"], "noise_choice")
-            n_columns = n_columns_of(record.process) or 0
-            check_integer(choice.column, "noise_choice.column", 0, max(n_columns - 1, 0))
-            results["noise_choice_"] = choice
-        return model.holding(replace(record, results=results))
+    def check_restored(self) -> None:
+        super().check_restored()
+        choice = self.fitted_.results.get("noise_choice_")
+        if choice is not None and not 0 <= choice.column < self._columns.n_encoded:
+            raise ModelFileError(f"noise_choice.column: expected a column, got {choice.column}")
 
 
 def _given(*rows: ArrayLike | None) -> tuple[ArrayLike | None, ...]:
     """Weights, noise and exposures of rows, without the exposures where there are none."""
     return rows if rows[EXPOSURE_PLACE] is not None else rows[:EXPOSURE_PLACE]
-
-
-def _choice_from(stored: Any, process: GaussianProcess) -> Choice | KernelChoice:
-    """The choice among members, or among kernels under a likelihood, from entries of a file."""
-    if isinstance(process, LatentGP):
-        return KernelChoice.from_state(stored)
-    listed = require_type(require_type(stored, dict, "choice").get("members"), list, "members")
-    members = tuple(MemberChoice(**require_type(m, dict, "choice.members")) for m in listed)
-    remarks = require_type(stored.get("remarks", []), list, "choice.remarks")
-    choice = Choice(**{**stored, "members": members, "remarks": tuple(remarks)})
-    for text in choice.remarks:
-        require_type(text, str, "choice.remarks")
-    require_type(choice.scored_by, str, "choice.scored_by")
-    for value in (choice.log_density, choice.n_scored, choice.n_evaluations):
-        check_number(value, "choice")
-    for member in members:
-        require_type(member.name, str, "choice.members.name")
-        require_type(member.remark, str, "choice.members.remark")
-        check_number(member.weight, "choice.members.weight", low=0.0, high=1.0)
-        check_number(member.log_density, "choice.members.log_density")
-    return choice
 
 
 @estimator

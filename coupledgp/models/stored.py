@@ -5,10 +5,9 @@ The record of a fit, which `fit` and `partial_fit` replace by a single assignmen
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from os import PathLike
@@ -18,24 +17,23 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.codec import named, stored, write_file
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.features.registry import features_text
 from coupledgp.features.sklearn import Columns, Fitted
-from coupledgp.gp import container
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.schema import check_integer, check_number, require_type
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.seen import Seen
-from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.tables import RowDigests
 from coupledgp.gp.wrapped import has_data
 from coupledgp.ground.parameters import options_of
 from coupledgp.random import FloatArray
-from coupledgp.search.averaging import HyperparameterPrior
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
 # fit describe its search, and stay; `docs/guarantees.md` lists both.
 OF_ONE_FIT = ("selection_", "kl_per_point_", "spectrum_start_loss_", "spectrum_loss_")
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """Results of a fit.
@@ -62,12 +60,23 @@ class FittedModel:
 
     process: GaussianProcess
     ndim: int
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict, metadata={"finite": False})
     columns: Columns | None = None
     digests: RowDigests | None = None
     dropped: frozenset[str] = frozenset()
     seen: Seen | None = None
     target_names: tuple[str, ...] = ()
+
+    def read_back(self) -> FittedModel:
+        """The same, of a file, with as many names and dimensions of y as it has outputs."""
+        n_outputs = self.process.units.n_outputs
+        if self.ndim not in (1, 2) or (self.ndim == 1 and n_outputs != 1):
+            raise ModelFileError(f"ndim: expected 2 for {n_outputs} outputs, got {self.ndim}")
+        if len(self.target_names) not in (0, 1, n_outputs):
+            raise ModelFileError(
+                f"target_names: expected {n_outputs} names, got {self.target_names!r:.80}"
+            )
+        return self
 
     @cached_property
     def extent(self) -> Seen | None:
@@ -125,28 +134,58 @@ def fitted_result(name: str, text: str) -> Any:
     return property(read, doc=text)
 
 
-# Types of JSON that a file may hold for a parameter, by the type of the parameter's default.
-TYPES_OF_PARAMETERS: dict[type[Any], tuple[type[Any], ...]] = {
-    bool: (bool,),
-    int: (int, str, type(None)),
-    float: (int, float, str, type(None)),
-    str: (str, int, float, list, dict, type(None)),
-}
+@stored
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """An estimator in a file: the name of its class, its parameters and its fit."""
+
+    kind: str
+    parameters: dict[str, Any] = field(metadata={"finite": False})
+    fitted: FittedModel
+
+    def read_back(self) -> Stored:
+        """The estimator."""
+        kind = MODEL_CLASSES.get(self.kind)
+        if kind is None:
+            raise ModelFileError(
+                f"class: expected one of {', '.join(MODEL_CLASSES)}, got {self.kind:.40}"
+            )
+        unknown = dict(self.parameters.get("options") or {}).keys() - options_of(kind).keys()
+        if unknown:
+            raise ModelFileError(f"parameters.options: expected no {min(unknown)[:40]!r}")
+        model = kind(**self.parameters).holding(self.fitted)
+        model.check_restored()
+        return model
+
+
+# Estimators that files may hold, by name.
+MODEL_CLASSES: dict[str, Any] = {}
 
 
 class Stored(Fitted[FittedModel], BaseEstimator):
     """Part of an estimator that writes itself to a file."""
 
-    # Section of a file's header that holds numbers of the fit, and the names of those it may hold.
-    _section: ClassVar[str] = "fitted"
-    _stored: ClassVar[tuple[str, ...]] = ("n_evaluations_", "converged_")
-    # Parameters that a file does not hold: parts of the process, and the device.
-    _unstored: ClassVar[tuple[str, ...]] = ("device", "directions", "graph", "operator")
+    # Results of a fit that a file holds.
+    _stored: ClassVar[tuple[str, ...]] = (
+        "n_evaluations_", "converged_", "choice_", "forecast_", "classes_", "power_",
+    )  # fmt: skip
+    # Parameters that a file does not hold: the device, and what a graph has been read by.
+    _unstored: ClassVar[tuple[str, ...]] = ("device", "directions")
 
     @property
     @abstractmethod
     def process_(self) -> GaussianProcess:
         """The fitted process."""
+
+    @abstractmethod
+    def check_restored(self) -> None:
+        """Refuse a fit of a file that is none of this estimator.
+
+        Raises
+        ------
+        ModelFileError
+            Its process is of another kind, or its parts do not fit each other.
+        """
 
     def save(
         self,
@@ -160,60 +199,48 @@ class Stored(Fitted[FittedModel], BaseEstimator):
             raise InvalidInputError(
                 f"row_digests: expected True, False or 'inputs', got {row_digests!r:.60}"
             )
-        header, arrays = self._state(include_data)
-        if row_digests and "X" not in arrays:
-            arrays |= self._digest_arrays(row_digests != "inputs")
-        container.write(path, header, arrays)
-
-    def _digest_arrays(self, with_targets: bool) -> Arrays:
-        """Arrays of the digests of the training rows where a file holds none of these."""
-        digests, process = self.fitted_.digests, self.process_
-        if digests is None and has_data(process) and not has_data(process.without_data()):
-            digests = digests_of(process, process.data, None, with_targets)
-        if digests is not None and not with_targets:
-            digests = digests.of_inputs
-        return {} if digests is None else digests.arrays()
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        process = self.process_
+        record, process = self.fitted_, self.process_
         if include_data:
             len(process.data)  # refuses where there are none
         else:
             process = process.without_data()
-        header, arrays = process.state()
-        record = self.fitted_
-        stored = {name: record.results[name] for name in self._stored if name in record.results}
-        return {
-            **header,
-            "class": type(self).__name__,
-            "parameters": {k: self._plain(k, v) for k, v in self._stored_parameters().items()},
-            "y_ndim": record.ndim,
-            **({"target_names": list(record.target_names)} if record.target_names else {}),
-            self._section: {**stored, **header.get(self._section, {})},
-        }, arrays
-
-    def _stored_parameters(self) -> dict[str, Any]:
-        """Parameters that a file holds.
-
-        A file of a model that refuses missing values is one that releases before could read, and
-        it loads where there is no such device.
-        """
-        usual: dict[str, Any] = {
-            "missing": "raise", "keep_rows": None, "likelihood": "gaussian",
-            "creases": "auto",
-        }  # fmt: skip
-        return {
-            name: value
+        digests = None
+        if row_digests and not has_data(process):
+            digests = self._digests(row_digests != "inputs")
+        results = self._stored_results()
+        seen = None if has_data(process) or record.columns is None else record.extent
+        parameters = {
+            name: self._plain(name, value)
             for name, value in self.get_params(deep=False).items()
             if name not in self._unstored
-            and (name not in usual or (value, getattr(type(self), name)) != (usual[name],) * 2)
         }
+        fitted = replace(record, process=process, results=results, digests=digests, seen=seen)
+        write_file(path, SavedModel(type(self).__name__, parameters, fitted))
+
+    def _stored_results(self) -> dict[str, Any]:
+        """Results of the fit that a file holds."""
+        results = self.fitted_.results
+        return {name: results[name] for name in self._stored if name in results}
+
+    def _digests(self, with_targets: bool) -> RowDigests | None:
+        """Digests of the training rows where a file holds none of these."""
+        digests, process = self.fitted_.digests, self.process_
+        if digests is None and has_data(process):
+            digests = digests_of(process, process.data, None, with_targets)
+        if digests is not None and not with_targets:
+            digests = digests.of_inputs
+        return digests
 
     def _plain(self, name: str, value: Any) -> Any:
-        """A constructor parameter as JSON can hold it."""
+        """A parameter as a file holds it."""
+        if name == "random_state":
+            is_seed = isinstance(value, Integral) and not isinstance(value, bool)
+            return int(value) if is_seed else None
+        if name == "features" and value is not None:
+            return named(features_text(value), name, value)
         if name == "options" and value is not None:
             return {key: self._plain(key, own) for key, own in value.items()}
-        return plain_value(name, value)
+        return value
 
 
 def digests_of(
@@ -222,86 +249,3 @@ def digests_of(
     """Digests of data of a process."""
     targets = data.targets if with_targets else None
     return RowDigests.of(process.row_keys(data.points), targets, salt)
-
-
-def restored_parameters(kind: type[Any], header: Header) -> dict[str, Any]:
-    """Parameters of the constructor in a header, of the types that they have.
-
-    Raises
-    ------
-    ModelFileError
-        A name is that of no parameter, or a value is of another type than the parameter's.
-    """
-    stored = require_type(header.get("parameters"), dict, "parameters")
-    known = inspect.signature(kind).parameters
-    for name, value in stored.items():
-        if name not in known:
-            raise ModelFileError(f"parameters: expected no {name[:40]!r}")
-        types = TYPES_OF_PARAMETERS.get(type(known[name].default), ())
-        if name == "random_state":
-            types = (int, type(None))
-        if types and type(value) not in types:
-            raise ModelFileError(f"parameters.{name}: expected another type, got {value!r:.40}")
-    own = require_type(stored.get("options") or {}, dict, "parameters.options")
-    unknown = own.keys() - options_of(kind).keys()
-    if unknown:
-        raise ModelFileError(f"parameters.options: expected no {min(unknown)[:40]!r}")
-    return stored
-
-
-def restored_results(header: Header, name: str, known: Iterable[str]) -> dict[str, Any]:
-    """Numbers and truth values among the results of a fit, from a header."""
-    stored = require_type(header.get(name), dict, name)
-    found = {key: stored[key] for key in known if key in stored}
-    for key, value in found.items():
-        if value is not None and type(value) is not bool:
-            check_number(value, f"{name}.{key}")
-    return found
-
-
-def restored_ndim(header: Header, process: GaussianProcess) -> int:
-    """Number of dimensions of y in a header: one for a single output, or two."""
-    ndim = check_integer(header.get("y_ndim"), "y_ndim", 1, 2)
-    if ndim == 1 and process.units.n_outputs != 1:
-        raise ModelFileError(f"y_ndim: expected 2 for {process.units.n_outputs} outputs, got 1")
-    return ndim
-
-
-def restored_names(header: Header, n_outputs: int) -> tuple[str, ...]:
-    """Names of the targets in a header; none in a file without them."""
-    names = require_type(header.get("target_names", []), list, "target_names")
-    if not all(isinstance(one, str) for one in names) or len(names) not in (0, 1, n_outputs):
-        raise ModelFileError(f"target_names: expected {n_outputs} names, got {names!r:.80}")
-    return tuple(names)
-
-
-def plain_seed(random_state: Any) -> int | None:
-    """A random state as a file holds it: an int, or None for any other kind of random state."""
-    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    return int(random_state) if is_seed else None
-
-
-def plain_value(name: str, value: Any) -> Any:
-    """A parameter of any estimator as JSON can hold it: numbers, text or lists of numbers and text.
-
-    Raises
-    ------
-    InvalidInputError
-        The parameter is an object that no text names.
-    """
-    if name == "random_state":
-        return plain_seed(value)
-    if name in TEXTS and value is not None:
-        return value if isinstance(value, str) else text_of(value, name)
-    if callable(value):
-        raise InvalidInputError(
-            f"{name}: expected a name, since a file holds text only, got {value!r}; set "
-            f"model.{name} to a name before saving, which changes no prediction"
-        )
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    if isinstance(value, HyperparameterPrior):
-        return asdict(value)
-    if isinstance(value, (list, tuple)):
-        return [plain_value("", item) for item in value]
-    return value

@@ -16,22 +16,12 @@ from coupledgp.columns import TableEncoding
 from coupledgp.columns.globe import GeographicLike
 from coupledgp.errors import ModelFileError
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
-from coupledgp.gp.mixture import n_columns_of, restored_process
-from coupledgp.gp.protocol import Arrays, GaussianProcess, Header, Points
-from coupledgp.gp.schema import Entries, check_integer, require_type
-from coupledgp.gp.seen import Seen
-from coupledgp.gp.tables import RowDigests
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
+from coupledgp.gp.mixture import n_columns_of
+from coupledgp.gp.protocol import Points
 from coupledgp.models.grids import Extrapolations
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
-from coupledgp.models.stored import (
-    FittedModel,
-    restored_ndim,
-    restored_parameters,
-    restored_results,
-)
+from coupledgp.models.stored import FittedModel
 from coupledgp.models.table_rows import further_rows, learn_columns
 from coupledgp.random import FloatArray
 from coupledgp.search.starts import first_places
@@ -61,10 +51,9 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         Number and names of the columns of X, as in scikit-learn.
     """
 
-    _section: ClassVar[str] = "scalars"
     _stored: ClassVar[tuple[str, ...]] = (
-        "n_effective_draws_", "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_",
-        "spectrum_loss_",
+        *ProcessEstimator._stored, "n_effective_draws_", "noise_choice_", "n_iter_",
+        "spectrum_start_loss_", "spectrum_loss_",
     )  # fmt: skip
 
     def check_parameters(self) -> None:
@@ -161,69 +150,19 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
         if found is not None:
             found.warn()
 
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        names, encoding, crs = self._columns.names, self._columns.encoding, self._columns.crs
-        seen = self.fitted_.extent
-        arrays |= {} if seen is None else seen.arrays()
-        return {
-            **header,
-            "feature_names": None if names is None else [str(name) for name in names],
-            **({} if encoding is None else {"encoding": encoding.state()}),
-            **({} if crs is None else {"crs": crs}),
-            "scalars": {"n_features_in_": self.n_features_in_, **header["scalars"]},
-        }, arrays
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Any:
-        """Return the fitted model of a file."""
-        parameters = restored_parameters(cls, header)
-        require_type(header.get("scalars"), dict, "scalars")
-        process = _restored(header, arrays)
-        model = cls(**parameters)
-        columns = _columns_from(header, n_columns_of(process))
-        results = restored_results(header, cls._section, cls._stored)
-        entries = Entries(header, arrays)
-        digests, ndim = RowDigests.from_entries(entries), restored_ndim(header, process)
-        seen = Seen.from_entries(entries, n_columns_of(process) or 0, process.units.n_outputs)
-        return model.holding(FittedModel(process, ndim, results, columns, digests, seen=seen))
+    def check_restored(self) -> None:
+        process, columns, seen = self.process_, self.fitted_.columns, self.fitted_.seen
+        n_encoded = n_columns_of(process)
+        if n_encoded is None or columns is None or columns.n_encoded != n_encoded:
+            raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
+        shape = n_encoded, process.units.n_outputs
+        if seen is not None and (seen.low.size, seen.y_low.size) != shape:
+            raise ModelFileError(f"seen: expected {shape} columns and targets, got others")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "indicator"
         return tags
-
-
-def _columns_from(header: Header, n_encoded: int | None) -> Columns:
-    """Columns of X of a file, which become `n_encoded` columns of the process."""
-    if n_encoded is None:
-        raise ModelFileError("class: expected a model of a table, got a field")
-    n_columns = check_integer(header["scalars"].get("n_features_in_"), "columns", 1, n_encoded)
-    names = header.get("feature_names")
-    if names is not None and (
-        len(require_type(names, list, "feature_names")) != n_columns
-        or any(type(name) is not str for name in names)
-    ):
-        raise ModelFileError(f"feature_names: expected {n_columns} texts, got others")
-    stored, encoding = header.get("encoding"), None
-    if stored is not None:
-        encoding = TableEncoding.from_state(stored, names, n_columns)
-    if n_encoded != (n_columns if encoding is None else encoding.groups.size):
-        raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
-    crs = header.get("crs")
-    if crs is not None:
-        require_type(crs, str, "crs")
-    names = None if names is None else np.array(names, dtype=object)
-    return Columns(n_columns, names, encoding, crs)
-
-
-def _restored(header: Header, arrays: Arrays) -> GaussianProcess:
-    """The process of a table that the header and arrays of a file describe."""
-    if ENTRY in header:
-        return VaryingNoiseGP.from_state(header, arrays)
-    if "target_transforms" in header:
-        return TransformedGP.from_state(header, arrays)
-    return restored_process(header, arrays)
 
 
 @dataclass(frozen=True, eq=False)

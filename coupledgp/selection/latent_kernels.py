@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.registry import make_features
@@ -18,7 +18,6 @@ from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.lattice_parts import TrendColumns
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.schema import check_integer, plain_record, require_type
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.notebook import ExplainedChoice
@@ -154,6 +153,7 @@ def plan_kernels(size: LatentSize, budget: float, kernel: Kernel | None) -> tupl
     )
 
 
+@stored
 @dataclass(frozen=True)
 class TriedKernel:
     """A kernel that was compared with others.
@@ -174,6 +174,7 @@ class TriedKernel:
     is_chosen: bool
 
 
+@stored
 @dataclass(frozen=True)
 class KernelChoice(ExplainedChoice):
     """The kernels that were tried for functions under a likelihood.
@@ -202,16 +203,6 @@ class KernelChoice(ExplainedChoice):
         if len(ranked) > MOST_SHOWN:
             lines.append(f"and {len(ranked) - MOST_SHOWN} more")
         return "\n".join(lines)
-
-    @classmethod
-    def from_state(cls, stored: Any) -> KernelChoice:
-        """The choice of `asdict`, from the entries of a file."""
-        entries = require_type(stored, dict, "choice")
-        listed = require_type(entries.get("kernels"), list, "choice")
-        kernels = tuple(plain_record(TriedKernel, each, "choice.kernels") for each in listed)
-        n_scored = check_integer(entries.get("n_scored"), "choice.n_scored", 0, 2**62)
-        subject = require_type(entries.get("subject", LABELS), str, "choice.subject")
-        return cls(kernels, n_scored, subject)
 
 
 @dataclass(frozen=True, eq=False)

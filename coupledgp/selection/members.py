@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
@@ -44,6 +45,7 @@ THINNED_ROWS, DROPPED_DENSITY = 500, 0.0003
 LOSES = "left out, since its means err more than a constant"
 
 
+@stored
 @dataclass(frozen=True)
 class MemberChoice:
     """A member of the mixture in a report: its name, weight and score.
@@ -66,6 +68,7 @@ class MemberChoice:
     remark: str = ""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Choice(ExplainedChoice):
     """The members of a mixture with their weights and scores.

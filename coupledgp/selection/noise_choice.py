@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.frozen_mean import folds_of
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -29,6 +30,7 @@ ENDS = (5, 95)
 FIT_SECONDS, ENTRY_SECONDS, PAIR_SECONDS = 0.2, 4e-8, 1e-7
 
 
+@stored
 @dataclass(frozen=True)
 class NoiseChoice:
     """The comparison of constant noise with noise that varies.
@@ -63,7 +65,7 @@ class NoiseChoice:
     high: float = 0.0
     column: int = 0
     correlation: float = 0.0
-    degrees: float = 0.0
+    degrees: float = field(default=0.0, metadata={"finite": False})
 
     def explain(self, names: list[str]) -> str:
         """The choice in words, with names (d,) of the encoded columns."""

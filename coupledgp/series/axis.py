@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.core.codec import stored, stored_as
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import durations
@@ -20,12 +21,14 @@ from coupledgp.series.stamps import (
     local_nanoseconds,
     read_stamps,
     seconds_of_day,
+    zone_of_name,
 )
 
 SECOND = 1_000_000_000  # nanoseconds
 LARGEST_SECONDS = 2**63 / SECOND
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TimeAxis:
     """Times of a series.
@@ -52,6 +55,19 @@ class TimeAxis:
     tick: int = 1000
     labelled: Labelled = "numpy"
     whole: bool = False
+
+    def read_back(self) -> TimeAxis:
+        """The axis of a file, whose first and last time are of the years 1678 to 2261."""
+        if self.zone is not None:
+            zone_of_name(self.zone)
+        if not 1 <= self.tick <= 1000 or not (np.diff(self.values) > 0).all() or not self.n_times:
+            raise ModelFileError("axis: expected rising times and a tick of labels, got others")
+        if self.origin is not None:
+            seconds = self.origin.astype("datetime64[s]").astype(np.int64)
+            if not abs(seconds) < LARGEST_SECONDS - 1:
+                raise ModelFileError(f"axis.origin: expected a time of 1678 to 2261, got {seconds}")
+        self.labels(self.values[[0, -1]])
+        return self
 
     @classmethod
     def of(cls, times: Any, resolution: Any = None, name: str = "times") -> TimeAxis:
@@ -274,3 +290,6 @@ def _seconds_after(ticks: Any, start: int) -> FloatArray:
     """Seconds from an instant to instants (n,), all in nanoseconds; they may be centuries apart."""
     whole = ticks // SECOND - start // SECOND
     return np.asarray(whole + (ticks % SECOND - start % SECOND) / SECOND, dtype=np.float64)
+
+
+stored_as(np.datetime64, str, np.datetime64)

@@ -5,9 +5,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.columns.codes import NumberCode, code_from_state
 from coupledgp.columns.summaries import KnownNumbers, NumberSummary
-from coupledgp.errors import InvalidInputError
 
 
 def test_a_spread_of_rounding_is_one():
@@ -22,15 +20,6 @@ def test_a_spread_of_rounding_is_one():
     np.testing.assert_array_equal(
         code.encoded(np.array([np.nan, 4.0]), "X: column 1").values, [[4.0, 1.0], [4.0, 0.0]]
     )
-
-
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e301, True, "1"])
-@pytest.mark.parametrize("name", ["fill", "indicator"])
-def test_numbers_of_files_are_finite(name, value):
-    state = {"kind": "number", "fill": 1.0, "indicator": 2.0}
-    assert code_from_state(state) == NumberCode("number", 1.0, 2.0)
-    with pytest.raises(InvalidInputError, match="fill, indicator: expected numbers"):
-        code_from_state(state | {name: value})
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e3])

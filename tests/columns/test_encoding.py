@@ -1,7 +1,6 @@
 """Codes of columns: what they hold, that they undo nothing, and what they refuse."""
 
 import datetime as dt
-import json
 import warnings
 from decimal import Decimal
 
@@ -13,7 +12,10 @@ import pytest
 from coupledgp.columns import TableEncoding
 from coupledgp.columns.arrow import arrow_columns, special_columns
 from coupledgp.columns.codes import CYCLES, CategoryCode, cycles_of
-from coupledgp.errors import InvalidInputError
+from coupledgp.core.codec import decoded
+from coupledgp.core.codec import encoded as file_of
+from coupledgp.errors import InvalidInputError, ModelFileError
+from tests.model_files import changed
 
 N = 40
 
@@ -208,7 +210,7 @@ def test_durations_are_days():
     np.testing.assert_allclose(encoded(table)[1], [[1.0], [0.5]])
 
 
-def test_state_restores_the_same_encoding():
+def test_a_file_restores_the_same_encoding():
     table = pd.DataFrame({
         "x": [1.0, np.nan, 3.5, 4.0], "s": ["a", None, "b", "a"],
         "c": pd.Categorical([1.5, 2.5, 1.5, 2.5]), "b": [True, False, True, None],
@@ -217,8 +219,7 @@ def test_state_restores_the_same_encoding():
     })  # fmt: skip
     with pytest.warns(UserWarning, match="left out"):
         encoding = learn(table)
-    stored = json.loads(json.dumps(encoding.state(), allow_nan=False))
-    restored = TableEncoding.from_state(stored, list(table.columns), table.shape[1])
+    restored = decoded(file_of(encoding))
     assert restored.codes == encoding.codes
     assert restored.parts == encoding.parts
     matrix = encoding.encode(columns_of(table))
@@ -228,14 +229,36 @@ def test_state_restores_the_same_encoding():
 
 def test_a_mean_of_zero_is_restored():
     table = pd.DataFrame({"x": [-1.0, 1.0]})
-    restored = TableEncoding.from_state(learn(table).state(), ["x"], 1)
+    restored = decoded(file_of(learn(table)))
     with pytest.warns(UserWarning, match="mean of the training column"):
         assert restored.rows(np.array([[np.nan]])) == 0.0
 
 
-def test_numbers_that_need_nothing_take_no_place_in_the_state():
+def test_numbers_that_need_nothing_take_no_place_in_a_file():
     table = pd.DataFrame({f"x{j}": [1.0, 2.0] for j in range(50)} | {"s": ["a", "b"]})
-    assert list(learn(table, "raise").state()["codes"]) == ["50"]
+    assert list(learn(table, "raise").as_stored().codes) == [50]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("NumberCode", {"fill": 1e301}), ("NumberCode", {"indicator": -1.0}),
+        ("NumberCode", {"kind": "category"}), ("NumberCode", {"fill": None}),
+        ("CategoryCode", {"levels": {"tuple": []}}),
+        ("CategoryCode", {"levels": {"tuple": ["a", "a"]}}),
+        ("CategoryCode", {"levels": {"tuple": [{"tuple": []}]}}), ("DateCode", {"zone": "../etc"}),
+        ("DateCode", {"cycles": {"tuple": ["age"]}}), ("DateCode", {"origin": 1e301}),
+        ("StoredEncoding", {"n_columns": 2**60}), ("StoredEncoding", {"n_columns": 2}),
+        ("StoredEncoding", {"missing": "never"}),
+    ],
+)  # fmt: skip
+def test_hostile_encodings_are_refused(kind, fields, tmp_path):
+    when = pd.to_datetime(["2020-01-01", "2021-01-01", "2022-06-01"])
+    table = pd.DataFrame({"x": [1.0, np.nan, 2.0], "s": ["a", "b", "a"], "t": when})
+    (tmp_path / "m").write_bytes(file_of(learn(table)))
+    changed(tmp_path / "m", kind, **fields)
+    with pytest.raises(ModelFileError, match="cannot restore"):
+        decoded((tmp_path / "m").read_bytes())
 
 
 def test_every_code_says_what_it_does():
@@ -385,4 +408,4 @@ def test_columns_of_a_matrix_are_learnt_as_one_by_one(missing):
     assert found.codes == plain.codes
     assert found.names == plain.names
     assert [str(w.message) for w in together] == [str(w.message) for w in each]
-    assert TableEncoding.from_state(found.state(), names, 2100).codes == plain.codes
+    assert decoded(file_of(found)).codes == plain.codes

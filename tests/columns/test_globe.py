@@ -18,6 +18,7 @@ from coupledgp.columns.globe import (
     turned_ends,
 )
 from coupledgp.columns.summaries import KnownNumbers
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.diagnostics.moves import dependences
 from coupledgp.errors import InvalidInputError
 
@@ -105,15 +106,15 @@ def test_encodings_hold_both_columns(table):
     # North is where latitude stands in the table.
     order = [1, 0] if own.places == (1, 0) else slice(None)
     np.testing.assert_array_equal(matrix, wanted[:, order])
-    again = TableEncoding.from_state(own.state(), own.names, 2)
+    again = decoded(encoded(own))
     np.testing.assert_array_equal(again.rows(table.to_numpy()), matrix)
     assert sorted(own.sources_of(np.arange(globe.width))) == [0, 1]
     with pytest.raises(InvalidInputError, match="row 2: expected degrees of"):
         own.rows(np.array([[0.0, 0.0], [500.0, 500.0]]))
-    state = own.state()
-    del state["codes"]["0"]
+    record = own.as_stored()
+    del record.codes[0]
     with pytest.raises(InvalidInputError, match="expected one latitude and longitude"):
-        TableEncoding.from_state(state, own.names, 2)
+        record.read_back()
 
 
 GIVEN = {"optimizer": None, "lengthscale": 4000.0, "noise": 0.02}

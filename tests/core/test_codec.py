@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import torch
 from scipy import sparse
 
@@ -16,6 +15,7 @@ from coupledgp.core import codec
 from coupledgp.core.codec import decoded, encoded, stored, stored_as
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.random import FloatArray, IntArray
+from tests.model_files import signed, signed_text
 
 
 class Pair(NamedTuple):
@@ -60,15 +60,6 @@ LEAF = Leaf(np.array([1.0, 2.0]))
 
 def again(value, hint=Any):
     return decoded(encoded(value), hint)
-
-
-def signed(tree, **arrays):
-    """Bytes of a file with a tree of its own and a checksum that fits."""
-    if not isinstance(tree, str):
-        tree = json.dumps({"format": codec.FORMAT, "version": codec.VERSION, "value": tree})
-    arrays["tree"] = np.frombuffer(tree.encode(), dtype=np.uint8)
-    digest = np.frombuffer(codec._digest(arrays), dtype=np.uint8)
-    return safetensors.numpy.save(arrays | {"sha256": digest})
 
 
 def leaf(**changes):
@@ -141,7 +132,7 @@ def test_equal_arrays_are_written_once():
     ("value", "message"),
     [
         (object(), "model: expected a value that a file can hold"),
-        ({"a": {"b": lambda: 0}}, "model.a.b: expected a value"),
+        ({"a": {"b": lambda: 0}}, "^b: expected a value"),
         (Branch((LEAF,), free=Exception("x")), "free: expected a value"),
     ],
 )
@@ -195,7 +186,7 @@ HOSTILE = {
 def test_hostile_trees_are_refused_with_a_sentence(name):
     tree, arrays, message = HOSTILE[name]
     with pytest.raises(ModelFileError, match=message) as caught:
-        decoded(signed(tree, **arrays))
+        decoded(signed(tree, arrays))
     assert len(str(caught.value)) < 600
 
 
@@ -218,7 +209,7 @@ def test_hostile_trees_are_refused_with_a_sentence(name):
 )  # fmt: skip
 def test_hostile_texts_are_refused(text, message):
     with pytest.raises(ModelFileError, match=message):
-        decoded(signed(text))
+        decoded(signed_text(text, {}))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +227,7 @@ def test_hostile_texts_are_refused(text, message):
 def test_matrices_that_are_none_are_refused(parts, shape):
     arrays = {str(k): part for k, part in enumerate(parts)}
     with pytest.raises(ModelFileError, match="csr"):
-        decoded(signed({"csr": [*({"array": name} for name in arrays), shape]}, **arrays))
+        decoded(signed({"csr": [*({"array": name} for name in arrays), shape]}, arrays))
 
 
 def described(**arrays):
@@ -289,7 +280,7 @@ COSTLY = {
 @pytest.mark.parametrize("name", COSTLY)
 def test_a_file_costs_at_most_ten_times_its_size(name):
     tree, arrays = COSTLY[name]
-    content = signed(f'{{"format":"coupledgp","version":3,"value":{tree}}}', **arrays)
+    content = signed_text(f'{{"format":"coupledgp","version":3,"value":{tree}}}', arrays)
     tracemalloc.start()
     try:
         decoded(content)
@@ -298,4 +289,4 @@ def test_a_file_costs_at_most_ten_times_its_size(name):
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 9 * len(content) + codec.FREE_BYTES
+    assert peak < 10 * len(content) + codec.FREE_BYTES

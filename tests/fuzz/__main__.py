@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import resource
 import shutil
 import signal
@@ -28,7 +27,26 @@ from tests.fuzz.cases import Case, check
 from tests.fuzz.files import SPARSE, SQUARE, edges, table, values, write_shared
 from tests.model_files import opened, signed
 
-VALUES = [None, True, -1, 0, 10**9, 10**400, 1e-300, 1e300, "", "NaN", "x" * 3000, [], [[]], {}]
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    10**9,
+    10**400,
+    1e-300,
+    1e300,
+    "",
+    "NaN",
+    "x" * 3000,
+    [],
+    [[]],
+    {},
+    {"same": 0},
+    {"array": "0"},
+    {"tuple": []},
+    {"float": "inf"},
+]
 # Bytes that one call may take beside what the process had, and seconds.
 MEMORY, SECONDS = 2**30, 60
 
@@ -61,21 +79,21 @@ def sources() -> dict[str, tuple[bytes, tuple[str, ...]]]:
 
 
 def model_mutant(source: Path, rng: np.random.Generator) -> bytes:
-    """A model file with changed bytes, or with another value in its header and a fitting digest."""
+    """A model file with changed bytes, or with another value in its tree and a fitting digest."""
     if rng.random() < 0.3:
         return mutated(source.read_bytes(), rng)
-    metadata, arrays = opened(source)
-    header = json.loads(metadata["model"])
-    owner, key = places_in(header)[rng.integers(len(places_in(header)))]
+    value, arrays = opened(source)
+    places = places_in(value)
+    owner, key = places[rng.integers(len(places))]
     owner[key] = VALUES[rng.integers(len(VALUES))]
     if arrays and rng.random() < 0.3:
         name = list(arrays)[rng.integers(len(arrays))]
         arrays[name] = arrays[name][: len(arrays[name]) // 2] if arrays[name].ndim else arrays[name]
-    return signed(metadata, json.dumps(header), arrays)
+    return signed(value, arrays)
 
 
 def places_in(value: Any) -> list[tuple[Any, Any]]:
-    """Containers of a header, each with a key of one of its values."""
+    """Containers of a tree, each with a key of one of its values."""
     items = list(value.items() if isinstance(value, dict) else enumerate(value))
     nested = [each for _, each in items if isinstance(each, (dict, list))]
     inner = [place for each in nested for place in places_in(each)]

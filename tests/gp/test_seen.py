@@ -1,11 +1,13 @@
 """Where a table has rows: distances from them by a plain reference, joined, in a file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.columns import ColumnMoments, column_spread
-from coupledgp.gp.schema import Entries
 from coupledgp.gp.seen import MOST_DISTANT, Seen
 
 SEEDS = range(6)
@@ -116,18 +118,16 @@ def test_wide_tables_keep_ranges_alone():
 def test_files_hold_it_and_others_are_refused():
     X, y, _ = table(1)
     seen = Seen.of(X, y)
-    arrays = seen.arrays()
-    again = Seen.from_entries(Entries({}, arrays), 5, 2)
+    again = decoded(encoded(seen))
     for name, value in vars(seen).items():
         np.testing.assert_array_equal(getattr(again, name), value)
-    assert Seen.from_entries(Entries({}, {}), 5, 2) is None
     assert len(seen.gaps) >= 2
     for name, value in {
         "low": seen.high + 1, "y_low": seen.y_high + 1, "gaps": seen.gaps[:, ::-1],
         "columns": seen.columns[::-1] + 9, "high": seen.high[:4],
     }.items():  # fmt: skip
         with pytest.raises(ModelFileError, match="seen"):
-            Seen.from_entries(Entries({}, arrays | {f"seen.{name}": value.copy()}), 5, 2)
+            decoded(encoded(replace(seen, **{name: value.copy()})))
     moments = (ColumnMoments.of(values) for values in (X, y))
     np.testing.assert_array_equal(Seen.of_moments(*moments).high, seen.high)
 

@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp import container
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -30,6 +29,7 @@ from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection import latent_kernels
 from coupledgp.selection.discrete_targets import left_out_power
 from coupledgp.selection.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
+from tests.model_files import objects, opened, signed
 from tests.models.few_steps import search_little
 
 RNG = np.random.default_rng(3)
@@ -181,13 +181,16 @@ def test_tables_of_texts_dates_and_gaps(tmp_path):
     assert loaded.get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("labels", [["x", "x"], [1, "b"], ["a"], ["b", "a"], [[1], [2]]])
+@pytest.mark.parametrize(
+    "labels", [{"texts": ["x", "x"]}, {"texts": ["a"]}, {"texts": ["b", "a"]}, 3, {"objects": []}]
+)
 def test_damaged_labels_of_a_file_are_refused(labels, tmp_path):
     cgp.GPClassifier(random_state=0).fit(X, SIDES).save(tmp_path / "m")
-    header, arrays = container.read(tmp_path / "m")
-    container.write(tmp_path / "bad", {**header, "classes": labels}, arrays)
+    value, arrays = opened(tmp_path / "m")
+    next(objects(value, "FittedModel"))["results"]["dict"]["classes_"] = labels
+    (tmp_path / "m").write_bytes(signed(value, arrays))
     with pytest.raises(ModelFileError, match="classes"):
-        cgp.load_model(tmp_path / "bad")
+        cgp.load_model(tmp_path / "m")
 
 
 def test_rows_added_later_are_as_if_given_at_once():

@@ -11,9 +11,9 @@ from coupledgp.core.sites import DenseRows, Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.kernels.graph.families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
-from coupledgp.models.classifier import restored_class_weight
 from coupledgp.search.nodes import latent
 from coupledgp.search.nodes.latent import LOG_VARIANCE, NodeEvidence
+from tests.model_files import changed
 
 RNG = np.random.default_rng(2)
 N = 60
@@ -156,14 +156,6 @@ class TestEveryClassifier:
             clone(model).set_params(missing="indicator").fit(points, y)
 
 
-@pytest.mark.parametrize("wrong", [[1], [["up"]], [["up", -1.0]], [["up", "2"]], [[["up"], 1.0]]])
-def test_weights_of_classes_in_wrong_files(wrong):
-    with pytest.raises(ModelFileError, match="class_weight"):
-        restored_class_weight(wrong)
-    assert restored_class_weight([["up", 2.0], ["down", 1]]) == {"up": 2.0, "down": 1}
-    assert restored_class_weight("balanced") == "balanced"
-
-
 def test_all_nodes_are_the_default():
     graph = MODELS["graph"][0]().fit(SEEN, SIDES[SEEN])
     np.testing.assert_array_equal(graph.predict_proba(), graph.predict_proba(np.arange(N)))
@@ -175,13 +167,12 @@ def test_a_kernel_that_is_given_is_kept():
 
 
 def test_files_of_other_kinds_are_refused(tmp_path):
-    from coupledgp.gp import container
-
     gaussian = cgp.GraphGPRegressor(RING, "heat", optimizer=None).fit(SEEN, F[SEEN])
-    gaussian.save(tmp_path / "other", include_data=True)
-    header, arrays = container.read(tmp_path / "other")
-    with pytest.raises(ModelFileError, match="classes"):
-        cgp.GraphGPClassifier.from_state({**header, "parameters": {}}, arrays)
+    gaussian.save(tmp_path / "other")
+    parameters = {"dict": {"graph": {"same": 0}}}
+    changed(tmp_path / "other", "SavedModel", kind="GraphGPClassifier", parameters=parameters)
+    with pytest.raises(ModelFileError, match="cannot restore"):
+        cgp.load_model(tmp_path / "other")
 
 
 def test_values_are_those_of_the_bound_and_the_prior():

@@ -1,6 +1,5 @@
 """Noise that varies at the front door: when it is taken, what is said, and what is refused."""
 
-import json
 from copy import copy
 from functools import cache
 
@@ -23,6 +22,7 @@ from coupledgp.selection.noise_choice import (
     pays,
     with_noise,
 )
+from tests.model_files import changed
 from tests.models.few_steps import search_little
 
 RNG, N = np.random.default_rng(2), 220
@@ -100,12 +100,11 @@ def test_files_keep_the_noise_and_what_is_said_of_it(model, tmp_path, include_da
     assert again.noise_choice_ == model.noise_choice_
 
 
-def test_files_whose_column_is_not_there_are_refused(model):
-    header, arrays = model._state(True)
-    header = json.loads(json.dumps(header))
-    header["noise_choice"]["column"] = 2
+def test_files_whose_column_is_not_there_are_refused(model, tmp_path):
+    model.save(tmp_path / "m")
+    changed(tmp_path / "m", "NoiseChoice", column=2)
     with pytest.raises(ModelFileError, match=r"noise_choice\.column"):
-        cgp.GPRegressor.from_state(header, arrays)
+        cgp.load_model(tmp_path / "m")
 
 
 def test_members_are_those_of_the_inner_process_and_further_rows_are_taken(model):

@@ -353,7 +353,7 @@ class TestFiles:
         ):
             model = kind(**options).fit(X, Y)
             loaded = self.again(model, tmp_path)
-            assert loaded.kernel == "own"
+            assert loaded.kernel == options["kernel"]
             np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
 
     def test_graph_models(self, tmp_path: Path) -> None:

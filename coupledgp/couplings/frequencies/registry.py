@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from coupledgp.core.codec import stored_as
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.frequencies.directions import (
     Directions,
@@ -325,3 +326,6 @@ def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling:
     """
     asked = isinstance(law, str) and law == POSTERIOR
     return PosteriorLaw() if asked else parse_coupling(law, name)
+
+
+stored_as(FrequencyCoupling, coupling_text, parse_law)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.codec import stored
 from coupledgp.couplings.walkers.sigma import (
     check_permutation,
     solved_permutation,
@@ -86,6 +87,7 @@ class LengthLaw(ABC):
         return 1.0 - alive
 
 
+@stored
 @dataclass(frozen=True)
 class GeometricLaw(LengthLaw):
     """The papers' law: a walker halts with chance p before each step, so that `S_t = (1-p)^t`.

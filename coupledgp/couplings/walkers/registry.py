@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from coupledgp.core.codec import stored_as
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     GeometricLaw,
@@ -266,3 +267,7 @@ def register_length_law(
     [1.0, 0.75, 0.5625]
     """
     LENGTH_LAWS.register(name, make, replace=replace)
+
+
+stored_as(WalkerCoupling, walker_coupling_text, parse_walker_coupling)
+stored_as(LengthLaw, length_law_text, LENGTH_LAWS.parse)

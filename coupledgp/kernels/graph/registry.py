@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import check_single
 from coupledgp.kernels.graph.base import GraphKernel
@@ -150,3 +151,6 @@ def _classes() -> dict[str, type[GraphKernel]]:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+stored_as(GraphKernel, graph_kernel_state, graph_kernel_from, dict)

@@ -10,12 +10,13 @@ greatest evidence of each family are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
 
+from coupledgp.core.codec import stored
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.ground.progress import tell
 from coupledgp.inference.fields.covariance import FieldCovariance
@@ -64,6 +65,7 @@ LEAST_WEIGHT = 1e-3
 KernelPart: TypeAlias = WhittleMatern | PositionKernel
 
 
+@stored
 @dataclass(frozen=True)
 class FieldCandidate:
     """A kernel without free parameters, with variances, and its evidence.
@@ -83,10 +85,11 @@ class FieldCandidate:
     kernel: FieldKernel
     outputscale: float
     noise: float
-    log_evidence: float
+    log_evidence: float = field(metadata={"finite": False})
     weight: float = 1.0
 
 
+@stored
 @dataclass(frozen=True)
 class FamilyEvidence:
     """The evidence of a family on its grid.

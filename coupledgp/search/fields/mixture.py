@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.fields import (
     DEFAULT_LENGTH,
@@ -16,11 +17,9 @@ from coupledgp.gp.fields import (
     FieldGP,
     FieldHyperparameters,
     FieldPrior,
-    kernel_from,
 )
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data, Header
-from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import tell
@@ -39,6 +38,7 @@ from coupledgp.search.fields.grid import FamilyEvidence, FieldCandidate, FieldGr
 FEWEST = 3
 
 
+@stored
 @dataclass(frozen=True)
 class FieldSelection(ExplainedChoice):
     """Kernels that were compared by their evidence.
@@ -158,36 +158,3 @@ def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate
         position = PositionKernel(name, position.lengthscale or length, position.columns or ())
     kernel = FieldKernel(surface, position, family.share or 0.5)
     return FieldCandidate(kernel, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE, float("nan"))
-
-
-def selection_state(selection: FieldSelection) -> Header:
-    """A selection as JSON holds it, without NaN."""
-    members = [asdict(member) for member in selection.members]
-    for member in members:
-        if np.isnan(member["log_evidence"]):
-            member["log_evidence"] = None
-    families = [asdict(family) for family in selection.families]
-    return {"families": families, "members": members, "reason": selection.reason}
-
-
-def selection_from(state: Header) -> FieldSelection:
-    """The selection of `selection_state`."""
-    members = [
-        FieldCandidate(**{**member, "kernel": kernel_from(member["kernel"]), **_numbers(member)})
-        for member in require_type(state["members"], list, "selection.members")
-    ]
-    families = tuple(FamilyEvidence(**family) for family in state["families"])
-    for family in families:
-        for value in vars(family).values():
-            if type(value) is not str:
-                check_number(value, "selection.families")
-    reason = require_type(state["reason"], str, "selection.reason")
-    return FieldSelection(families, tuple(members), reason)
-
-
-def _numbers(member: Header) -> dict[str, float]:
-    """Numbers of a member of a selection; an evidence that is not known is NaN."""
-    found = {k: v for k, v in member.items() if k != "kernel" and v is not None}
-    for name, value in found.items():
-        check_number(value, f"selection.members.{name}")
-    return {"log_evidence": float("nan"), **found}

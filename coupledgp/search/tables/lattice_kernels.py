@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.lattice import N_DRAWS, LatticeGP
 from coupledgp.ground.progress import duration, tell
@@ -53,6 +54,7 @@ GROWN = 1.5
 MOST_LEFT_OUT = 0.5
 
 
+@stored
 @dataclass(frozen=True)
 class LatticeChoice:
     """A kernel that was tried, and what came of it.
@@ -70,7 +72,7 @@ class LatticeChoice:
     """
 
     kernel: str
-    log_density: float
+    log_density: float = field(metadata={"finite": False})
     n_waves: int
     left_out_share: float
 

@@ -24,7 +24,6 @@ from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.dense.system import CovarianceSystem
-from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
@@ -67,11 +66,6 @@ class AdditivePrior(DensePrior):
     def hyperparameters(self) -> LocalHyperparameters:
         """Hyperparameters of the parts."""
         return self.parts.hyperparameters
-
-    @property
-    def likelihood(self) -> NoiseLaw:  # type: ignore[override]
-        """Law of observations given f, made of the noise variance."""
-        return self.parts.likelihood
 
     @property
     def process_class(self) -> type[ExactGP]:

@@ -29,7 +29,6 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import log_evidence
-from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.low_rank import dense_error, warn_if_imprecise
 from coupledgp.linalg.matrices import (
     Matrix,
@@ -152,8 +151,6 @@ class DensePrior(ABC):
     ----------
     hyperparameters : Any
         Hyperparameters; the output scale and the noise variance are in normalised units.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
     solver : SystemOptions or None
@@ -161,7 +158,6 @@ class DensePrior(ABC):
     """
 
     hyperparameters: Any
-    likelihood: NoiseLaw
     device: torch.device = CPU
     solver: SystemOptions | None = None
 

@@ -48,9 +48,6 @@ from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, distances_on, kernel_of
-from coupledgp.likelihoods.base import Likelihood, NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky, library, on_device
 from coupledgp.linalg.system import SystemOptions
@@ -74,8 +71,6 @@ class StationaryPrior(DensePrior):
         Kernel kappa of unit lengthscale and variance.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
     solver : SystemOptions or None
@@ -84,7 +79,6 @@ class StationaryPrior(DensePrior):
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
-    likelihood: NoiseLaw = Gaussian
     device: torch.device = CPU
     solver: SystemOptions | None = None
 
@@ -256,10 +250,6 @@ class ExactGP(ExactByPrior):
         deviation = np.sqrt(self.dense_prior.variance(self.rows.points).max())
         return float(deviation * np.sqrt(np.diagonal(system.inverse_bound(residuals)).max()))
 
-    @property
-    def noise(self) -> Likelihood:
-        return self.dense_prior.likelihood(self.hyperparameters.noise)
-
     def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
         prior = self.dense_prior
         size = BLOCK_ROWS if prior.device == CPU else max(len(points), 1)
@@ -381,7 +371,6 @@ class ExactGP(ExactByPrior):
 
     def _completed(self, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
         """Header and arrays of a prior, completed by weights, units and rows."""
-        check_stored(self.dense_prior.likelihood)
         arrays["alpha"] = self.alpha
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays |= data_arrays(self.rows)

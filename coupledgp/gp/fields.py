@@ -23,8 +23,6 @@ from coupledgp.graphs.assembly import check_labels, check_symmetric_csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.fields.covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.matrices import cholesky_solve
 from coupledgp.random import FloatArray
 
@@ -79,13 +77,10 @@ class FieldPrior(DensePrior):
         Covariances K on the operator.
     hyperparameters : FieldHyperparameters
         Kernel, v, b and the noise variance.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     """
 
     fields: FieldCovariance
     hyperparameters: FieldHyperparameters
-    likelihood: NoiseLaw = Gaussian
 
     @property
     def operator(self) -> LaplaceOperator:

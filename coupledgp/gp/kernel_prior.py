@@ -22,8 +22,6 @@ from coupledgp.gp.tables import Box, standardised
 from coupledgp.gp.units import Units
 from coupledgp.kernels.expressions import kernel_text, parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
-from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
@@ -64,8 +62,6 @@ class KernelPrior(DensePrior):
         The encoded columns.
     center, spread : FloatArray (D,)
         Mean and spread of each column, by which rows are standardised.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     box : Box or None
         Range of the standardised rows that it is given, by which trends are bounded.
     solver : SystemOptions or None
@@ -77,7 +73,6 @@ class KernelPrior(DensePrior):
     columns: RowColumns
     center: FloatArray
     spread: FloatArray
-    likelihood: NoiseLaw = Gaussian
     box: Box | None = None
     solver: SystemOptions | None = None
 

@@ -43,8 +43,6 @@ from coupledgp.inference.lattice.posterior import (
 )
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
-from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -179,10 +177,6 @@ class LatticeGP(ExactByPrior):
         lengthscale = np.full(len(self.trend.center), np.inf)
         lengthscale[self.trend.places] = own.lengthscale
         return replace(own, lengthscale=lengthscale)
-
-    @property
-    def noise(self) -> Likelihood:
-        return Gaussian(self.lattice_prior.hyperparameters.noise)
 
     @property
     def is_rough(self) -> bool:

@@ -35,7 +35,6 @@ from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
-from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.low_rank import (
     ENTRY_ROUNDINGS,
     coordinate_roundings,
@@ -148,10 +147,6 @@ class LocalGP(ExactByPrior):
     @property
     def hyperparameters(self) -> LocalHyperparameters:
         return self.local_prior.hyperparameters
-
-    @property
-    def noise(self) -> Likelihood:
-        return self.local_prior.likelihood(self.local_prior.noise)
 
     @property
     def log_evidence(self) -> float:

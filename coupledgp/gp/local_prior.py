@@ -16,9 +16,6 @@ from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
-from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
@@ -74,8 +71,6 @@ class LocalPrior:
         Their hyperparameters, as the structure packs them.
     center, spread : FloatArray (d,)
         Mean and standard deviation of each column, by which inputs are standardised.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     device : torch.device
         Where rows are whitened and kriged; the results are on the CPU.
     """
@@ -84,7 +79,6 @@ class LocalPrior:
     vector: FloatArray
     center: FloatArray
     spread: FloatArray
-    likelihood: NoiseLaw = Gaussian
     device: torch.device = CPU
 
     @cached_property
@@ -264,9 +258,8 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
     Raises
     ------
     InvalidInputError
-        No text names the kernel or the likelihood.
+        No text names the kernel.
     """
-    check_stored(prior.likelihood)
     structure = prior.structure
     spectrum = structure.spectrum
     header: Header = {

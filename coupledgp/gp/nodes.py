@@ -52,9 +52,8 @@ from coupledgp.inference.nodes.scaled_prior import ScaledPrior, unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
-from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.low_rank import warn_if_imprecise
 from coupledgp.random import FloatArray, draw_seed
 
@@ -157,8 +156,6 @@ class NodeGP(NormalizedProcess):
         Whether the units follow the data when observations are added.
     rows : Data
         Node numbers (n,) and targets (n, k).
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     known_evidence : NodeEvidence or None
         Log evidence if it is known already; None: it is computed when asked for.
     """
@@ -171,7 +168,6 @@ class NodeGP(NormalizedProcess):
     normalize: bool
     rows: Data
     known_evidence: NodeEvidence | None = None
-    likelihood: NoiseLaw = Gaussian
 
     @classmethod
     def given(
@@ -221,7 +217,7 @@ class NodeGP(NormalizedProcess):
 
     @property
     def noise(self) -> Likelihood:
-        return self.likelihood(self.posterior.noise)
+        return Gaussian(self.posterior.noise)
 
     @property
     def hyperparameters(self) -> NodeHyperparameters:
@@ -398,17 +394,15 @@ class NodeGP(NormalizedProcess):
             # It costs little, and refuses kernels that overflow.
             known = self._measured(data, units)
         scales = Scales(self.posterior.outputscale, self.posterior.noise, np.nan)
-        made = NodeGP.given(
+        return NodeGP.given(
             self.recipe, self.chosen, self.settings, scales, data, units, self.normalize, known
         )
-        return replace(made, likelihood=self.likelihood)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
         units = units_of(self.graph, data, self.normalize) if renormalize else self.units
         return self.given_data(data, units)
 
     def state(self) -> tuple[Header, Arrays]:
-        check_stored(self.likelihood)
         posterior = self.posterior
         labels, arrays = graph_state(self.graph)
         arrays |= {

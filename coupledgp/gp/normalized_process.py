@@ -30,6 +30,7 @@ from coupledgp.gp.protocol import (
     finite_answer,
 )
 from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, symmetric_root
 
 # Names of the hyperparameters that are variances, which a summary states in units of y squared.
@@ -45,9 +46,9 @@ class NormalizedProcess(GaussianProcess):
             for name, value in vars(self.hyperparameters).items()
         }
 
-    def likelihood_at(self, points: Points) -> Likelihood:
-        """Law of observations at points (p, ...) given f, normalised units."""
-        return self.noise
+    @property
+    def noise(self) -> Likelihood:
+        return Gaussian(self.hyperparameters.noise)
 
     @abstractmethod
     def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
@@ -94,16 +95,13 @@ class NormalizedProcess(GaussianProcess):
         """Prior covariance (p, p) of f in normalised units."""
 
     def law(self, points: Points, want: Want, *, latent: bool = False) -> PredictiveLaw:
-        likelihood = self.likelihood_at(points)
-        # The mean of observations that are no sums of f and noise depends on the variance of f.
-        needed: Want = want if latent or want != "mean" or likelihood.is_gaussian else "variance"
         with named_breakdown(f"predictive {want}"):
-            mean, shared = self.latent_law(points, needed)
+            mean, shared = self.latent_law(points, want)
         spread = None if shared is None else self._of_outputs(shared)
         if spread is not None and not latent:
-            mean, spread = likelihood.marginal_moments(mean, spread)
+            mean, spread = self.noise.marginal_moments(mean, spread)
         mean = finite_answer(self.units.mean(mean), "predictive mean")
-        if spread is None or want == "mean":
+        if spread is None:
             return PredictiveLaw(mean, None)
         spread = spread * self.units.scale**2
         return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
@@ -118,7 +116,7 @@ class NormalizedProcess(GaussianProcess):
             mean, variance = self.latent_law(points, "variance")
         assert variance is not None
         return Marginals(
-            self.likelihood_at(points),
+            self.noise,
             finite_answer(mean, "predictive mean"),
             finite_answer(self._of_outputs(variance), "predictive variance"),
             self.units,
@@ -135,7 +133,7 @@ class NormalizedProcess(GaussianProcess):
         with named_breakdown("sample"):
             samples = self.latent_samples(points, n_samples, rng)
         if not latent:
-            samples = self.likelihood_at(points).draw(samples, rng)
+            samples = self.noise.draw(samples, rng)
         return finite_answer(self.units.samples(samples), "sample")
 
     def prior(self, points: Points) -> FloatArray:

@@ -33,8 +33,6 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
-from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray, IntArray
 
 # Places, and draws at all vertices, that are computed at once.
@@ -141,10 +139,6 @@ class PreciseFieldGP(NormalizedProcess):
     @property
     def hyperparameters(self) -> FieldHyperparameters:
         return self.prior_parts.hyperparameters
-
-    @property
-    def noise(self) -> Likelihood:
-        return self.field_prior.likelihood(self.hyperparameters.noise)
 
     @cached_property
     def _targets(self) -> FloatArray:
@@ -299,7 +293,6 @@ class PreciseFieldGP(NormalizedProcess):
     def state(self) -> tuple[Header, Arrays]:
         """Values and arrays of a file, always with the rows, since predictions need them."""
         prior, hyper = self.field_prior, self.hyperparameters
-        check_stored(prior.likelihood)
         header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
         header["labels"] = labels_state(prior.operator.labels)
         header |= {"normalize": self.normalize, "coupling": None}

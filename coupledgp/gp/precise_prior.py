@@ -34,7 +34,7 @@ class PrecisePrior:
     Attributes
     ----------
     field_prior : FieldPrior
-        Hyperparameters, operator and likelihood; its kernel of position is the one that the
+        Hyperparameters and operator; its kernel of position is the one that the
         features estimate.
     feature_map : FeatureMap or None
         Features of unit lengthscale; None without a part of position.

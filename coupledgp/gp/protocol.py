@@ -270,7 +270,7 @@ class GaussianProcess(ABC):
     def noise(self) -> Likelihood:
         """Law of observations given f, in normalised units; for a mixture its first member's.
 
-        A `Gaussian` unless the process was made with another likelihood.
+        A `Gaussian` but under a likelihood.
         """
 
     @property

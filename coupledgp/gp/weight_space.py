@@ -57,9 +57,6 @@ from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.inference.weights.normal_equations import FeatureRounding, SquareRoot, row_factors
 from coupledgp.inference.weights.posterior import FeatureStream, WeightPosterior
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
-from coupledgp.likelihoods.base import Likelihood, NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
-from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.low_rank import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
 
@@ -96,19 +93,16 @@ class FeaturePrior:
         Shift c of the inputs.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    likelihood : NoiseLaw
-        Law of observations given f, made of the noise variance.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
-    likelihood: NoiseLaw = Gaussian
 
     @property
     def stationary(self) -> StationaryPrior:
         """The prior whose kernel the features estimate."""
-        return StationaryPrior(self.feature_map.spectrum, self.hyperparameters, self.likelihood)
+        return StationaryPrior(self.feature_map.spectrum, self.hyperparameters)
 
     @property
     def is_fitted(self) -> bool:
@@ -321,10 +315,6 @@ class WeightSpaceGP(ExactByPrior):
         return self.feature_prior.hyperparameters
 
     @property
-    def noise(self) -> Likelihood:
-        return self.feature_prior.likelihood(self.hyperparameters.noise)
-
-    @property
     def feature_map(self) -> FeatureMap:
         """The feature map, of unit lengthscale and variance."""
         return self.feature_prior.feature_map
@@ -466,7 +456,6 @@ class WeightSpaceGP(ExactByPrior):
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:
-        check_stored(self.feature_prior.likelihood)
         own, statistics = self.feature_map, self.statistics
         header, arrays = hyperparameters_state(self.hyperparameters)
         arrays |= {"center": self.feature_prior.center, **_map_arrays(own)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -324,10 +324,6 @@ def exponential(f: FloatArray) -> tuple[FloatArray, FloatArray]:
 def safe_exp(f: FloatArray) -> FloatArray:
     """`exp(f)`, at most a number whose square is finite."""
     return np.exp(np.minimum(f, MOST_FINITE))
-
-
-# Law of observations for a variance of their noise, as processes with normal noise take it.
-NoiseLaw: TypeAlias = Callable[[float], Likelihood]
 
 
 def _in_blocks(

@@ -8,7 +8,7 @@ from typing import Any
 from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
-from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, NegativeBinomial, Poisson, Probit
 from coupledgp.likelihoods.gaussian import Gaussian, SquaredNormal, StudentT
 from coupledgp.registry import Registry
@@ -57,14 +57,6 @@ def available_likelihoods() -> list[str]:
     ['gaussian', 'bernoulli', 'negative-binomial']
     """
     return LIKELIHOODS.available()
-
-
-def check_stored(law: NoiseLaw) -> None:
-    """Refuse to write a process whose law of observations a file does not name."""
-    if law is not Gaussian:
-        raise InvalidInputError(
-            f"model: expected Gaussian noise, the only one that a file can name, got {law!r}"
-        )
 
 
 def likelihood_state(likelihood: Likelihood) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.validation import check_positive, real_array
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.likelihoods.base import NoiseLaw
-from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
@@ -46,7 +44,6 @@ class FunctionPrior(DensePrior):
 
     function: KernelFunction
     hyperparameters: NoiseOnly
-    likelihood: NoiseLaw = Gaussian
 
     @property
     def process_class(self) -> type[ExactGP]:

@@ -257,7 +257,7 @@ def drawn_for_posterior(
     moved = draw.features(own)
     kept = replace(space, free=space.free - {"lengthscale"}, lengthscale=hyper.lengthscale)
     found = maximise_evidence(problem(moved), kept, rng=rng)
-    drawn = FeaturePrior(moved, center, found.hyperparameters, prior.likelihood)
+    drawn = FeaturePrior(moved, center, found.hyperparameters)
     n_evaluations = search.n_evaluations + found.n_evaluations
     joined = replace(
         search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,

@@ -82,8 +82,7 @@ def model_means(given: SensorReadings) -> tuple[FloatArray, FloatArray, Any]:
     model = cgp.GraphTimeGPRegressor(given.domain, progress=False)
     model.fit(labels, times=given.stamps, values=given.values[rows])
     stamps = model.time_axis_.numbers(given.stamps)
-    mean, std = model.modelled_law_on_grid(given.sites, stamps, wanted=~given.seen)
-    assert std is not None
+    mean, std = model.modelled_law_on_grid(given.sites, stamps)
     return mean, std, model
 
 

@@ -18,13 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from benchmarks.space_time_data import STEP, Case, metr_la, timed
-from coupledgp.diagnostics.space_time.boosted import boosted_trees
+from coupledgp.diagnostics.space_time.models import fitted_to, law_of
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, rival_law
+from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw, score_values
 from coupledgp.diagnostics.space_time.splits import SensorReadings, SplitPlan
 from coupledgp.random import FloatArray
 
@@ -76,96 +76,103 @@ CASES: dict[str, Callable[..., Case]] = {
     "metr-la": metr_la, "synthetic": city, "counts": counts,
     "no-days": lambda n_days=6: city(n_days, day=0.0),
 }  # fmt: skip
+# Rivals at gaps; low rank is softImpute, the autoregression a ridge regression on lags of all.
+RIVALS = ("linear in time", "last value", "regression on the other sensors", "autoregression",
+          "low rank", "boosted trees")  # fmt: skip
 
 
-def scores(error: FloatArray, std: FloatArray | None) -> list[float]:
-    """RMSE, MAE, and CRPS, NLPD and coverage of normal laws."""
-    found = [float(np.sqrt(np.mean(error**2))), float(np.abs(error).mean())]
-    if std is None:
-        return [*found, np.nan, np.nan, np.nan]
-    z = error / std
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    crps = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    nlpd = np.log(std) + 0.5 * np.log(2 * np.pi) + 0.5 * z**2
-    return [*found, float(crps.mean()), float(nlpd.mean()), float((np.abs(z) < 1.959964).mean())]
+def scores(law: SpaceTimeLaw, truth: FloatArray, cells: Any) -> str:
+    """Scores of a law (p, n) at some cells, those of a law that is none left out."""
+    known = cells & np.isfinite(truth) & np.isfinite(law.mean)
+    found = score_values(truth[known], law.at(known))
+    if law.std.any():
+        names = ("rmse", "mae", "crps", "nlpd", "coverage_95")
+        return " | ".join(f"{found[name]:.3f}" for name in names)
+    return f"{found['rmse']:.3f} | {found['mae']:.3f} | | |"
 
 
-def forecasts_of_model(readings: SensorReadings, origins: list[int], how: str) -> Any:
-    """Means and standard deviations (h, origins, p) of the package's model, and its updates."""
+def alone(mean: FloatArray) -> SpaceTimeLaw:
+    """Means without a law."""
+    return SpaceTimeLaw(mean, np.zeros(mean.shape))
+
+
+def part_of(readings: SensorReadings, columns: Any) -> SensorReadings:
+    """Readings at some times."""
+    assert readings.seconds_of_day is not None
+    assert readings.days is not None
+    return replace(
+        readings, values=readings.values[:, columns], times=readings.times[columns],
+        stamps=readings.stamps[columns], seconds_of_day=readings.seconds_of_day[columns],
+        days=readings.days[columns],
+    )  # fmt: skip
+
+
+def forecasts_of_model(
+    readings: SensorReadings, origins: list[int], how: str
+) -> list[SpaceTimeLaw]:
+    """Laws (p, origins) of the package's model, updated up to each origin, at each horizon."""
     n_fit = readings.times.size - STEPS_OF_DAY
     labels, values, stamps = readings.labels, readings.values, readings.stamps
-    model = cgp.GraphTimeGPRegressor(readings.domain, progress=False,
-                                     **SETTINGS[how])  # fmt: skip
+    model = cgp.GraphTimeGPRegressor(readings.domain, progress=False, **SETTINGS[how])
     model.fit(labels, times=stamps[:n_fit], values=values[:, :n_fit])
-    means, stds, at, seconds = [], [], n_fit, []
+    laws, at, seconds = [], n_fit, []
     for origin in origins:
         model.partial_fit(labels, values[:, at:origin], times=stamps[at:origin])
         start = time.process_time()
-        mean, std = model.forecast("1h")
+        laws.append(law_of(model, part_of(readings, [origin + h - 1 for h in HORIZONS])))
         seconds.append(time.process_time() - start)
-        means.append(mean[:, [h - 1 for h in HORIZONS]].T)
-        stds.append(std[:, [h - 1 for h in HORIZONS]].T)
         at = origin
     print(how, model.method_reason_, f"; a forecast {np.mean(seconds):.3f} s", flush=True)
-    return np.stack(means, axis=1), np.stack(stds, axis=1)
+
+    def joined(k: int, name: str) -> Any:
+        parts = [getattr(law, name) for law in laws]
+        return None if parts[0] is None else np.stack([part[:, k] for part in parts], axis=1)
+
+    names = ("mean", "std", "inner_mean", "inner_std", "tails")
+    return [
+        SpaceTimeLaw(transform=laws[0].transform, **{name: joined(k, name) for name in names})
+        for k in range(len(HORIZONS))
+    ]
 
 
 def forecasts_of_rivals(readings: SensorReadings, origins: list[int]) -> dict[str, FloatArray]:
-    """Means (h, origins, p) of the last value, ridge on lags, and boosting."""
+    """Means (h, p, origins) of the last value, ridge on lags, and boosting about the usual day."""
     v = np.asarray(readings.values)
     p, n = v.shape
     n_fit = n - STEPS_OF_DAY
     v = np.where(np.isnan(v), np.nanmean(v[:, :n_fit], axis=1, keepdims=True), v)
-    bins = np.arange(n) % STEPS_OF_DAY
-    usual = v[:, :n_fit].reshape(p, -1, STEPS_OF_DAY).mean(axis=1)
-    names = ("last value", "average of the hour", "ridge on three lags of all", "boosting")
+    bins, at = np.arange(n) % STEPS_OF_DAY, np.array(origins) - 1
+    days = v[:, :n_fit].reshape(p, -1, STEPS_OF_DAY)
+    usual = days.mean(axis=1)[:, bins]
+    # Past days have the mean of the others: residuals in the fit are as large as those later.
+    others = (days.sum(axis=1, keepdims=True) - days) / max(days.shape[1] - 1, 1)
+    usual[:, :n_fit] = others.reshape(p, -1)
+    names = ("last value", "ridge on three lags of all", "boosting on the usual day")
     found: dict[str, list[FloatArray]] = {name: [] for name in names}
     center, scale = v[:, :n_fit].mean(axis=1), v[:, :n_fit].std(axis=1)
-    x = ((v.T - center) / scale).T
+    x, away = ((v.T - center) / scale).T, v - usual
     lags = np.concatenate([x[:, 2:], x[:, 1:-1], x[:, :-2]])  # at t = 2, 3, ...
     around = (np.abs(np.corrcoef(x[:, :n_fit])) - 2 * np.eye(p)).argsort(axis=1)[:, -4:]
     for h in HORIZONS:
         rows = np.arange(2, n_fit - h)
         H, y = np.vstack([lags[:, rows - 2], np.ones(rows.size)]), x[:, rows + h].T
         weights = ridge_of_last_day(H, y)
-        at = np.array(origins) - 1
         made = np.vstack([lags[:, at - 2], np.ones(at.size)]).T @ weights
-        found["ridge on three lags of all"].append(center + scale * made)
-        found["last value"].append(v[:, at].T)
-        found["average of the hour"].append(usual[:, bins[at + h]].T)
+        found[names[1]].append((center + scale * made).T)
+        found[names[0]].append(v[:, at])
 
         def table(t: Any, h: int = h) -> FloatArray:
-            parts = [v[:, t - k] for k in (0, 1, 2, 3, 6, 12)]
-            parts += [v[around[:, k]][:, t] for k in range(4)]
-            parts += [usual[:, bins[t + h]], usual[:, bins[t]],
-                      np.broadcast_to(bins[t + h], (p, t.size))]  # fmt: skip
+            parts = [away[:, t - k] for k in (0, 1, 2, 3, 6, 12)]
+            parts += [away[around[:, k]][:, t] for k in range(4)]
+            parts += [usual[:, t + h], usual[:, t], np.broadcast_to(bins[t + h], (p, t.size))]
             return np.stack(parts, axis=-1)
 
         t = np.arange(12, n_fit - h, 3)
         boosting = HistGradientBoostingRegressor(max_iter=150, random_state=0)
-        boosting.fit(table(t).reshape(-1, 13), v[:, t + h].ravel())
-        found["boosting"].append(boosting.predict(table(at).reshape(-1, 13)).reshape(p, -1).T)
-    made = {name: np.stack(parts) for name, parts in found.items()}
-    return made | {"boosted trees, pooled": boosted_forecasts(readings, v, origins)}
-
-
-def boosted_forecasts(
-    readings: SensorReadings, values: FloatArray, origins: list[int]
-) -> FloatArray:
-    """Means (h, origins, p) of the package's boosted trees, fitted anew at each origin."""
-    found = np.empty((len(HORIZONS), len(origins), len(values)))
-    for number, origin in enumerate(origins):
-        last = origin + max(HORIZONS)
-        assert readings.seconds_of_day is not None
-        assert readings.days is not None
-        given = replace(
-            readings, values=np.where(np.arange(last) < origin, values[:, :last], np.nan),
-            times=readings.times[:last], stamps=readings.stamps[:last],
-            seconds_of_day=readings.seconds_of_day[:last], days=readings.days[:last],
-        )  # fmt: skip
-        mean, _ = boosted_trees(given)
-        found[:, number] = mean[:, [origin + h - 1 for h in HORIZONS]].T
-    return found
+        boosting.fit(table(t).reshape(-1, 13), away[:, t + h].ravel())
+        made = boosting.predict(table(at).reshape(-1, 13)).reshape(p, -1)
+        found[names[2]].append(usual[:, at + h] + made)
+    return {name: np.stack(parts) for name, parts in found.items()}
 
 
 def ridge_of_last_day(H: FloatArray, y: FloatArray) -> FloatArray:
@@ -181,61 +188,52 @@ def ridge_of_last_day(H: FloatArray, y: FloatArray) -> FloatArray:
     return fitted(len(y), penalties[int(np.argmin(errors))])
 
 
-def shown_forecasts(case: Case) -> None:
+def shown_forecasts(case: Case, with_rivals: bool) -> None:
     """Print the table of forecasts."""
     readings = case.readings
     n_fit = readings.times.size - STEPS_OF_DAY
     origins = np.linspace(n_fit + FIRST, n_fit + LAST, N_ORIGINS).round().astype(int).tolist()
-    truth = np.stack([[readings.values[:, o + h - 1] for o in origins] for h in HORIZONS])
-    print(f"| forecast | {HEAD}\n{'|---' * 8}|")
-    laws: list[tuple[str, FloatArray, FloatArray | None, float]] = []
+    laws: list[tuple[str, list[SpaceTimeLaw], float]] = []
     for how in SETTINGS:
         start = time.process_time()
-        mean, std = forecasts_of_model(readings, origins, how)
-        laws.append((how, mean, std, time.process_time() - start))
-    start = time.process_time()
-    rivals = forecasts_of_rivals(readings, origins)
-    seconds = time.process_time() - start
-    laws += [(name, mean, None, seconds) for name, mean in rivals.items()]
+        found = forecasts_of_model(readings, origins, how)
+        laws.append((how, found, time.process_time() - start))
+    if with_rivals:
+        start = time.process_time()
+        rivals = forecasts_of_rivals(readings, origins)
+        seconds = time.process_time() - start
+        laws += [(name, [alone(part) for part in one], seconds) for name, one in rivals.items()]
+    print(f"| forecast | {HEAD}\n{'|---' * 8}|")
     for k, h in enumerate(HORIZONS):
-        for name, mean, std, cost in laws:
-            row = scores(mean[k] - truth[k], None if std is None else std[k])
-            print(f"| {5 * h} min | {name} | " + " | ".join(f"{x:.3f}" for x in row)
-                  + f" | {cost:.1f} |", flush=True)  # fmt: skip
+        truth = readings.values[:, [origin + h - 1 for origin in origins]]
+        for name, found, cost in laws:
+            row = scores(found[k], truth, np.ones(truth.shape, bool))
+            print(f"| {5 * h} min | {name} | {row} | {cost:.1f} |", flush=True)
 
 
-def shown_gaps(case: Case, n_splits: int) -> None:
+def shown_gaps(case: Case, n_splits: int, with_rivals: bool) -> None:
     """Print the table of gaps, of every split."""
     readings = case.readings
     print(f"| split | where | {HEAD}\n{'|---' * 9}|")
-    rivals = {name: SPACE_TIME_RIVALS[name] for name in (
-        "linear in time", "regression on the other sensors", "low rank", "boosted trees",
-    )}  # fmt: skip
     for number in range(n_splits):
         split = replace(case.plan, sensors=0.1).draw(readings, np.random.default_rng([17, number]))
         given = readings.without(split.hidden)
-        rows = np.flatnonzero(given.seen.any(axis=1))
-        labels = [readings.labels[row] for row in rows.tolist()]
-        laws: list[tuple[str, FloatArray, FloatArray | None, float]] = []
+        laws: list[tuple[str, SpaceTimeLaw, float]] = []
         for how in SETTINGS:
             start = time.process_time()
-            model = cgp.GraphTimeGPRegressor(readings.domain, progress=False,
-                                             **SETTINGS[how])  # fmt: skip
-            model.fit(labels, times=readings.stamps, values=given.values[rows])
-            mean, std = model.predict(list(readings.labels), readings.stamps, return_std=True)
-            laws.append((how, np.asarray(mean), np.asarray(std), time.process_time() - start))
-        for name, rival in rivals.items():
+            model = cgp.GraphTimeGPRegressor(readings.domain, progress=False, **SETTINGS[how])
+            law = law_of(fitted_to(model, given), readings)
+            laws.append((how, law, time.process_time() - start))
+        for name in RIVALS if with_rivals else ():
             start = time.process_time()
-            law = rival_law(rival, readings, split, 0)
-            laws.append((name, law.mean, law.std, time.process_time() - start))
+            law = rival_law(SPACE_TIME_RIVALS[name], readings, split, 0)
+            laws.append((name, law, time.process_time() - start))
         for kind in ("scattered", "gap", "forecast", "hidden sensor"):
-            mask = split.of_kind(kind) & np.isfinite(readings.values)
-            for name, mean, std, cost in laws:
-                if np.isnan(mean[mask]).all() or (std is not None and np.isnan(std[mask]).any()):
-                    continue
-                row = scores((mean - readings.values)[mask], None if std is None else std[mask])
-                print(f"| {number} | {kind} | {name} | " + " | ".join(f"{x:.3f}" for x in row)
-                      + f" | {cost:.1f} |", flush=True)  # fmt: skip
+            for name, law, cost in laws:
+                mask = split.of_kind(kind)
+                if np.isfinite(law.mean[mask]).any():
+                    row = scores(law, readings.values, mask)
+                    print(f"| {number} | {kind} | {name} | {row} | {cost:.1f} |", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -245,15 +243,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=2, help="splits of gaps")
     parser.add_argument("--days", type=int, help="days of a city that is drawn")
     parser.add_argument("--tables", choices=("both", "forecasts", "gaps"), default="both")
+    parser.add_argument("--alone", action="store_true", help="without rivals")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     made = CASES[options.data]
     case = made() if options.days is None else made(options.days)
     print(f"{options.data}: {case.readings.values.shape}, steps of {STEP:g} s")
     if options.tables != "gaps":
-        shown_forecasts(case)
+        shown_forecasts(case, not options.alone)
     if options.tables != "forecasts":
-        shown_gaps(case, options.splits)
+        shown_gaps(case, options.splits, not options.alone)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut
@@ -32,6 +33,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.law import MOST_AHEAD, Posterior, SensorLaw
 from coupledgp.time.places import Places
 from coupledgp.time.recursion import LONGEST_LAG
+from coupledgp.time.student import student_cdf, student_log_density, student_quantiles
 from coupledgp.time.usual_day import UsualDay
 
 BoolArray = NDArray[np.bool_]
@@ -39,6 +41,43 @@ BoolArray = NDArray[np.bool_]
 ON_GRID = 1e-3
 # Least variance of a reading that is known, of that of its sensor.
 KNOWN = 1e-12
+# Least chance of a draw: rounding of a normal one that is farther in the tail.
+LEAST_CHANCE = 1e-16
+
+
+class StudentMarginals(NamedTuple):
+    """Laws of observations at p points, each alone.
+
+    Attributes
+    ----------
+    mean, std : FloatArray (p, 1)
+        Moments, units of y.
+    tails : FloatArray (p, 1)
+        Inverse degrees of freedom; zero: normal.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    tails: FloatArray
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Log density (p,) of targets (p, 1)."""
+        density = student_log_density((targets - self.mean) / self.std, self.tails)
+        return np.asarray((density - np.log(self.std))[:, 0])
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        """Chances (p, 1, q) of observations of at most values (p, 1, q)."""
+        z = (values - self.mean[..., None]) / self.std[..., None]
+        return student_cdf(z, self.tails[..., None])
+
+    def pit(self, targets: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Probability integral transforms (p, 1) of targets (p, 1)."""
+        return self.cdf(targets[..., None])[..., 0]
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (p, 1, q) at probabilities (q,)."""
+        z = student_quantiles(np.asarray(probabilities), self.tails[..., None])
+        return self.mean[..., None] + self.std[..., None] * z
 
 
 class Unknown(NamedTuple):
@@ -161,7 +200,7 @@ class SensorsGP(GaussianProcess):
             if seen.all():
                 mean[:, inside] = self.values[:, steps[inside]]
             else:
-                x, v = (part[:, at] for part in self.posterior.gap_law)
+                x, v, _ = (part[:, at] for part in self.posterior.gap_law)
                 y = law.level[:, None] + self.past[:, steps[inside]] + law.scale[:, None] * x
                 mean[:, inside] = np.where(seen, self.values[:, steps[inside]], y)
                 variance[:, inside] = np.where(seen, 0.0, law.scale[:, None] ** 2 * v)
@@ -181,6 +220,33 @@ class SensorsGP(GaussianProcess):
             variance[:, early] = law.scale[:, None] ** 2
         assert last >= 0
         return mean, variance
+
+    def grid_tails(self, sites: IntArray, times: FloatArray) -> FloatArray:
+        """Inverse degrees of freedom (a, b) at nodes and times; zero: the law is normal."""
+        spread, steps, rows = self.law_.spread, self.steps_of(times), self.rows_of(sites)
+        out = np.zeros((sites.size, steps.size))
+        if spread is None or not steps.size:
+            return out
+        place = np.searchsorted(self.kept, steps, side="right") - 1
+        since = steps - self.kept[np.maximum(place, 0)]
+        later = spread.tails_ahead(max(int(since.max()), 1))[np.maximum(since - 1, 0)]
+        inside = (since == 0) & (place >= 0)
+        found = np.where(since > 0, later, 0.0) + np.zeros((self.law_.level.size, 1))
+        if inside.any() and not self.observed[:, steps[inside]].all():
+            found[:, inside] = self.posterior.gap_law[2][:, place[inside]]
+        out[rows >= 0] = found[rows[rows >= 0]]
+        return out
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law_.spread is None or not self.law_.spread.tails.any()
+
+    def marginals(self, points: Points) -> Any:
+        """Student laws of observations at points, each alone."""
+        sites, times, rows, columns = self._grid_of(points)
+        mean, variance = (part[rows, columns] for part in self.grid_law(sites, times))
+        tails = self.grid_tails(sites, times)[rows, columns]
+        return StudentMarginals(mean[:, None], np.sqrt(variance)[:, None], tails[:, None])
 
     @cached_property
     def innovations(self) -> FloatArray:
@@ -341,7 +407,14 @@ class SensorsGP(GaussianProcess):
         assert covariance is not None
         values, vectors = np.linalg.eigh(covariance[..., 0])
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        drawn = mean + root @ rng.standard_normal((len(points), n_samples))
+        drawn = root @ rng.standard_normal((len(points), n_samples))
+        sites, times, rows, columns = self._grid_of(points)
+        tails = self.grid_tails(sites, times)[rows, columns]
+        heavy = np.flatnonzero(tails)
+        std = np.sqrt(np.einsum("ii->i", covariance[..., 0]))[heavy, None]
+        chances = np.clip(ndtr(drawn[heavy] / std), LEAST_CHANCE, 1 - LEAST_CHANCE)
+        drawn[heavy] = std * student_quantiles(chances, tails[heavy, None])
+        drawn = mean + drawn
         return finite_answer(drawn[:, None], "sample")
 
     @property

@@ -16,10 +16,11 @@ from coupledgp.time.days import PARTS
 from coupledgp.time.law import SensorLaw
 from coupledgp.time.places import Places
 from coupledgp.time.precision import Markov
-from coupledgp.time.recursion import HORIZONS, N_GROUPS, Recursion
+from coupledgp.time.recursion import HORIZONS, N_GROUPS, SHARES, Recursion
 from coupledgp.time.sites import Sites
 from coupledgp.time.spread import N_COLUMNS, Spread
 from coupledgp.time.start import one_lag
+from coupledgp.time.student import HEAVIEST
 from coupledgp.time.usual_day import LEAST_DAYS, LEAST_STEPS, UsualDay, n_bands
 
 # Most steps of a day, and days since 1970, in a file.
@@ -30,7 +31,8 @@ def law_state(law: SensorLaw, usual: UsualDay | None) -> tuple[dict[str, Any], A
     """Parameters as values of JSON and arrays."""
     values: dict[str, Any] = {
         "ridge": law.ridge if np.isfinite(law.ridge) else None, "is_stable": law.is_stable,
-        "density": law.density, "moves": law.spread is not None, "usual": None,
+        "density": law.density, "shares": list(law.shares), "moves": law.spread is not None,
+        "usual": None,
     }  # fmt: skip
     arrays: Arrays = {
         "law_sensors": law.sensors, "law_lags": law.markov.model.coefficients,
@@ -41,7 +43,7 @@ def law_state(law: SensorLaw, usual: UsualDay | None) -> tuple[dict[str, Any], A
     if law.spread is not None and law.bend is not None and law.start is not None:
         arrays |= {
             "spread_variances": law.spread.variances,
-            "spread_coefficients": law.spread.coefficients,
+            "spread_coefficients": law.spread.coefficients, "spread_tails": law.spread.tails,
             "bend_coefficients": law.bend.coefficients, "start_covariance": law.start.first,
         }  # fmt: skip
         values["far"] = law.spread.far
@@ -71,6 +73,7 @@ def law_from(
         spread = Spread(
             entries.scales("spread_variances", len(HORIZONS), "p"),
             entries.floats("spread_coefficients", len(HORIZONS), N_COLUMNS),
+            _tails(entries),
             entries.number("law", "far", low=1.0),
         )
         bend = Bend(entries.floats("bend_coefficients", len(HORIZONS), N_BENDS))
@@ -85,7 +88,7 @@ def law_from(
         entries.scales("law_scale", "p"), entries.scales("law_level_spread", "p"),
         entries.floats("law_neighbours", "p", "p", low=0.0), spread, bend,
         entries.scales("law_errors", "p"), ridge, entries.flag("law", "is_stable"),
-        entries.number("law", "density"),
+        entries.number("law", "density"), _shares(entries),
     )  # fmt: skip
     usual = None if entries.value("law", "usual") is None else _usual_from(entries, times)
     return law, usual
@@ -105,6 +108,20 @@ def _usual_from(entries: Entries, times: FloatArray) -> UsualDay:
         raise ModelFileError("day_variances: expected variances of a day above zero, got others")
     values = entries.floats("day_values", "p", "D", n_steps)
     return UsualDay(axis, n_steps, dates, values, variances, holidays)
+
+
+def _tails(entries: Entries) -> FloatArray:
+    found: FloatArray = entries.floats("spread_tails", len(HORIZONS), low=0.0)
+    if (found > HEAVIEST).any():
+        raise ModelFileError(f"spread_tails: expected numbers up to {HEAVIEST}, got more")
+    return found
+
+
+def _shares(entries: Entries) -> tuple[float, float]:
+    found = entries.value("law", "shares")
+    if not isinstance(found, list) or len(found) != 2 or not set(found) <= set(SHARES):
+        raise ModelFileError(f"law.shares: expected two of {SHARES}, got {found!r:.60}")
+    return float(found[0]), float(found[1])
 
 
 def _positive(entries: Entries, name: str) -> FloatArray:

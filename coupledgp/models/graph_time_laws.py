@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics.space_time.map_readings import sensor_series
@@ -20,6 +19,7 @@ from coupledgp.models.frames import law_frame
 from coupledgp.models.graph_time_record import SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.time.days import KINDS
+from coupledgp.time.student import student_quantiles
 from coupledgp.time.usual_day import DAY as SECONDS_OF_DAY
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         return mean, std if with_std else None
 
     def modelled_law_on_grid(
-        self, sites: IntArray, stamps: FloatArray, wanted: NDArray[np.bool_] | None = None
+        self, sites: IntArray, stamps: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (a, b) of the values, transformed if they are modelled so."""
         mean, variance = self.grid_process_.grid_law(sites, stamps)
@@ -179,7 +179,8 @@ class SpaceTimeLaws(SpaceTimeRecord):
         """Quantiles (a, b, q), units of y, at site numbers and times of the axis."""
         wanted = check_probabilities(probabilities, "probabilities")
         mean, std = self.modelled_law_on_grid(sites, stamps)
-        found = mean[..., None] + std[..., None] * special.ndtri(wanted)
+        tails = self.grid_process_.grid_tails(sites, stamps)[..., None]
+        found = mean[..., None] + std[..., None] * student_quantiles(wanted, tails)
         return found if self.transform_ is None else mapped_back(self.transform_, found)
 
     def forecast(self, ahead: Any, nodes: Any = None, return_std: bool = True) -> Any:

@@ -20,14 +20,19 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.bend import Bend, fitted_bend
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.recursion import (
+    FAR,
+    HORIZONS,
     LONGEST_LAG,
     MOST_DENSE,
+    SHARES,
+    AheadErrors,
+    FittedRecursion,
+    errors_ahead,
     far_squares,
     fitted_recursion,
     shrunk_covariance,
 )
 from coupledgp.time.spread import (
-    FAR,
     Spread,
     fitted_spread,
     log_volatility,
@@ -45,6 +50,8 @@ CONSTANT = 1e-12
 MOST_AHEAD, MEMORY = 1152, 110
 # Depths between which the share of the start in the mean of a gap rises, and what it rises to.
 DEPTHS, SHARE = (1.25, 2.5), 0.3
+# Mean log squared error 48 steps ahead by which a level that stands must be better.
+STANDS = 0.05
 # Fewest steps for lags of several steps.
 LEAST_STEPS = 200
 
@@ -79,6 +86,9 @@ class SensorLaw:
         Whether disturbances die out.
     density : float
         Mean log density of a value one step ahead, left out, nats, in units of y.
+    shares : tuple of float
+        Shares of the mean of recent steps in the level about which forecasts are, up to 12 and from
+        48 steps ahead on: levels move.
     """
 
     sensors: IntArray
@@ -94,6 +104,7 @@ class SensorLaw:
     ridge: float
     is_stable: bool
     density: float
+    shares: tuple[float, float] = (0.0, 0.0)
 
     def standardized(self, values: FloatArray) -> FloatArray:
         """X (p, n) of values (p, n) about the usual day."""
@@ -175,10 +186,9 @@ def fitted_law(
     tell("dynamics: variances")
     volatility = volatility_after(fit.ahead.errors[0], neighbours)
     base, gain = deviations / of_level[:, None], scale / of_level
-    bend, ahead = fitted_bend(fit.ahead, x, volatility, base, gain, fit.blocks)
+    shares, ahead, squares = moved_levels(fit, x, observed)
+    bend, ahead = fitted_bend(ahead, x, volatility, base, gain, fit.blocks)
     spread = fitted_spread(ahead, volatility, base, gain)
-    few = len(x) <= MOST_DENSE  # the variances of many sensors far ahead take too long
-    squares = far_squares(x, observed, fit.blocks, FAR) if few else None
     markov = Markov(fit.model, covariance, first)
     if squares is not None:
         plain = spread.levels_of(own_variances(markov, FAR))[:, -1]
@@ -186,7 +196,32 @@ def fitted_law(
     return SensorLaw(
         sensors, markov, start, level, scale, of_level, neighbours,
         spread, bend, mean_squares(fit.ahead.errors[:1])[0], fit.ridge, fit.is_stable, density,
+        shares,
     )  # fmt: skip
+
+
+def moved_levels(
+    fit: FittedRecursion, x: FloatArray, observed: BoolArray
+) -> tuple[tuple[float, float], AheadErrors, FloatArray | None]:
+    """Shares of the recent mean in levels, up to 12 and from 48 steps ahead on.
+
+    Those of least mean log squared error over sensors, left out; far ahead a level stands only if
+    that is less by `STANDS`. With the errors that the former leaves, and mean squares (p,) of the
+    latter; None where blocks are short, or sensors many, whose variances far ahead take too long.
+    """
+    far = [far_squares(x, observed, fit.blocks, share) for share in SHARES]
+    if len(x) > MOST_DENSE or any(squares is None for squares in far):
+        return (0.0, 0.0), fit.ahead, None
+    near = [
+        errors_ahead(x, observed, fit.blocks, share) if share else fit.ahead for share in SHARES
+    ]
+    losses = np.array([
+        [np.log(mean_squares(ahead.errors[-1:])).mean(), np.log(squares).mean()]
+        for ahead, squares in zip(near, far, strict=True)
+    ])  # fmt: skip
+    losses[0, 1] += STANDS
+    first, last = np.argmin(losses, axis=0).tolist()
+    return (SHARES[first], SHARES[last]), near[first], far[last]
 
 
 class Posterior:
@@ -234,12 +269,12 @@ class Posterior:
         return padded_to(self.factor.filled(first)[:, first:], k)
 
     @cached_property
-    def gap_law(self) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (p, n): observations and zero, or the law of gaps."""
+    def gap_law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means, variances and inverse degrees of freedom (p, n) of gaps; zero where observed."""
         law, gaps = self.law, ~self.observed
-        mean, variance = self.filled, self.variances
+        mean, variance, tails = self.filled, self.variances, np.zeros(self.x.shape)
         if law.start is None or law.spread is None or not gaps.any():
-            return mean, variance
+            return mean, variance, tails
         depth = np.maximum(variance * law.markov.alone[:, None], 1.0)[gaps]
         share = SHARE * np.interp(np.log(depth), np.log(DEPTHS), [0.0, 1.0])
         other = GapFactor(law.start, self.x, self.observed).filled()
@@ -251,7 +286,8 @@ class Posterior:
         calm = volatility_around(errors, law.first, law.neighbours)[gaps]
         level = law.levels_at(self.deviations, mean)[gaps]
         variance[gaps] *= law.spread.gap_factors(level, mean[gaps], calm, depth)
-        return mean, variance
+        tails[gaps] = law.spread.gap_tails(depth)
+        return mean, variance, tails
 
     @cached_property
     def calm(self) -> FloatArray:
@@ -279,7 +315,12 @@ class Posterior:
         law, h = self.law, deviations.shape[1]
         n_steps = min(h, MOST_AHEAD)
         steps, sensors, covariance = self.missing
-        last = self.recent(LONGEST_LAG).T[None]
+        start = max(self.n - FAR, 0)
+        level = self.factor.filled(start)[:, start:].mean(axis=1)
+        # Forecasts about the mean of all steps and about that of recent ones.
+        last = self.recent(LONGEST_LAG).T - np.stack([np.zeros(level.size), level])[:, None]
+        ends = np.log([HORIZONS[-1], FAR])
+        weight = np.interp(np.log(np.arange(1, n_steps + 1)), ends, law.shares)
         carried = np.zeros((steps.size, LONGEST_LAG, len(self.x)))
         carried[np.arange(steps.size), steps, sensors] = 1.0
         mean = np.empty((len(self.x), n_steps))
@@ -287,7 +328,7 @@ class Posterior:
         for k in range(n_steps):
             new = law.markov.model.next(last)
             last = np.concatenate([last[:, 1:], new[:, None]], axis=1)
-            mean[:, k] = new[0]
+            mean[:, k] = (1.0 - weight[k]) * new[0] + weight[k] * (new[1] + level)
             if steps.size:
                 moved = law.markov.model.next(carried)
                 carried = np.concatenate([carried[:, 1:], moved[:, None]], axis=1)
@@ -307,7 +348,7 @@ class Posterior:
 
     def law_with(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means and variances (p, n + h) with h later steps, and the recursion's variances."""
-        mean, variance = self.gap_law
+        mean, variance, _ = self.gap_law
         if not deviations.shape[1]:
             return mean, variance, self.variances
         later = self.ahead(deviations)
@@ -326,12 +367,6 @@ class Posterior:
             self.law.markov, np.concatenate([self.x, more], axis=1),
             np.concatenate([self.observed, more > 0], axis=1), self.factor,
         )  # fmt: skip
-
-    def draws(self, m: int, rng: np.random.Generator, deviations: FloatArray) -> FloatArray:
-        """Draws (m, p, n + h) of x, the observations themselves where there are some."""
-        mean, variance, own = self.law_with(deviations)
-        ratio = np.sqrt(variance / np.where(own > 0, own, 1.0))
-        return np.asarray(mean + ratio * self.longer(deviations.shape[1]).draws(m, rng))
 
     def covariance(self, rows: IntArray, steps: IntArray, deviations: FloatArray) -> FloatArray:
         """Covariance (m, m) of x in unknown cells, also of later steps, exact up to their scale."""

@@ -32,8 +32,8 @@ N_GROUPS, LONGEST_LAG = len(GROUPS), 12
 # Blocks of time that are left out, and steps ahead at which their errors are looked at.
 N_BLOCKS = 5
 HORIZONS = (1, 3, 6, 12)
-# Of far forecasts every so many origins are looked at.
-FAR_EVERY = 4
+# Steps of a level that moves, and shares of it; every so many far forecasts are looked at.
+SHARES, FAR, FAR_EVERY = (0.0, 0.5, 1.0), 48, 4
 # Ridge of a sensor's own numbers to the pooled ones; ridges of all sensors' lags for so many rows.
 OWN_RIDGE = 100.0
 RIDGES, ROWS = (3e3, 1e4, 3e4, 1e5, np.inf), 1100.0
@@ -188,52 +188,63 @@ class AheadErrors(NamedTuple):
 
 
 def errors_ahead(
-    X: FloatArray, observed: BoolArray, blocks: Sequence[Block], horizons: Sequence[int] = HORIZONS
+    X: FloatArray, observed: BoolArray, blocks: Sequence[Block], share: float = 0.0
 ) -> AheadErrors:
     """Errors some steps ahead of series X (p, n) in blocks of time, by the recursion of the others.
 
-    The forecasts of all origins are made together, as windows of their last twelve steps.
+    The forecasts of all origins are made together, as windows of their last twelve steps, about
+    levels of a share of the mean of the last `FAR` steps.
     """
-    errors = np.full((len(horizons), *X.shape), np.nan)
-    forecasts = np.full((len(horizons), *X.shape), np.nan)
+    errors = np.full((len(HORIZONS), *X.shape), np.nan)
+    forecasts = np.full((len(HORIZONS), *X.shape), np.nan)
+    levels = share * recent_means(X)
     for first, last, model in blocks:
         windows = np.lib.stride_tricks.sliding_window_view(
             X[:, first - LONGEST_LAG : last - 1], LONGEST_LAG, axis=1
         )
-        recent = np.ascontiguousarray(windows.transpose(1, 2, 0))
-        for h in range(1, max(horizons) + 1):
+        level = levels[:, first - 1 : last - 1].T
+        recent = np.ascontiguousarray(windows.transpose(1, 2, 0)) - level[:, None]
+        for h in range(1, max(HORIZONS) + 1):
             new = model.next(recent)
             recent = np.concatenate([recent[:, 1:], new[:, None]], axis=1)
             steps = np.arange(first + h - 1, last)
-            if h in horizons and steps.size:
-                k = list(horizons).index(h)
-                made = new[: steps.size].T
+            if h in HORIZONS and steps.size:
+                k = HORIZONS.index(h)
+                made = (new + level)[: steps.size].T
                 forecasts[k][:, steps] = made
                 errors[k][:, steps] = np.where(observed[:, steps], X[:, steps] - made, np.nan)
     return AheadErrors(errors, forecasts)
 
 
+def recent_means(X: FloatArray) -> FloatArray:
+    """Means (p, n) of the last `FAR` steps of series up to each, of fewer at first."""
+    total = np.cumsum(X, axis=1)
+    total[:, FAR:] -= total[:, :-FAR].copy()
+    return np.asarray(total / np.minimum(np.arange(1, X.shape[1] + 1), FAR))
+
+
 def far_squares(
-    X: FloatArray, observed: BoolArray, blocks: Sequence[Block], n_steps: int
+    X: FloatArray, observed: BoolArray, blocks: Sequence[Block], share: float
 ) -> FloatArray | None:
-    """Mean squared errors (p,) some steps ahead, left out; None where blocks are too short.
+    """Mean squared errors (p,) `FAR` steps ahead, left out; None where blocks are too short.
 
     They are those of every fourth origin in the last three blocks, about the means of the steps
-    before a block, as those of forecasts beyond the sample are.
+    before a block and a share of what recent ones differ, as those of forecasts beyond the sample.
     """
-    total, count = np.zeros(len(X)), np.zeros(len(X))
+    local, total, count = recent_means(X), np.zeros(len(X)), np.zeros(len(X))
     for first, last, model in blocks[-3:]:
-        steps = np.arange(first + n_steps - 1, last, FAR_EVERY)
-        if steps.size < n_steps // FAR_EVERY:
+        steps = np.arange(first + FAR - 1, last, FAR_EVERY)
+        if steps.size < FAR // FAR_EVERY:
             continue
-        at = steps - n_steps + 1  # the step after each origin
+        at = steps - FAR + 1  # the step after each origin
         known = observed[:, :first]
         mean = np.where(known, X[:, :first], 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-        recent = np.stack([X[:, t - LONGEST_LAG : t].T for t in at]) - mean
-        for _ in range(n_steps):
+        level = mean + share * (local[:, at - 1].T - mean)
+        recent = np.stack([X[:, t - LONGEST_LAG : t].T for t in at]) - level[:, None]
+        for _ in range(FAR):
             recent = np.concatenate([recent[:, 1:], model.next(recent)[:, None]], axis=1)
         there = observed[:, steps]
-        error = X[:, steps] - mean[:, None] - recent[:, -1].T
+        error = X[:, steps] - (level + recent[:, -1]).T
         total += (np.where(there, error, 0.0) ** 2).sum(axis=1)
         count += there.sum(axis=1)
     return total / count if count.min() > 0 else None

@@ -9,7 +9,8 @@ mean for the sensor i and F the columns 1, y, y^2, u, u^2 and log v:
   half the mean over its neighbours.
 
 phi maximises the gamma likelihood, that is minimises `sum F phi + r exp(-F phi)`, r the ratio of
-the squared error to S_ih.
+the squared error to S_ih. Errors over their standard deviations have Student's law of variance one
+(`student`), whose degrees of freedom have the greatest likelihood at each h.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.random import FloatArray
-from coupledgp.time.recursion import HORIZONS, AheadErrors
+from coupledgp.time.recursion import FAR, HORIZONS, AheadErrors
+from coupledgp.time.student import fitted_tail
 
 BoolArray = NDArray[np.bool_]
-# Steps ahead at which the growth of variances ends.
-FAR = 48
 # Columns of F.
 N_COLUMNS = 6
 # Rate of the volatility, most of a squared error in it, and what is added to it.
@@ -116,12 +116,15 @@ class Spread:
         S of each of `HORIZONS` and each sensor.
     coefficients : FloatArray (4, 6)
         phi of each of `HORIZONS`.
+    tails : FloatArray (4,)
+        Inverse degrees of freedom at each of `HORIZONS`; zero where residuals are normal.
     far : float
         What variances `FAR` steps ahead are multiplied by, 1 or more, as where levels shift.
     """
 
     variances: FloatArray
     coefficients: FloatArray
+    tails: FloatArray
     far: float = 1.0
 
     def factors(
@@ -144,6 +147,15 @@ class Spread:
         phi = depth_coefficients(self.variances, self.coefficients, depth)
         F = columns(level, mean, volatility)
         return np.exp(np.clip((F * phi).sum(axis=1), *FACTORS))
+
+    def tails_ahead(self, n_steps: int) -> FloatArray:
+        """Inverse degrees of freedom (n_steps,) of the steps ahead, zero from `FAR` on."""
+        h = np.log(np.arange(1, n_steps + 1))
+        return np.asarray(np.interp(h, np.log([*HORIZONS, FAR]), [*self.tails, 0.0]))
+
+    def gap_tails(self, depth: FloatArray) -> FloatArray:
+        """Inverse degrees of freedom (m,) of gaps of depths (m,)."""
+        return depth_coefficients(self.variances, self.tails[:, None], depth)[:, 0]
 
     def levels_of(self, own: FloatArray) -> FloatArray:
         """S (p, h) of the steps ahead, for the variances (p, h) of the recursion itself.
@@ -173,7 +185,7 @@ def between(values: FloatArray, n_steps: int) -> FloatArray:
 def depth_coefficients(
     variances: FloatArray, coefficients: FloatArray, depth: FloatArray
 ) -> FloatArray:
-    """Phi (m, 6) of gaps of depths (m,): that of the horizon whose variance is as many times S_1.
+    """Phi (m, k) of gaps of depths (m,): that of the horizon whose variance is as many times S_1.
 
     It is linear in the logarithm of the depth.
     """
@@ -228,7 +240,7 @@ def fitted_spread(
     known = ~np.isnan(ahead.errors)
     squares = np.where(known, ahead.errors, 0.0) ** 2
     variances = mean_squares(ahead.errors)
-    coefficients = np.zeros((len(HORIZONS), N_COLUMNS))
+    coefficients, tails = np.zeros((len(HORIZONS), N_COLUMNS)), np.zeros(len(HORIZONS))
     for k, h in enumerate(HORIZONS):
         before = np.zeros_like(volatility)
         before[:, h:] = volatility[:, :-h]
@@ -237,4 +249,7 @@ def fitted_spread(
         F = columns(level[there], ahead.forecasts[k][there], before[there])
         ratio = (squares[k] / variances[k][:, None])[there]
         coefficients[k] = gamma_coefficients(F, ratio)
-    return Spread(variances, coefficients)
+        errors = ahead.errors[k] / np.sqrt(variances[k])[:, None]
+        half = 0.5 * np.clip(F @ coefficients[k], *FACTORS)
+        tails[k] = fitted_tail(errors[there] * np.exp(-half))
+    return Spread(variances, coefficients, tails)

@@ -294,6 +294,31 @@ class TestLaws:
         frame = fitted().predict_frame(nodes, times)
         np.testing.assert_allclose(frame["mean"], mean.ravel())
 
+    def test_rare_falls_have_student_laws(self):
+        """Densities, intervals, frames and draws are those of one law of the moments predicted."""
+        from scipy.stats import t as student_t
+
+        rng = np.random.default_rng(2)
+        values = 60 + np.cumsum(rng.normal(size=(5, 500)), axis=1) * 0.3
+        values = values - 15.0 * (rng.random(values.shape) < 0.01)
+        values[1, 300:303] = np.nan
+        model = cgp.GraphTimeGPRegressor(ROAD, progress=False, usual_day=False)
+        model.fit(ON_ROAD, values, times=np.arange(500.0))
+        assert not model.process_.is_gaussian
+        times = [301.0, 503.0]
+        nu = 1 / model.process_.grid_tails(np.array([1]), np.array(times))[0]
+        mean, std = model.predict([1], times, return_std=True)
+        law = student_t(nu, mean[0], std[0] * np.sqrt(1 - 2 / nu))
+        y = mean[0] + 1.5
+        np.testing.assert_allclose(model.log_density([1, 1], times, y), law.logpdf(y))
+        low, high = model.predict_interval([1], times)
+        np.testing.assert_allclose([low[0], high[0]], [law.ppf(0.025), law.ppf(0.975)])
+        single = model.predict_interval(([1, 1], times))
+        np.testing.assert_allclose(single, [low[0], high[0]])
+        drawn = model.sample_y([1], times, n_samples=4000)[0]
+        below = (drawn < law.ppf(0.1)[:, None]).mean(axis=1)
+        assert np.abs(below - 0.1).max() < 5 * np.sqrt(0.09 / 4000)
+
 
 class TestUpdates:
     def test_further_values_are_as_if_given_at_once(self):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.linear_model import GammaRegressor
 
 from coupledgp.time import recursion as ar
+from coupledgp.time import student as st
 from coupledgp.time.law import MOST_AHEAD, Posterior, fitted_law
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.spread import gamma_coefficients
@@ -219,7 +223,7 @@ def test_a_simulated_world_is_held_by_its_intervals() -> None:
     observed = np.random.default_rng(8).random(x.shape) > 0.05
     observed[0, 700:740] = False
     found = posterior(x[:, :900], observed[:, :900], near)
-    mean, variance = found.gap_law
+    mean, variance, _ = found.gap_law
     gaps = ~observed[:, :900]
     law = found.law
     z = (law.standardized(x[:, :900]) - mean)[gaps] / np.sqrt(variance[gaps])
@@ -296,6 +300,61 @@ def test_the_start_is_as_its_formula_says() -> None:
     C = 0.5 * e @ e.T / ((1 - phi**2) * 100) + 0.5 * x @ x.T / 100 + 0.25 * K
     np.testing.assert_allclose(law.first, C / (np.trace(C) / len(x)), atol=1e-12)
     np.testing.assert_allclose(law.innovations, (1 - phi**2) * law.first, atol=1e-12)
+
+
+def test_student_laws_are_those_of_scipy_with_variance_one() -> None:
+    z, chances = np.linspace(-6, 6, 13), np.linspace(0.001, 0.999, 7)
+    for tau in (0.0, 0.05, 0.2, 0.4):
+        scale = np.sqrt(1 - 2 * tau)
+        law = norm() if tau == 0 else student_t(1 / tau, scale=scale)
+        np.testing.assert_allclose(st.student_log_density(z, tau), law.logpdf(z), atol=1e-10)
+        np.testing.assert_allclose(st.student_cdf(z, tau), law.cdf(z), atol=1e-12)
+        np.testing.assert_allclose(st.student_quantiles(chances, tau), law.ppf(chances), rtol=1e-8)
+    rng = np.random.default_rng(3)
+    n = 40_000
+    assert st.fitted_tail(rng.normal(size=n)) == 0.0
+    found = st.fitted_tail(rng.standard_t(4.0, n) * np.sqrt(0.5))
+    assert found == pytest.approx(0.25, abs=0.03)  # Fisher information: a standard error of .006
+
+
+def test_normal_worlds_have_normal_laws_and_rare_falls_student_ones() -> None:
+    x, near = plain_world(1200, p=12, seed=5)
+    seen = np.ones(x.shape, bool)
+    found = posterior(x, seen, near).law.spread
+    assert found is not None
+    np.testing.assert_array_equal(found.tails, 0.0)
+    rng = np.random.default_rng(6)
+    falls = x - 6.0 * (rng.random(x.shape) < 0.01)
+    spread = posterior(falls, seen, near).law.spread
+    assert spread is not None
+    assert (spread.tails > 0.15).all()
+    ahead = spread.tails_ahead(60)
+    np.testing.assert_allclose(ahead[[0, 2, 5, 11]], spread.tails)
+    np.testing.assert_array_equal(ahead[47:], 0.0)
+
+
+def test_forecasts_follow_levels_that_move() -> None:
+    x, near = plain_world(700, seed=9)
+    walk = np.cumsum(0.15 * np.random.default_rng(2).normal(size=x.shape), axis=1)
+    found = posterior(x + walk, np.ones(x.shape, bool), near)
+    law = found.law
+    assert law.shares[1] > 0
+    h, level = 60, found.x[:, -ar.FAR :].mean(axis=1)
+    last = np.stack([found.x[:, -12:].T, found.x[:, -12:].T - level])
+    weight = np.interp(np.log(np.arange(1, h + 1)), np.log([12, ar.FAR]), law.shares)
+    expected = np.empty((len(x), h))
+    for k in range(h):
+        new = law.markov.model.next(last)
+        last = np.concatenate([last[:, 1:], new[:, None]], axis=1)
+        expected[:, k] = (1 - weight[k]) * new[0] + weight[k] * (level + new[1])
+    plain = Posterior(replace(law, bend=None), found.x, found.observed, found.deviations)
+    made = plain.ahead(np.zeros((len(x), h)))[0]
+    np.testing.assert_allclose(made, expected, atol=1e-12)
+    standing = Posterior(
+        replace(law, bend=None, shares=(0.0, 0.0)), found.x, found.observed, found.deviations
+    )
+    error = (standing.ahead(np.zeros((len(x), h)))[0] - made)[:, -1]
+    assert np.abs(error).max() > 0.1 * np.abs(level).max() * law.shares[1]
 
 
 def test_gamma_regression_is_that_of_scikit_learn() -> None:

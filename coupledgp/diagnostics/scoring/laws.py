@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.scoring.score_table import OwnLaws, PointScore
-from coupledgp.diagnostics.scoring.scores import half_width, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
@@ -20,6 +18,7 @@ from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.time.student import student_cdf, student_log_density, student_quantiles
 
 # Quantiles of a transformed law that its ranked probability score is summed over.
 N_QUANTILES = 64
@@ -253,42 +252,57 @@ class PointLaws:
 
 @dataclass(frozen=True, eq=False)
 class TransformedLaws:
-    """Laws of single observations y for which `g(y)` is normal; see `OwnLaws`.
+    """Laws of single observations y for which `g(y)` is normal or Student's; see `OwnLaws`.
 
     Attributes
     ----------
-    transform : TargetTransform
-        The map g.
+    transform : TargetTransform or None
+        The map g; None: the identity.
     mean, std : FloatArray (p, k)
         Means and standard deviations of `g(y)`.
+    tails : FloatArray (p, k) or None
+        Inverse degrees of freedom; zero, and None: normal.
     """
 
-    transform: TargetTransform
+    transform: TargetTransform | None
     mean: FloatArray
     std: FloatArray
+    tails: FloatArray | None = None
+
+    @property
+    def _tails(self) -> FloatArray:
+        return np.zeros(self.mean.shape) if self.tails is None else self.tails
+
+    def _z(self, targets: FloatArray) -> FloatArray:
+        values = targets if self.transform is None else self.transform.forward(targets)
+        return np.asarray((values - self.mean) / self.std)
+
+    def _quantile(self, chance: float) -> FloatArray:
+        found = self.mean + self.std * student_quantiles(
+            np.full(self.mean.shape, chance), self._tails
+        )
+        return found if self.transform is None else mapped_back(self.transform, found)
 
     def log_density(self, targets: FloatArray) -> FloatArray:
-        """`log N(g(y); mean, std^2) + log g'(y)`, summed over outputs (p,)."""
-        density = -point_nlpd(self.transform.forward(targets), self.mean, self.std)
-        found: FloatArray = (density + self.transform.log_slope(targets)).sum(axis=1)
-        return found
+        """`log p((g(y) - mean) / std) - log std + log g'(y)`, summed over outputs (p,)."""
+        density = student_log_density(self._z(targets), self._tails) - np.log(self.std)
+        if self.transform is not None:
+            density = density + self.transform.log_slope(targets)
+        return np.asarray(density.sum(axis=1))
 
     def transforms(self, targets: FloatArray) -> FloatArray:
         """Distribution functions `F(y)` (p, k)."""
-        z = (self.transform.forward(targets) - self.mean) / self.std
-        return np.asarray(ndtr(z))
+        return student_cdf(self._z(targets), self._tails)
 
     def interval_widths(self, levels: Sequence[float]) -> FloatArray:
         """Widths (p, k, l) of the central intervals of l nominal levels."""
-        reach = np.array([half_width(level) for level in levels]) * self.std[..., None]
-        middle = self.mean[..., None]
-        ends = (mapped_back(self.transform, middle + sign * reach) for sign in (1, -1))
-        return np.asarray(next(ends) - next(ends))
+        ends = [self._quantile(0.5 + k / 2) - self._quantile(0.5 - k / 2) for k in levels]
+        return np.stack(ends, axis=-1)
 
     def crps(self, targets: FloatArray) -> FloatArray:
         """`2 int (1(y <= q) - tau) (q - y) dtau` by a midpoint rule over quantiles q(tau)."""
         total = np.zeros(targets.shape)
         for level in (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES:
-            quantile = mapped_back(self.transform, self.mean + self.std * ndtri(level))
+            quantile = self._quantile(level)
             total += 2 * ((targets <= quantile) - level) * (quantile - targets)
         return total / N_QUANTILES

@@ -8,7 +8,7 @@ import numpy as np
 
 from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.sensor_table import moments_back
-from coupledgp.diagnostics.space_time.splits import BoolArray, SensorReadings
+from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.errors import InvalidInputError
 from coupledgp.series import Panel, as_panel
 from coupledgp.time.sites import SiteLabels, as_domain
@@ -71,11 +71,8 @@ def fitted_to(model: Any, readings: SensorReadings, *, kept: bool = False) -> An
     return fit(labels, times=readings.stamps, values=values)
 
 
-def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = None) -> SpaceTimeLaw:
+def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:
     """Law (p, n) of observations by a fitted estimator at the sensors and times of readings.
-
-    Where `wanted` (p, n) is given, other cells may be NaN: an estimator with
-    `modelled_law_on_grid` computes the wanted ones.
 
     Raises
     ------
@@ -83,7 +80,7 @@ def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = Non
         Predictions have another shape, or a standard deviation is not positive.
     """
     if hasattr(fitted, "modelled_law_on_grid"):
-        return _law_on_grid(fitted, readings, wanted)
+        return _law_on_grid(fitted, readings)
     found = fitted.predict(list(readings.labels), readings.stamps, return_std=True)
     mean, std = (np.asarray(part, dtype=np.float64) for part in found)
     if mean.shape != readings.values.shape or std.shape != mean.shape:
@@ -95,11 +92,12 @@ def law_of(fitted: Any, readings: SensorReadings, wanted: BoolArray | None = Non
     return SpaceTimeLaw(mean, std)
 
 
-def _law_on_grid(fitted: Any, readings: SensorReadings, wanted: BoolArray | None) -> SpaceTimeLaw:
+def _law_on_grid(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:
     """Law (p, n) by a model of the package, computed once."""
     stamps = fitted.time_axis_.numbers(readings.stamps)
-    mean, std = fitted.modelled_law_on_grid(readings.sites, stamps, wanted=wanted)
+    mean, std = fitted.modelled_law_on_grid(readings.sites, stamps)
+    tails = fitted.grid_process_.grid_tails(readings.sites, stamps)
     if fitted.transform_ is None:
-        return SpaceTimeLaw(mean, std)
+        return SpaceTimeLaw(mean, std, tails=tails)
     there, variance = moments_back(fitted.transform_, mean, std)
-    return SpaceTimeLaw(there, np.sqrt(variance), fitted.transform_, mean, std)
+    return SpaceTimeLaw(there, np.sqrt(variance), fitted.transform_, mean, std, tails)

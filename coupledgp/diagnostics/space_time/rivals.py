@@ -130,7 +130,7 @@ def _given_law(rival: Rival, given: SensorReadings, seconds: float) -> SpaceTime
     found = fitted_to(rival, given, seconds).law
     found = found(given) if callable(found) else found
     if hasattr(found, "predict"):
-        found = law_of(found, given, ~given.seen)
+        found = law_of(found, given)
     if isinstance(found, SpaceTimeLaw):
         return found
     mean, std = found if isinstance(found, tuple) else (found, None)

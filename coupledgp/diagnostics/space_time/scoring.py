@@ -42,7 +42,7 @@ SCORED = {
 
 
 class SpaceTimeLaw(NamedTuple):
-    """Laws (p, n) of observations: normal ones, or those of transforms of normal ones.
+    """Laws (p, n) of observations: normal or Student ones, or those of transforms that have such.
 
     Attributes
     ----------
@@ -52,6 +52,8 @@ class SpaceTimeLaw(NamedTuple):
         The map g of observations y for which `g(y)` is normal; None: y itself is.
     inner_mean, inner_std : FloatArray (p, n) or None
         Means and standard deviations of `g(y)`.
+    tails : FloatArray (p, n) or None
+        Inverse degrees of freedom of Student's law of `g(y)` or y; zero, and None: normal.
     """
 
     mean: FloatArray
@@ -59,14 +61,20 @@ class SpaceTimeLaw(NamedTuple):
     transform: TargetTransform | None = None
     inner_mean: FloatArray | None = None
     inner_std: FloatArray | None = None
+    tails: FloatArray | None = None
 
     def at(self, cells: BoolArray) -> PointLaws:
         """The laws (m, 1) at some cells (p, n)."""
-        own = None
-        inner = [a[cells, None] for a in (self.inner_mean, self.inner_std) if a is not None]
+        mean, std, own = self.mean[cells, None], self.std[cells, None], None
+        tails = None if self.tails is None else self.tails[cells, None]
         if self.transform is not None:
-            own = TransformedLaws(self.transform, *inner)
-        return PointLaws(self.mean[cells, None], self.std[cells, None], own)
+            assert self.inner_mean is not None
+            assert self.inner_std is not None
+            inner = self.inner_mean[cells, None], self.inner_std[cells, None]
+            own = TransformedLaws(self.transform, *inner, tails)
+        elif tails is not None and tails.any():
+            own = TransformedLaws(None, mean, std, tails)
+        return PointLaws(mean, std, own)
 
 
 @dataclass(frozen=True)

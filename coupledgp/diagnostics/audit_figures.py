@@ -94,7 +94,7 @@ def beside_data(
             "independent points.",
         )
     evidence = evidence_of(law, train, test, metadata, joint, fitted=fitted)
-    return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
+    return PosteriorReport(figures, predictions, "", None, remarks=remarks, gather=evidence)
 
 
 def beside_exact(
@@ -132,7 +132,7 @@ def beside_exact(
         predictions = replace(predictions, cov=own.cov, reference_cov=other.cov)
     evidence = with_cost(evidence, other, own, figures, accuracy)
     return PosteriorReport(
-        figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks), evidence=evidence
+        figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks), gather=evidence
     )
 
 

@@ -5,7 +5,7 @@ The result of an audit: the page and figures of a comparison, with baselines and
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -292,11 +292,13 @@ def audit(
     if inducing is not None and stated is not None and train is not None:
         losses = -found.predictions.log_density[:, 0]
         evidence = replace(evidence, refits=refits(inducing, stated, train, points, losses))
-    found = replace(found, model=_name(predict), remarks=tuple(remarks), evidence=evidence)
+    found = replace(found, model=_name(predict), remarks=tuple(remarks), gather=evidence)
     audited = AuditReport(
-        **vars(found), title=title, n_train=0 if train is None else len(train.y),
+        **{one.name: getattr(found, one.name) for one in fields(found)},
+        title=title,
+        n_train=0 if train is None else len(train.y),
         joint=law.cov is not None,
-    ).with_target(y_test)  # fmt: skip
+    ).with_target(y_test)
     if overlap is None or train is None:
         return audited
     return audited.with_overlap(overlap)

@@ -293,7 +293,7 @@ def report_beside(
     )  # fmt: skip
     kept, targets = subject.kept(), None if y is None else y.copy()
 
-    def gather() -> Evidence:
+    def gather_evidence() -> Evidence:
         assert targets is not None
         found = with_cost(gathered(kept, targets, law, mixtures[0]), exact.law, law, figures,
                           accuracy)  # fmt: skip
@@ -308,7 +308,7 @@ def report_beside(
         errors = KernelErrors.of(law.prior[..., 0], exact.law.prior[..., 0])
     return PosteriorReport(
         figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks,
-        gather=None if y is None else gather,
+        gather=None if y is None else gather_evidence,
     )  # fmt: skip
 
 

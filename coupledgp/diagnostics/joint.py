@@ -124,7 +124,7 @@ def compare_jointly(
         evidence = replace(evidence, beside_a_member=subject.is_mixture)
     return PosteriorReport(
         made, predictions, repr(subject.model), reference, accuracy, remarks=subject.remarks,
-        evidence=evidence,
+        gather=evidence,
     )  # fmt: skip
 
 

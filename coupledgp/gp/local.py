@@ -21,7 +21,7 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
-from coupledgp.gp.local_table import Kriged, StoredTable, Table, krige, kriging_errors, random_order
+from coupledgp.gp.local_table import Kriged, Table, krige, kriging_errors, random_order
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -258,7 +258,7 @@ class LocalGP(ExactByPrior):
         first = len(self.rows)
         order = np.concatenate([self.table.order, random_order(first, len(data))])
         prior = self.local_prior
-        table = Table.of(prior.center, prior.spread, both, order, self.table.offset)
+        table = Table(prior.center, prior.spread, both, order, self.table.offset)
         sums = self.sums.merge(table.sums(prior, first))
         units = Units.of(both.targets, self.normalize, both.counts)
         return LocalGP.of(prior, units, self.normalize, both, table, sums)
@@ -313,7 +313,7 @@ class LocalGP(ExactByPrior):
         if (np.bincount(order, minlength=n) != 1).any():
             raise ModelFileError("order: expected each row once, got a row twice")
         offset = entries.floats("offset", "k")
-        table = StoredTable(prior.center, prior.spread, data, order, offset)
+        table = Table(prior.center, prior.spread, data, order, offset)
         shapes: dict[str, tuple[int | str, ...]] = {
             "gram": ("M", "M"), "cross": ("M", k + 1), "squares": (k + 1, k + 1),
             "log_variance": (),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +47,18 @@ def random_order(first: int, n_rows: int) -> Places:
 class Table:
     """Observations in the order in which they are conditioned on each other.
 
+    What is made of the data is made at its first use: not when a file is read.
+
     Attributes
     ----------
+    center, spread : FloatArray (d,)
+        By which the inputs are standardised.
+    data : Data
+        The observations.
     order : NDArray (n,)
         Places of the rows in the data.
+    offset : FloatArray (k,)
+        The offset.
     inputs : FloatArray (n, d)
         Standardised inputs.
     columns : FloatArray (n, k + 1)
@@ -58,46 +66,42 @@ class Table:
         targets follow for any normalisation.
     noise : FloatArray (n,)
         Relative noise variances.
-    offset : FloatArray (k,)
-        The offset.
     box : Box
         Range of the inputs.
-    center, spread : FloatArray (d,)
-        By which the inputs are standardised.
     """
 
-    order: Places
-    inputs: FloatArray
-    columns: FloatArray
-    noise: FloatArray
-    offset: FloatArray
-    box: Box
     center: FloatArray
     spread: FloatArray
+    data: Data
+    order: Places
+    offset: FloatArray
 
-    @classmethod
-    def of(
-        cls,
-        center: FloatArray,
-        spread: FloatArray,
-        data: Data,
-        order: Places,
-        offset: FloatArray,
-    ) -> Table:
-        """The data in an order (n,), with columns of these means and spreads (d,)."""
-        inputs = data.points[order]
-        inputs -= center  # in place: a table may take much of the memory
-        inputs /= spread
-        ones, relative = np.ones((len(order), 1)), data.relative_noise
-        columns = np.hstack([data.targets[order] - offset, ones])
-        noise = ones[:, 0] if relative is None else relative[order]
-        return cls(order, inputs, columns, noise, offset, Box.of(inputs), center, spread)
+    @cached_property
+    def inputs(self) -> FloatArray:
+        inputs = self.data.points[self.order]
+        inputs -= self.center  # in place: a table may take much of the memory
+        inputs /= self.spread
+        return inputs
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        ones = np.ones((len(self), 1))
+        return np.hstack([self.data.targets[self.order] - self.offset, ones])
+
+    @cached_property
+    def noise(self) -> FloatArray:
+        relative = self.data.relative_noise
+        return np.ones(len(self)) if relative is None else relative[self.order]
+
+    @cached_property
+    def box(self) -> Box:
+        return Box.of(self.inputs)
 
     @classmethod
     def first(cls, center: FloatArray, spread: FloatArray, data: Data) -> Table:
         """The data in a random order, which is the same for the same number of rows."""
         order = random_order(0, len(data))
-        return cls.of(center, spread, data, order, data.targets.mean(axis=0))
+        return cls(center, spread, data, order, data.targets.mean(axis=0))
 
     def check_standardised(self, prior: LocalPrior) -> None:
         """Refuse a prior that standardises columns otherwise."""
@@ -182,22 +186,6 @@ class Table:
             shape=(n, n),
         )
         return Whitening(matrix.tocsc(), torch.cat([part.features for part in parts]))
-
-
-class StoredTable(Table):
-    """The table of a file, made of the data at its first use: `Table.of` says how."""
-
-    def __init__(
-        self, center: FloatArray, spread: FloatArray, data: Data, order: Places, offset: FloatArray
-    ) -> None:
-        vars(self).update(center=center, spread=spread, data=data, order=order, offset=offset)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("inputs", "columns", "noise", "box"):
-            raise AttributeError(name)
-        own = vars(self)
-        own.update(vars(Table.of(*(own[n] for n in signature(Table.of).parameters))))
-        return own[name]
 
 
 class Whitened(NamedTuple):

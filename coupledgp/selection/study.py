@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -314,7 +314,7 @@ def posterior_report(
     base, study = _compared(model, X_test, y_test, asked, method, options, progress, columns)
     base = base.with_overlap(overlap).with_target(given, model)
     return StudyReport(
-        **vars(base),
+        **{one.name: getattr(base, one.name) for one in fields(base)},
         study=study,
         node_map=None if layout is None else _node_map(layout, model, X_test, y_test),
         title=title or f"Posterior of {type(model).__name__}",

@@ -153,7 +153,7 @@ def cross_validate(
         repr(model),
         None,
         remarks=_remarks(task, found, process, flattery),
-        evidence=evidence,
+        gather=evidence,
         moves=moves_of(model),
         places=PlacesOf.of(model),
         title=title or f"Cross-validation of {type(model).__name__}",

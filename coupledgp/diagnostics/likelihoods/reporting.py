@@ -221,7 +221,7 @@ class ObservedTask:
         evidence = None if y is None else self._observed(points, own, laws, y, figures)
         return LikelihoodReport(
             figures, predictions, repr(self.model), _reference_text(self.model, exact.text),
-            Accuracy("dense"), None, process.remarks, evidence=evidence, divergence=divergence,
+            Accuracy("dense"), None, process.remarks, gather=evidence, divergence=divergence,
             likelihood=type(process.likelihood).__name__, n_train=len(process.rows),
         )  # fmt: skip
 
@@ -356,7 +356,7 @@ def class_report(
     return ClassReport(
         figures, Predictions(laws.chances, spread, None, None, truth),
         model if isinstance(model, str) else repr(model), reference, Accuracy("dense"), None,
-        tuple(remarks), evidence=evidence, divergence=divergence, likelihood="Bernoulli",
+        tuple(remarks), gather=evidence, divergence=divergence, likelihood="Bernoulli",
         n_train=n_train, laws=laws, codes=codes, reliability=found,
     )  # fmt: skip
 

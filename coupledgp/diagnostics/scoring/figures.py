@@ -93,7 +93,7 @@ class Accuracy:
 class Figures:
     """All figures of a comparison. None means that it could not be computed from what was given.
 
-    Scores that were registered (`register_score`) are attributes as well, under their name and
+    `get` finds scores that were registered (`register_score`) as well, under their name and
     `reference_` and their name.
 
     Attributes

@@ -99,25 +99,6 @@ def levels_of(laws: OwnLaws) -> tuple[float, ...]:
 
 # Function of targets (p, k) and laws that are mixtures of Gaussians: losses or parts of points.
 MixtureParts = Callable[[FloatArray, OwnLaws], FloatArray]
-# Names in a report that no score may take: its attributes and the keys of its JSON.
-RESERVED = frozenset(
-    {"moves", "places", "target", "headline", "with_target", "plot", "to_text",
-        "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
-        "badges", "warnings",
-        "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
-        "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
-        "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
-        "scores_in_words", "scores_title", "beside_title", "lead", "layout", "sections", "tables",
-        "pictures", "changed", "alone_title", "node_map",
-        "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
-        "influence",
-        "with_overlap", "scoring_table", "remarks", "accuracy",
-        "title", "study",
-        "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
-        "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",
-        "kernel_relative_error", "standard_errors", "differences",
-    }
-)  # fmt: skip
 
 
 def four_digits(value: float) -> str:
@@ -137,7 +118,7 @@ class Score:
     Attributes
     ----------
     name : str
-        Key in the JSON and attribute of the report; `reference_` and the name is the reference's.
+        Key in the JSON and in `figures.get`; `reference_` and the name is the reference's.
     label : str
         Text in tables. For a value by levels it contains `{level}`.
     unit : str
@@ -401,6 +382,11 @@ SCORES: dict[str, Score] = {
 }  # fmt: skip
 # The package's own, which reports count on.
 OWN = frozenset(SCORES)
+# Figures that are no scores.
+FIGURES = frozenset({
+    "n_test", "n_outputs", "n_scored", "kl_per_point", "reverse_kl_per_point", "differences",
+    "prior_kl_per_point", "kernel_rmse", "kernel_relative_error", "standard_errors",
+})  # fmt: skip
 
 
 def register_score(score: Score, *, replace: bool = False) -> None:
@@ -428,7 +414,7 @@ def register_score(score: Score, *, replace: bool = False) -> None:
     >>> register_score(PointScore(name="over", label="mean excess", unit="units of y", points=over))
     >>> X, y = np.arange(40.0)[:, None], np.arange(40.0)
     >>> report = audit((y[::2] + 3, np.ones(20)), X[1::2], y[1::2], X[::2], y[::2])
-    >>> report.over, report.standard_errors["over"]
+    >>> report.figures.get("over"), report.standard_errors["over"]
     (3.0, 0.0)
     >>> unregister_score("over")
     """
@@ -437,7 +423,7 @@ def register_score(score: Score, *, replace: bool = False) -> None:
             f"score: expected a PointScore, MarginalScore or JointScore, got {type(score).__name__}"
         )
     name = score.name
-    if not name.isidentifier() or name.startswith("reference_") or name in RESERVED | OWN:
+    if not name.isidentifier() or name.startswith("reference_") or name in OWN | FIGURES:
         raise InvalidInputError(f"name: expected an identifier that is not taken, got {name!r}")
     if isinstance(score, PointScore) and score.standard_error:
         taken = {other.difference_name for other in paired_scores() if other.name != name}

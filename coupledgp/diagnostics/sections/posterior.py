@@ -83,7 +83,7 @@ class PosteriorReport(ComparisonResult, Rendered):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the texts of the two models as plain Python values."""
-        return {
+        return self.figures.to_dict() | {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
             "reference": self.reference,
@@ -94,7 +94,6 @@ class PosteriorReport(ComparisonResult, Rendered):
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "remarks": list(self.remarks),
             "overlap": None if self.overlap is None else asdict(self.overlap),
-            **self.figures.to_dict(),
             "accuracy": asdict(self.accuracy),
             "sections": [one.to_dict() for one in sections_of(self, self.report_kinds)],
         }

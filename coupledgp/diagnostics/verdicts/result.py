@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from coupledgp.diagnostics.residuals.shapes import MANY
@@ -39,8 +40,9 @@ EQUAL = "Column `{}` equals y but for rounding: leave it out if new rows do not 
 NAIVE = ("mean", "nearest")
 
 
-def _none() -> None:
-    """No evidence."""
+def _figure(name: str) -> Any:
+    """An attribute that is a figure."""
+    return property(lambda report: report.figures.get(name), doc=f"Figure `{name}`.")
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,8 @@ class ComparisonResult:
     kernel_errors: KernelErrors | None = field(default=None, repr=False)
     remarks: tuple[str, ...] = ()
     overlap: Overlap | None = None
-    evidence: Evidence | None = field(default_factory=_none, repr=False)
-    # What gathers the evidence when it is first read, which takes most of a comparison's time.
-    gather: InitVar[Callable[[], Evidence | None] | None] = None
+    # The evidence, or what gathers it when it is first read: most of a comparison's time.
+    gather: Evidence | Callable[[], Evidence | None] | None = field(default=None, repr=False)
     # The reader's name of y.
     target: str = field(default="y", kw_only=True)
     # What the points of the figures are, in words.
@@ -74,22 +75,48 @@ class ComparisonResult:
     rmse_is: ClassVar[str] = "RMSE"
     nlpd_is: ClassVar[str] = "NLPD"
 
-    def __post_init__(self, gather: Callable[[], Evidence | None] | None) -> None:
-        if gather is not None:  # the dataclass is frozen: attributes are set past it
-            vars(self)["gather"] = gather
-            del vars(self)["evidence"]
+    n_test = _figure("n_test")
+    n_outputs = _figure("n_outputs")
+    n_scored = _figure("n_scored")
+    kl_per_point = _figure("kl_per_point")
+    reverse_kl_per_point = _figure("reverse_kl_per_point")
+    prior_kl_per_point = _figure("prior_kl_per_point")
+    kernel_rmse = _figure("kernel_rmse")
+    kernel_relative_error = _figure("kernel_relative_error")
+    rmse = _figure("rmse")
+    reference_rmse = _figure("reference_rmse")
+    nlpd = _figure("nlpd")
+    reference_nlpd = _figure("reference_nlpd")
+    nlpd_joint = _figure("nlpd_joint")
+    reference_nlpd_joint = _figure("reference_nlpd_joint")
+    coverage = _figure("coverage")
+    reference_coverage = _figure("reference_coverage")
+    mae = _figure("mae")
+    reference_mae = _figure("reference_mae")
+    crps = _figure("crps")
+    reference_crps = _figure("reference_crps")
+    sharpness = _figure("sharpness")
+    reference_sharpness = _figure("reference_sharpness")
+    interval_width = _figure("interval_width")
+    reference_interval_width = _figure("reference_interval_width")
+    pit = _figure("pit")
+    reference_pit = _figure("reference_pit")
+    standard_errors = _figure("standard_errors")
+    reference_standard_errors = _figure("reference_standard_errors")
+    differences = _figure("differences")
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, with the evidence gathered."""
-        _ = self.evidence
-        return dict(vars(self))
+        return vars(self) | {"gather": self.evidence}
+
+    @cached_property
+    def evidence(self) -> Evidence | None:
+        """What the verdicts are based on; None without targets."""
+        return self.gather() if callable(self.gather) else self.gather
 
     def changed(self, **changes: Any) -> Self:
         """The same result with other values of some attributes, evidence still to be gathered."""
-        gather = vars(self).get("gather")
-        if gather is not None and "evidence" not in changes:
-            changes |= {"evidence": None, "gather": gather}
-        return replace(self, **changes)
+        return replace(self, gather=vars(self).get("evidence", self.gather), **changes)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -184,20 +211,6 @@ class ComparisonResult:
         """The same result with a name of the targets, of a column y of pandas or of a fit."""
         name = name_of_targets(y, getattr(model, "target_names_", ()))
         return self.changed(target=name) if name and self.target == "y" else self
-
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are no field here: the figures answer for them. While a
-        # report is unpickled it has none yet.
-        gather = vars(self).get("gather")
-        if name == "evidence" and gather is not None:
-            found = gather()
-            vars(self)["evidence"] = found
-            del vars(self)["gather"]
-            return found
-        figures = vars(self).get("figures")
-        if figures is not None and name in vars(figures):
-            return figures.get(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def verdict(self) -> str:
         """Return the warnings, the three verdicts, and the first thing to do next, in words.

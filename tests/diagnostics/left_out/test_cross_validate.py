@@ -10,9 +10,8 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
-from coupledgp.diagnostics.left_out.report import CrossValidationReport, optimism, rows_table
+from coupledgp.diagnostics.left_out.report import optimism, rows_table
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
-from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_crps
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data
@@ -211,15 +210,6 @@ def test_forms(model, tmp_path):
     colours = [one.colour for one in report.verdicts]
     assert colours[2] == "grey"
     assert "compare()" in report.verdicts[2].sentence
-
-
-def test_names_of_its_parts_are_kept_from_scores(model):
-    report = cross_validate(model)
-    own = set(report.to_dict()) | set(vars(report))
-    public = {name for name in vars(CrossValidationReport) if not name.startswith("_")}
-    scores = {f"{prefix}{name}" for name in SCORES for prefix in ("", "reference_")}
-    others = {"reference_standard_errors", "to_dict"}
-    assert (own | public) - scores - others <= RESERVED
 
 
 def test_verdicts_find_known_faults():

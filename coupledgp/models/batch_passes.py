@@ -22,7 +22,7 @@ from coupledgp.gp.table_passes import BlockedPass, MomentsPass, TablePasses
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.parameters import check_declared, option
 from coupledgp.ground.progress import duration, reporter, tell
-from coupledgp.inference.nodes.forecast import seconds_of
+from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.models.options import estimator
 from coupledgp.models.spectrum_options import check_keeping
 from coupledgp.models.stored import FittedModel, fitted_result
@@ -299,17 +299,13 @@ class FitInBatches(TableRegressor):
         """
 
     @abstractmethod
-    def fit_passes(
-        self, passes: TablePasses, budget: float | None = None
-    ) -> tuple[GaussianProcess, dict[str, Any]]:
+    def fit_passes(self, passes: TablePasses) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit to a table in passes; return the process, without rows, and further results.
 
         Parameters
         ----------
         passes
             The table.
-        budget
-            Most seconds that the fit may take by its forecast; None for any number.
 
         Raises
         ------
@@ -357,12 +353,12 @@ class FitInBatches(TableRegressor):
         """
         self.check_parameters()
         self.check_passes()
-        if budget is not None:
-            budget = seconds_of(budget)
+        limit = None if budget is None else seconds_of(budget)
         source = BatchSource(batches)
-        with named_exhaustion("fit_batches"), reporter("fit", self.progress):
+        working = named_exhaustion("fit_batches"), reporter("fit", self.progress)
+        with working[0], working[1], within_budget(limit):
             passes = BatchPasses(self, source, self.missing)
-            process, results = self.fit_passes(passes, budget)
+            process, results = self.fit_passes(passes)
             if self.keep_rows:
                 kept: Any = process
                 process = replace(kept, rows=passes.all_rows())

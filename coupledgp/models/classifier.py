@@ -24,7 +24,7 @@ from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, plain_array
-from coupledgp.inference.nodes.forecast import seconds_of
+from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.models.grids import ClassesOnGrids
 from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
@@ -323,18 +323,14 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         return self._assigned(lambda: self._fit(X, y, sample_weight), y, y=y)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        budget = seconds_of(self.budget)
         n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
         classes, codes = learn_classes(y)
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
         data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
-        process, results = fit_latent_table(
-            self,
-            data,
-            columns,
-            LatentTable(Bernoulli(), units, n_frequencies, budget),
-        )
+        table = LatentTable(Bernoulli(), units, n_frequencies)
+        with within_budget(seconds_of(self.budget)):
+            process, results = fit_latent_table(self, data, columns, table)
         results["classes_"] = classes
         seed = int(self._rng().integers(2**31))
         results["power_"] = left_out_power(process, seed)

@@ -60,10 +60,8 @@ class FrequencyTrials(AutomaticSize, FitInBatches, StationaryRegressor):
     def check_passes(self) -> None:
         check_options(self)
 
-    def fit_passes(
-        self, passes: TablePasses, budget: float | None = None
-    ) -> tuple[GaussianProcess, dict[str, Any]]:
-        return fit_passes(self, passes, budget)
+    def fit_passes(self, passes: TablePasses) -> tuple[GaussianProcess, dict[str, Any]]:
+        return fit_passes(self, passes)
 
     def _drawn(
         self,

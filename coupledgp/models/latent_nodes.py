@@ -25,7 +25,6 @@ def fit_latent_nodes(
     law: Likelihood,
     data: Data,
     seed: int,
-    budget: float = LATENT_SECONDS,
 ) -> tuple[LatentGP, dict[str, Any]]:
     """Fit one function of nodes to values (n, 1); return the process and results of the search.
 
@@ -41,8 +40,6 @@ def fit_latent_nodes(
         Nodes and observations, with exposures.
     seed
         Seed of the observations of the search.
-    budget
-        Seconds of one core that the fit may take.
 
     Raises
     ------
@@ -52,7 +49,7 @@ def fit_latent_nodes(
     law = law_of(law, data)
     units = units_under(law, data)
     law = named_law(law, model.likelihood, units)
-    return search_nodes(model, nodes, law, data, units, seed, budget)
+    return search_nodes(model, nodes, law, data, units, seed)
 
 
 def search_nodes(
@@ -62,12 +59,11 @@ def search_nodes(
     data: Data,
     units: Units,
     seed: int,
-    budget: float,
 ) -> tuple[LatentGP, dict[str, Any]]:
     """Search for the kernel of functions of nodes; see `fit_latent_nodes`."""
     with reporter("fit", model.progress):
         problem = LatentNodes(nodes, law, data, units, seed)
-        seconds = problem.check(budget)
+        seconds = problem.check()
         tell(f"kernels under a likelihood: about {seconds:.0f} s of one core")
         found = problem.fit()
     best = min(value for _, value in found.tried)

@@ -11,6 +11,7 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter, tell
+from coupledgp.inference.nodes.forecast import current_budget
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.local import column_groups, row_columns
@@ -34,14 +35,11 @@ class LatentTable:
         Prior means of the functions, and their units.
     n_frequencies : int
         Frequencies of features of large tables.
-    budget : float
-        Seconds of one core that the fit may take.
     """
 
     likelihood: Likelihood
     units: Units
     n_frequencies: int
-    budget: float
 
 
 def fit_latent_table(
@@ -69,7 +67,7 @@ def fit_latent_table(
     n_rows, dim = data.points.shape
     size = LatentSize(n_rows, dim, data.targets.shape[1], table.n_frequencies, cost)
     given = None if model.kernel is None else parse_kernel(model.kernel)
-    kernels = plan_kernels(size, table.budget, given)
+    kernels = plan_kernels(size, current_budget().seconds, given)
     seed, groups = int(model._rng().integers(2**31)), column_groups(data, columns)
     problem = LocalProblem.of(data, table.units, groups, seed, 1.0)
     problem = replace(problem, columns=row_columns(columns, groups))

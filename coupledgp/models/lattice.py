@@ -31,7 +31,7 @@ from coupledgp.ground.validation import (
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES
-from coupledgp.inference.nodes.forecast import seconds_of
+from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.models.batch_passes import FitInBatches
 from coupledgp.models.options import estimator
 from coupledgp.models.stored import fitted_result
@@ -186,10 +186,8 @@ class LatticeGPRegressor(FitInBatches):
         places = self._place_columns(columns, data.points.shape[1])
         trend = TrendColumns.of(places, self.trend == "linear", data.points, data.counts)
         known = known_noise(data, units, self.noise if self.optimizer is None else None)
-        with reporter("fit", self.progress):
-            rows = RowsInMemory(data, units, trend)
-            budget = seconds_of(self.budget)
-            problem = self._problem(rows, columns, known, budget)
+        with reporter("fit", self.progress), within_budget(seconds_of(self.budget)):
+            problem = self._problem(RowsInMemory(data, units, trend), columns, known)
             if are_constant(data.targets):
                 return self._found(self._given(problem, kernels[0]))
             return self._fitted_to(problem, kernels)
@@ -205,9 +203,7 @@ class LatticeGPRegressor(FitInBatches):
                 "which needs all rows in memory; fit it to some of the rows"
             )
 
-    def fit_passes(
-        self, passes: TablePasses, budget: float | None = None
-    ) -> tuple[GaussianProcess, dict[str, Any]]:
+    def fit_passes(self, passes: TablePasses) -> tuple[GaussianProcess, dict[str, Any]]:
         summary, kernels = passes.summary, self._checked_kernels()
         if summary.n_rows <= SAMPLE_ROWS:
             data = passes.take(np.arange(summary.n_rows))
@@ -218,8 +214,7 @@ class LatticeGPRegressor(FitInBatches):
         trend = TrendColumns.of_moments(places, self.trend == "linear", summary.inputs)
         known = noise_of_level(summary.level, units, self.noise if self.optimizer is None else None)
         rows = RowsInPasses(passes, units, trend)
-        most = np.inf if budget is None else budget
-        problem = self._problem(rows, summary.columns, known, most)
+        problem = self._problem(rows, summary.columns, known)
         ends = np.stack([summary.targets.low, summary.targets.high])
         if are_constant(ends, units.offset):
             return self._found(self._given(problem, kernels[0]))
@@ -230,12 +225,11 @@ class LatticeGPRegressor(FitInBatches):
         rows: LatticeRows,
         columns: Columns,
         known: float | None,
-        budget: float,
     ) -> LatticeProblem:
         seed = int(self._rng().integers(2**31))
         return LatticeProblem(
             rows, self.normalize_y, self._shares(columns), known, seed, self.n_draws,
-            budget=budget,
+            forecasts=True,
         )  # fmt: skip
 
     def _fitted_to(

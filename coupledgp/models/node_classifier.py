@@ -16,7 +16,7 @@ from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_nodes
-from coupledgp.inference.nodes.forecast import seconds_of
+from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.models.classifier import (
@@ -117,14 +117,15 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
         return as_graph(self.graph)
 
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        budget, seed = seconds_of(self.budget), draw_seed(self.random_state)
+        seed = draw_seed(self.random_state)
         points = check_nodes(self._graph, X)
         classes, codes = learn_classes(y)
         data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
-        process, results = search_nodes(
-            self, self._kernels(seed), Bernoulli(), data, units, seed, budget
-        )
+        with within_budget(seconds_of(self.budget)):
+            process, results = search_nodes(
+                self, self._kernels(seed), Bernoulli(), data, units, seed
+            )
         results |= {"classes_": classes, "power_": left_out_power(process, seed)}
         return FittedModel(process, min(data.targets.shape[1], 2), results)
 

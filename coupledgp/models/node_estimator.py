@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,7 +31,7 @@ from coupledgp.ground.validation import (
     check_positive,
 )
 from coupledgp.ground.visible import warn
-from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.nodes.forecast import Budget, within_budget
 from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.kernels import (
     GraphKernel,
@@ -187,7 +186,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         self,
         nodes: Any,
         y: ArrayLike,
-        checkpoint: str | Path | None = None,
         exposure: ArrayLike | None = None,
     ) -> Self:
         """Fit or average over the hyperparameters, then compute the posterior.
@@ -199,10 +197,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and,
             in units of their own variance, output scale and noise.
-        checkpoint
-            A JSON file that is written after each round of the fit; an interrupted fit that is
-            started again with the same data and settings goes on from it. Averages over
-            hyperparameters have no rounds, nor has a fit under a likelihood.
         exposure
             Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
@@ -218,21 +212,15 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             Components of the graph have fewer than 8 observed nodes each: their observations do
             not enter the hyperparameters, which all components share.
         """
-        return self._assigned(lambda: self._fit(nodes, y, checkpoint, exposure), y, self.graph, y=y)
+        return self._assigned(lambda: self._fit(nodes, y, exposure), y, self.graph, y=y)
 
-    def _fit(
-        self,
-        nodes: Any,
-        y: ArrayLike,
-        checkpoint: str | Path | None,
-        exposure: ArrayLike | None = None,
-    ) -> FittedModel:
+    def _fit(self, nodes: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> FittedModel:
         data, ndim, _ = self.checked(nodes, y)
         law = self._law()
         if law is not None:
-            return FittedModel(*self._fit_under(law, self._exposed(data, exposure, y), checkpoint))
+            return FittedModel(*self._fit_under(law, self._exposed(data, exposure, y)))
         self._exposed(data, exposure, y)
-        process, results = self.fit_data(data, checkpoint)
+        process, results = self.fit_data(data)
         return FittedModel(process, ndim, results)
 
     @property
@@ -259,25 +247,19 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         data = self._check_outputs(self._checked(self.first_process_.graph, nodes, y)[0])
         return self._exposed(data, exposure, y)
 
-    def _fit_under(
-        self, law: Likelihood, data: Data, checkpoint: str | Path | None
-    ) -> tuple[LatentGP, int, dict[str, Any]]:
+    def _fit_under(self, law: Likelihood, data: Data) -> tuple[LatentGP, int, dict[str, Any]]:
         """Fit one function of the nodes whose observations follow a law that is not Gaussian."""
         refuse_beside(self, str(self.likelihood), BESIDE_LAW)
-        if checkpoint is not None:
-            raise InvalidInputError("checkpoint: expected None beside a likelihood")
         seed = draw_seed(self.random_state)
         kept = self.optimizer is None or "kernel" in (self.fixed or ())
         chosen = KernelsOfNodes(
             self._recipe(seed), self._settings(seed), self._candidates(not kept), not kept
         )
-        budget = Budget.of(self.budget).seconds or LATENT_SECONDS
-        process, results = fit_latent_nodes(self, chosen, law, data, seed, budget)
+        with within_budget(Budget.of(self.budget).seconds or LATENT_SECONDS):
+            process, results = fit_latent_nodes(self, chosen, law, data, seed)
         return process, 1, {**results, "n_rounds_": 1, "steps_": ()}
 
-    def fit_data(
-        self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[NodesGP, dict[str, Any]]:
+    def fit_data(self, data: Data) -> tuple[NodesGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
         usable = informative_rows(self._graph.components()[1][data.points], data.points)
         targets = data.targets[usable]
@@ -286,7 +268,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         searches = self.optimizer is not None and not are_constant(targets, units.offset)
         seed = draw_seed(self.random_state)
         recipe = self._recipe(seed)
-        with reporter("fit", self.progress):
+        with reporter("fit", self.progress), within_budget(self.budget):
             fitter = NodeFitter(
                 recipe=recipe,
                 settings=self._settings(seed),
@@ -298,10 +280,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
                 data=data,
                 units=units,
                 normalize=self.normalize_y,
-                checkpoint=None if checkpoint is None else Path(checkpoint),
-                identity=self._identity(),
                 minimise=parse_optimizer(self.optimizer) if self.optimizer else lbfgs,
-                budget=Budget.of(self.budget),
                 stand_ins=self._stand_ins(recipe),
             )
             process, search, n_effective = fit_components(fitter, usable, self._fitted_process)
@@ -316,22 +295,20 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
     def _fitted_process(self, fitter: NodeFitter) -> Fitted:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""
         if fitter.searches:
-            averaging = self._averaging(len(fitter.data), fitter.checkpoint)
+            averaging = self._averaging(len(fitter.data))
             average = None if averaging is None else fit_average(fitter, averaging)
             if average is not None:
                 return average.process, average.search, average.n_effective
         return *fitter.fit(), None
 
-    def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
+    def _averaging(self, n_rows: int) -> Averaging | None:
         """Settings of the average over hyperparameters; None if the greatest evidence decides."""
         prior = as_hyperparameter_prior(self.hyperparameter_prior)
         if self.hyperparameters == "maximum" or set(self.fixed or ()) == set(HYPERPARAMETERS):
             return None
         asked = self.hyperparameters == "averaged"
-        if not asked:
-            dear = n_rows > AVERAGED_ROWS or checkpoint is not None
-            if dear or self._walks or self.solver == "iterative":
-                return None
+        if not asked and (n_rows > AVERAGED_ROWS or self._walks or self.solver == "iterative"):
+            return None
         return Averaging(self.n_hyperparameter_draws, prior, asked, self._walks)
 
     def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
@@ -344,11 +321,6 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         return NodeSettings(
             self.solver, self.n_probes, self.exact_variances, self.n_variance_samples, seed
         )
-
-    def _identity(self) -> dict[str, str]:
-        """Settings of a fit as texts, by which a checkpoint recognises it."""
-        ignored = ("random_state", "progress", "device", "missing")
-        return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
     def check_parameters(self) -> None:
         check_choice(self.missing, ("raise", OMIT), "missing")

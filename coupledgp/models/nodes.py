@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -144,7 +143,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self,
         nodes: Any,
         y: ArrayLike,
-        checkpoint: str | Path | None = None,
         exposure: ArrayLike | None = None,
     ) -> Self:
         """Fit as `NodeRegressor.fit` does, after choosing the coupling and size if `"auto"`.
@@ -153,8 +151,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         ----------
         nodes, y
             Labels of n nodes and observations (n,) or (n, n_outputs).
-        checkpoint
-            A JSON file of finished rounds; it must be None where the coupling or size is `"auto"`.
         exposure
             Exposures (n,) of the observations, for a likelihood of counts; None: ones.
 
@@ -164,14 +160,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             A parameter of the estimator or the data is invalid.
         """
         if not self._chooses:
-            return super().fit(nodes, y, checkpoint, exposure)
+            return super().fit(nodes, y, exposure)
         if self._law() is not None:
             raise InvalidInputError(
                 "coupling, n_walks: expected values other than 'auto' beside a likelihood, under "
                 "which no KL decides on them"
             )
-        if checkpoint is not None:
-            raise InvalidInputError("checkpoint: expected None where something is 'auto'")
         if self.hyperparameters == "averaged":
             raise InvalidInputError(
                 "hyperparameters: expected 'auto' or 'maximum' where the coupling or the number "

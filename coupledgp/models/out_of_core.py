@@ -28,6 +28,7 @@ from coupledgp.ground.validation import (
     check_positive_int,
     check_vector,
 )
+from coupledgp.inference.nodes.forecast import current_budget
 from coupledgp.inference.spectra.posterior_draw import Pilot, pilot_places
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.models.spectrum_options import MATRICES, check_frequencies, why_sampled
@@ -83,9 +84,7 @@ def check_options(model: Any) -> None:
             )
 
 
-def fit_passes(
-    model: Any, passes: TablePasses, budget: float | None = None
-) -> tuple[WeightSpaceGP, dict[str, Any]]:
+def fit_passes(model: Any, passes: TablePasses) -> tuple[WeightSpaceGP, dict[str, Any]]:
     """Fit a `SparseSpectrumGPRegressor` in passes; its rows are not kept.
 
     Lengthscales come from the ladder of random rows, variances and posterior from all rows, as in
@@ -97,8 +96,6 @@ def fit_passes(
         Estimator; it is not changed.
     passes
         The table.
-    budget
-        Most seconds that the fit may take by its forecast; None for any number.
 
     Returns
     -------
@@ -137,7 +134,7 @@ def fit_passes(
     stream = FeatureStream(drawn, np.empty((0, dim)), center, np.ones(dim))
     problem = BatchedEvidence(passes, stream, units)
     forecast = forecast_of(passes, stream, units)
-    forecast.check(budget, model.n_frequencies)
+    forecast.check(model.n_frequencies)
     tell(f"forecast: {forecast}")
     limits = {
         "n_restarts": model.n_restarts,
@@ -251,14 +248,15 @@ class PassForecast:
     def __str__(self) -> str:
         return f"about {duration(self.seconds)} for the passes and the search"
 
-    def check(self, budget: float | None, n_frequencies: int) -> None:
-        """Refuse a fit that takes more seconds than a budget.
+    def check(self, n_frequencies: int) -> None:
+        """Refuse a fit that takes more seconds than its budget.
 
         Raises
         ------
         InvalidInputError
             The message gives the forecast, and a number of frequencies that may be within it.
         """
+        budget = current_budget().seconds
         if budget is None or self.seconds <= budget:
             return
         fewer = max(int(n_frequencies * budget / self.seconds), 1)

@@ -31,7 +31,7 @@ from coupledgp.ground.threads import LIGHT, numbers_of
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.ground.visible import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.inference.nodes.forecast import seconds_of
+from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
@@ -318,15 +318,14 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit one function whose observations follow a law that is not Gaussian."""
         n_frequencies = SAMPLED_A_FITTED * check_positive_int(self.n_frequencies, "n_frequencies")
-        budget = seconds_of(self.budget)
         units = units_under(law, data)
         if isinstance(
             self.likelihood, str
         ):  # of a named law parameters are for targets of unit one
             law = law.rescaled(float(units.scale[0]))
-        table = LatentTable(law, units, n_frequencies, budget)
-        process, results = fit_latent_table(self, data, columns, table)
-        return process, results
+        table = LatentTable(law, units, n_frequencies)
+        with within_budget(seconds_of(self.budget)):
+            return fit_latent_table(self, data, columns, table)
 
     @staticmethod
     def _warn_if_discrete(data: Data) -> None:

@@ -1,4 +1,4 @@
-"""Parts of a table too large for memory: summaries, rows, and their form in a checkpoint."""
+"""Parts of a table too large for memory: summaries and rows."""
 
 from __future__ import annotations
 

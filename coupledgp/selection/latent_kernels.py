@@ -133,7 +133,9 @@ class LatentSize:
         return n**2 * self.dim * PAIR_SECONDS + n**3 * CUBE_SECONDS
 
 
-def plan_kernels(size: LatentSize, budget: float, kernel: Kernel | None) -> tuple[Kernel, ...]:
+def plan_kernels(
+    size: LatentSize, budget: float | None, kernel: Kernel | None
+) -> tuple[Kernel, ...]:
     """Kernels that a fit within a budget compares: all that suit the table, or the first alone.
 
     Raises
@@ -144,7 +146,7 @@ def plan_kernels(size: LatentSize, budget: float, kernel: Kernel | None) -> tupl
     suited = tuple(map(parse_kernel, size.kernels)) if kernel is None else (kernel,)
     for kernels in (suited, suited[:1]):
         seconds = size.forecast(len(kernels))
-        if seconds <= budget:
+        if budget is None or seconds <= budget:
             return kernels
     raise InvalidInputError(
         f"budget: {size.n_functions} functions of {size.n_rows} rows of {size.dim} columns would "

@@ -15,17 +15,15 @@ from coupledgp.gp.node_costs import probes_forecast, product_seconds
 from coupledgp.gp.nodes import NodeSettings
 from coupledgp.graphs import Graph
 from coupledgp.ground.parameters import folded
-from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes import clusters, pieces
 from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.forecast import Budget, Forecast
+from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
 from coupledgp.inference.nodes.routes import EvidenceRoute, NodeObservations
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
 from coupledgp.search.nodes import kernels as node_search
 from coupledgp.search.nodes.kernels import NodeSearcher
-from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 
 SIDE = 56
 GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))
@@ -59,8 +57,7 @@ LITTLE_NODES, LITTLE_VALUES, LITTLE_FIELD = drawn(LITTLE, TRUE, 0.3)
 def searcher(data: NodeObservations, **others) -> NodeSearcher:
     settings = {
         "kernels": ROUGH, "stand_ins": (), "kept": FixedHyperparameters(),
-        "posterior": lambda kernel, ratio: Forecast(0.0), "budget": Budget(),
-        "checkpoint": SearchCheckpoint(None),
+        "posterior": lambda kernel, ratio: Forecast(0.0),
     }  # fmt: skip
     return NodeSearcher(data, **{**settings, **others})
 
@@ -167,26 +164,6 @@ def test_without_patience_the_pieces_have_the_last_word(monkeypatch: pytest.Monk
     found = searcher(observed()).search()
     assert not found.is_whole
     assert found.point.kernel.scale == pytest.approx(TRUE.scale, rel=0.6)
-
-
-@pytest.mark.long
-def test_an_interrupted_search_goes_on(tmp_path) -> None:
-    expected = searcher(observed()).search()
-    record = SearchCheckpoint(tmp_path / "fit.json")
-    whole: list[str] = []
-
-    def stop(line: str) -> None:
-        if record.path is not None and record.path.exists():
-            whole.append(line)
-        if len(whole) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), watched(stop):
-        searcher(observed(), checkpoint=record).search()
-    assert record.load() is not None
-    resumed = searcher(observed(), checkpoint=record).search()
-    assert resumed.point.kernel.theta[0] == pytest.approx(expected.point.kernel.theta[0], rel=1e-3)
-    assert resumed.point.value == pytest.approx(expected.point.value, abs=0.02)
 
 
 @pytest.mark.parametrize("kind", [cgp.GraphGPRegressor, cgp.ExactGraphGPRegressor])

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.errors import NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import watched
@@ -19,7 +19,7 @@ from coupledgp.inference.nodes.evidence import (
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
-from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint, fit_kernel
+from coupledgp.search.nodes.walk_rounds import fit_kernel
 from tests.graph_cases import karate, weighted_graph
 
 NODES = np.array([0, 3, 5, 9, 20, 31, 33, 3])
@@ -235,35 +235,6 @@ def test_learned_kernel_improves_on_its_start() -> None:
     kernel, state = fit_kernel(start, make_spectral, evidence)
     assert kernel.theta.size == 5
     assert state.objective > evidence(make_spectral(start)).measures.profile().log_evidence
-
-
-def test_an_interrupted_fit_goes_on_and_ends_the_same(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    nodes, y = np.arange(14), smooth_values()
-    calls = {"n": 0, "limit": 10}
-
-    def evidence(prior: GraphPrior) -> DenseEvidence:
-        calls["n"] += 1
-        if calls["n"] > calls["limit"]:
-            raise KeyboardInterrupt
-        return DenseEvidence(prior, nodes, y)
-
-    record = SearchCheckpoint(tmp_path / "fit.json", {"data": "a"})
-    with pytest.raises(KeyboardInterrupt):
-        fit_kernel(HeatKernel(), make_spectral, evidence, checkpoint=record)
-    kept = record.load()
-    assert isinstance(kept, FitState)
-    assert kept.n_rounds == 1
-    calls.update(n=0, limit=10**6)
-    resumed = fit_kernel(HeatKernel(), make_spectral, evidence, checkpoint=record)
-    n_resumed, calls["n"] = calls["n"], 0
-    straight = fit_kernel(HeatKernel(), make_spectral, evidence)
-    assert resumed[0] == straight[0]
-    assert n_resumed < calls["n"]
-    with pytest.raises(InvalidInputError, match="of another fit"):
-        SearchCheckpoint(record.path, {"data": "b"}).load()
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(InvalidInputError, match="cannot read"):
-        SearchCheckpoint(tmp_path / "bad.json").load()
 
 
 def overflowing(kernel) -> WalkPrior:  # type: ignore[no-untyped-def]

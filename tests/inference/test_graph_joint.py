@@ -6,7 +6,6 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.ground.progress import watched
 from coupledgp.inference.nodes import exact_evidence as graph_joint
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.moments import (
@@ -22,7 +21,6 @@ from coupledgp.kernels import (
     dense_kernel,
 )
 from coupledgp.search.nodes.families import fit_families
-from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 from tests.graph_cases import weighted_graph
 
 SIDE = 12
@@ -104,12 +102,12 @@ def test_objective_is_the_density_and_its_gradient(kept: FixedHyperparameters) -
         assert point.gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-4)
 
 
-def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_search_reaches_the_best_of_a_grid() -> None:
     K = dense_kernel(GRID, HeatKernel(30.0)) + 1e-3 * np.eye(GRID.n_nodes)
     y = (np.linalg.cholesky(K) @ np.random.default_rng(5).standard_normal(GRID.n_nodes))[NODES]
     evidence = ObservedEvidence(GRID, NODES, y[:, None], SpectralMoments)
     starts = [HeatKernel(), GraphMaternKernel()]
-    point, state = fit_families(evidence, starts, FixedHyperparameters(), SearchCheckpoint(None))
+    point, state = fit_families(evidence, starts, FixedHyperparameters())
     objective = ExactKernelObjective(evidence, HeatKernel(), FixedHyperparameters())
     best = min(
         objective.at(np.array([np.log(t), u])).value
@@ -118,27 +116,12 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
     )
     assert point.value <= best + 1e-6
     assert state.settled
-    record, lines = SearchCheckpoint(tmp_path / "fit.json"), []
-
-    def stop(line: str) -> None:
-        lines.append(line)
-        if len(lines) == 30:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), watched(stop):
-        fit_families(evidence, starts, FixedHyperparameters(), record)
-    kept = record.load()
-    assert kept is not None
-    assert kept.n_evaluations > 0
-    resumed, _ = fit_families(evidence, starts, FixedHyperparameters(), record)
-    assert resumed.kernel == point.kernel
-    assert resumed.scales == point.scales
 
 
 def test_a_search_that_goes_on_ends_where_a_whole_one_does() -> None:
     evidence = ObservedEvidence(GRID, NODES, Y, SpectralMoments)
     starts = [HeatKernel(), GraphMaternKernel()]
-    whole, _ = fit_families(evidence, starts, FixedHyperparameters(), SearchCheckpoint(None))
+    whole, _ = fit_families(evidence, starts, FixedHyperparameters())
     begun = [HeatKernel(2.0), GraphMaternKernel(whole.kernel.theta[0])]
     for kernel in (HeatKernel, GraphMaternKernel):
         if isinstance(whole.kernel, kernel):
@@ -146,7 +129,7 @@ def test_a_search_that_goes_on_ends_where_a_whole_one_does() -> None:
     ratio = whole.scales.noise / whole.scales.outputscale
     found, state = fit_families(
         [evidence, evidence], [k.scaled(1.6) for k in begun], FixedHyperparameters(),
-        SearchCheckpoint(None), ratios=[2 * ratio, 2 * ratio],
+        ratios=[2 * ratio, 2 * ratio],
     )  # fmt: skip
     assert found.value == pytest.approx(whole.value, abs=0.05)
     assert state.n_evaluations < 60

@@ -263,9 +263,3 @@ def test_bad_parameters(parameters, message):
     )
     with pytest.raises(InvalidInputError, match=message):
         gp.fit(X, Y)
-
-
-def test_no_checkpoint():
-    gp = cgp.GraphGPRegressor(CYCLE, n_walks="auto")
-    with pytest.raises(InvalidInputError, match="checkpoint"):
-        gp.fit(np.arange(60), HEIGHT, checkpoint="file.json")

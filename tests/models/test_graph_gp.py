@@ -255,14 +255,13 @@ def test_many_hops_lose_no_digits(hops: int) -> None:
 
 
 @pytest.mark.long
-def test_iterative_fits_compare_families_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """They fitted the heat kernel alone whatever the data say; and go on from a checkpoint."""
+def test_iterative_fits_compare_families_too() -> None:
+    """They fitted the heat kernel alone whatever the data say."""
     x = np.abs(np.arange(CIRCLE) - 20) / CIRCLE  # a kink: no heat kernel's function
     y = x + 0.01 * np.random.default_rng(1).standard_normal(CIRCLE)
     settings = {"solver": "iterative", "random_state": 0}
-    path = tmp_path / "fit.json"
     auto = ExactGraphGPRegressor(ring(), **folded(ExactGraphGPRegressor, settings)).fit(
-        TRAIN, y[TRAIN], checkpoint=path
+        TRAIN, y[TRAIN]
     )
     each = {
         name: ExactGraphGPRegressor(ring(), name, **folded(ExactGraphGPRegressor, settings)).fit(
@@ -274,11 +273,6 @@ def test_iterative_fits_compare_families_too(tmp_path) -> None:  # type: ignore[
     assert best.kernel_ != each["heat"].kernel_
     assert auto.kernel_ == best.kernel_
     assert auto.n_rounds_ == sum(gp.n_rounds_ for gp in each.values())
-    again = ExactGraphGPRegressor(ring(), **folded(ExactGraphGPRegressor, settings)).fit(
-        TRAIN, y[TRAIN], checkpoint=path
-    )
-    assert again.kernel_ == auto.kernel_
-    assert again.n_evaluations_ < auto.n_evaluations_
 
 
 def test_targets_that_are_no_numbers_are_named() -> None:
@@ -291,22 +285,6 @@ def test_clone_and_parameters_follow_scikit_learn() -> None:
         copy = clone(model)
         assert copy.graph is model.graph
         assert str(copy.get_params()) == str(model.get_params())
-
-
-def test_fit_resumes_from_a_checkpoint(tmp_path, fitted: GraphGPRegressor) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / "fit.json"
-    same = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
-    first = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(
-        TRAIN, signal()[TRAIN], checkpoint=path
-    )
-    again = GraphGPRegressor(ring(), **folded(GraphGPRegressor, same)).fit(
-        TRAIN, signal()[TRAIN], checkpoint=path
-    )
-    assert again.kernel_ == first.kernel_ == fitted.kernel_
-    with pytest.raises(InvalidInputError, match="of another fit"):
-        GraphGPRegressor(ring(), "heat", random_state=1).fit(
-            TRAIN, signal()[TRAIN], checkpoint=path
-        )
 
 
 def test_bad_arguments_are_refused() -> None:

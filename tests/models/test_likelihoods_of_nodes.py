@@ -241,7 +241,6 @@ REFUSED = [
     ({"likelihood": "gaussian"}, {"exposure": HOURS[SEEN]}, "exposure: expected none"),
     ({"noise": 0.1}, {}, "noise: expected None beside likelihood='poisson'"),
     ({"n_walks": "auto"}, {}, "coupling, n_walks: expected"),
-    ({}, {"checkpoint": "rounds.json"}, "checkpoint: expected None"),
     ({"options": {"budget": "1ms"}}, {}, "budget"),
 ]
 

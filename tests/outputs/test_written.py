@@ -26,7 +26,6 @@ from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
-from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 RNG = np.random.default_rng(15)
@@ -169,10 +168,6 @@ def long_report() -> Report:
     return Report("p", sections=[Section("numbers", tables=[table])])
 
 
-def checkpoint(path: Path) -> None:
-    SearchCheckpoint(path, {"values": list(range(10_000))}).save(FitState([0.0], 0.0))
-
-
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "m.model": lambda path: fitted().save(path, include_data=True),
     "t.csv": lambda path: _table(path),
@@ -188,7 +183,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "numbers.csv": lambda path: long_report().save_tables(path.parent),
     "f.pdf": lambda path: save_figure(picture().figure, path),
     "f.png": lambda path: save_figure(picture().figure, path),
-    "fit.json": checkpoint,
     "text.html": lambda path: write_text(path, "x" * 100_000),
 }
 

@@ -8,6 +8,9 @@ refuse work that would take hours.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -142,6 +145,24 @@ class Budget:
                 f"budget: expected at least {forecast.bytes / 2**30:.2g} GiB, which {subject} "
                 f"takes by forecast, got {self.bytes / 2**30:.2g} GiB; {advice}"
             )
+
+
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+def current_budget() -> Budget:
+    """What the work that `within_budget` has named may take."""
+    return _BUDGET.get() or Budget()
+
+
+@contextmanager
+def within_budget(budget: Any) -> Iterator[None]:
+    """Let the work inside keep to a budget, as `Budget.of` reads it."""
+    token = _BUDGET.set(Budget.of(budget))
+    try:
+        yield
+    finally:
+        _BUDGET.reset(token)
 
 
 def seconds_of(budget: float | str) -> float:

@@ -16,7 +16,7 @@ from coupledgp.gp.nodes import NodeGP
 from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance_for
-from coupledgp.inference.nodes.forecast import Forecast, Step
+from coupledgp.inference.nodes.forecast import Forecast, Step, current_budget
 from coupledgp.inference.nodes.moments import ChebyshevMoments, SpectralMoments
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.routes import NodeObservations, dense_route, moments_route
@@ -125,8 +125,8 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
     covariance, forecast = route
     forecast = forecast.plus(_posteriors(fitter, averaging))
     if averaging.is_asked_for:
-        fitter.budget.check(forecast, "averaging over hyperparameters", "use fewer draws")
-    elif forecast.seconds > PATIENCE or not fitter.budget.allows(forecast):
+        current_budget().check(forecast, "averaging over hyperparameters", "use fewer draws")
+    elif forecast.seconds > PATIENCE or not current_budget().allows(forecast):
         return None
     posterior = KernelPosterior(
         fitter.graph, covariance(), fitter.targets, fitter.kernels, kept, averaging.prior

@@ -19,7 +19,7 @@ from coupledgp.inference.nodes.objectives import (
 )
 from coupledgp.kernels import GraphKernel
 from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
-from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
+from coupledgp.search.nodes.walk_rounds import FitState
 from coupledgp.search.search import Search
 
 # Multiples of the mean diagonal from which the noise starts: next to none, little, much.
@@ -32,15 +32,12 @@ STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=
 # A search that goes on from the maximum of a part of the graph, in nats: a hundredth of one is far
 # below what would be seen in any prediction.
 FINISHING = Stopping(max_iterations=12, value_tolerance=1e-3, gradient_tolerance=1e-1)
-# Name of this search in a checkpoint.
-STAGE = "exact"
 
 
 def fit_families(
     evidence: ExactKernelEvidence | Sequence[ExactKernelEvidence],
     starts: list[GraphKernel],
     kept: FixedHyperparameters,
-    checkpoint: SearchCheckpoint,
     minimise: Minimiser = lbfgs,
     ratios: Sequence[float] | None = None,
     n_starts: int = N_STARTS,
@@ -48,7 +45,7 @@ def fit_families(
     """Maximise the evidence of exact kernels, and take the best of several families.
 
     For each family, the first round compares starting points; each of the best ones is then
-    improved in rounds of its own. Finished rounds are kept in the checkpoint.
+    improved in rounds of its own.
 
     Parameters
     ----------
@@ -58,8 +55,6 @@ def fit_families(
         A kernel of each family; the first round tries it and the family's own starting points.
     kept
         Hyperparameters that are not searched for.
-    checkpoint
-        File of finished rounds.
     minimise
         The optimiser.
     ratios
@@ -73,44 +68,27 @@ def fit_families(
     (EvaluatedKernel, FitState)
         The best kernel, and the state of the search; its `family` is that of the kernel.
     """
-    state = checkpoint.load()
     each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
-    search = Search(minimise)
+    search, stopping = Search(minimise), STOPPING if ratios is None else FINISHING
     objectives = [
         ExactKernelObjective(own, start, kept, ratios is not None)
         for own, start in zip(each, starts, strict=True)
     ]
-
-    def begin(family: int) -> FitState:
+    states: list[FitState] = []
+    for family, (objective, start) in enumerate(zip(objectives, starts, strict=True)):
         if ratios is None:
-            return _compare(search, objectives[family], starts[family], n_starts)
-        return _begin_at(search, objectives[family], starts[family], ratios[family])
-
-    stopping = STOPPING if ratios is None else FINISHING
-    family = 0 if state is None else state.family
-    while True:
-        if state is None:
-            state = begin(family)
-            checkpoint.save(state)
+            state = _compare(search, objective, start, n_starts)
+        else:
+            state = _begin_at(search, objective, start, ratios[family])
         while not state.settled:
-            state = _improve(search, objectives[family], state, stopping)
-            checkpoint.save(state)
-        results = [*state.finished, (state.theta, state.objective)]
-        if len(results) == len(starts):
-            break
-        family = len(results)
-        following = begin(family)
-        state = replace(
-            following,
-            n_rounds=state.n_rounds + 1,
-            n_evaluations=state.n_evaluations + following.n_evaluations,
-            family=family,
-            finished=results,
-        )
-        checkpoint.save(state)
-    best = max(range(len(results)), key=lambda k: results[k][1])
-    point = objectives[best].at(np.array(results[best][0]))
-    return point, replace(state, family=best)
+            state = _improve(search, objective, state, stopping)
+        states.append(state)
+    best = max(range(len(states)), key=lambda k: states[k].objective)
+    whole = replace(
+        states[best], family=best, n_rounds=sum(state.n_rounds for state in states),
+        n_evaluations=sum(state.n_evaluations for state in states),
+    )  # fmt: skip
+    return objectives[best].at(np.array(states[best].theta)), whole
 
 
 def _compare(
@@ -129,7 +107,7 @@ def _compare(
     chosen = best[0].point.tolist()
     pending = [each.point.tolist() for each in best[:n_starts]] if chosen else []
     value = -best[0].value * objective.size
-    return FitState(chosen, value, 1, objective.n_evaluations, not pending, pending, STAGE)
+    return FitState(chosen, value, 1, objective.n_evaluations, not pending, pending)
 
 
 def _begin_at(
@@ -141,13 +119,13 @@ def _begin_at(
     """
     chosen = objective.at_ratio(start, ratio)
     if not chosen.size:
-        return FitState([], 0.0, 1, 0, True, [], STAGE)
+        return FitState([], 0.0, 1, 0, True)
     candidates = [chosen]
     if objective.ratio is None and chosen[-1] < np.log(START_RATIOS[1]):
         candidates += [np.append(chosen[:-1], np.log(other)) for other in START_RATIOS[1:]]
     best = search.ranked(lambda _: objective, candidates)[0]
     point, value = best.point.tolist(), -best.value * objective.size
-    return FitState(point, value, 1, objective.n_evaluations, False, [point], STAGE)
+    return FitState(point, value, 1, objective.n_evaluations, False, [point])
 
 
 def _improve(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +17,14 @@ from coupledgp.graphs import Graph
 from coupledgp.ground.progress import tell
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
-from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.forecast import Forecast, Step, current_budget
 from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.routes import NodeObservations
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, lbfgs
 from coupledgp.search.nodes.kernels import PATIENCE, NodeSearcher
-from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint, fit_kernel
+from coupledgp.search.nodes.walk_rounds import fit_kernel
 
 
 class NodeSearch(NamedTuple):
@@ -108,14 +106,8 @@ class NodeFitter:
         Units of y.
     normalize : bool
         Whether the units follow the data when observations are added.
-    checkpoint : Path or None
-        JSON file of finished rounds.
-    identity : dict
-        Settings by which the checkpoint recognises the fit.
     minimise : Minimiser
         The optimiser of kernel parameters.
-    budget : Budget
-        Seconds and bytes that the fit may take.
     stand_ins : tuple of GraphKernel
         Kernels of sparse precision that take the place of one whose posterior costs too much.
     """
@@ -130,10 +122,7 @@ class NodeFitter:
     data: Data
     units: Units
     normalize: bool
-    checkpoint: Path | None = None
-    identity: dict[str, Any] | None = None
     minimise: Minimiser = lbfgs
-    budget: Budget = field(default_factory=Budget)
     stand_ins: tuple[GraphKernel, ...] = ()
 
     def fit(self) -> tuple[NodeGP, NodeSearch]:
@@ -200,16 +189,10 @@ class NodeFitter:
 
     def _search(self) -> FittedKernel:
         """Search by the evidence of the exact kernel, then of redrawn walks where that differs."""
-        record = SearchCheckpoint(self.checkpoint, self._problem())
-        stored = record.load()
         kernels = list(self.kernels)
         families, scan = range(len(kernels)), True
-        if stored is not None and stored.stage == "rounds":
-            whole = self.settings.solver == "iterative"
-            families = range(stored.family, len(kernels) if whole else stored.family + 1)
-            record.finished = list(stored.finished)
-        elif self.settings.solver != "iterative":
-            searcher = self._searcher(record)
+        if self.settings.solver != "iterative":
+            searcher = self._searcher()
             found = searcher.search()
             point = found.point
             if self.recipe.follows_exact(point.kernel, point.scales):
@@ -221,9 +204,9 @@ class NodeFitter:
             families, scan = range(found.family, found.family + 1), found.is_whole
         if self._fixes_kernel:
             return FittedKernel(kernels[families[0]], None, False, NodeSearch())
-        return self._in_rounds(kernels, families, record, scan)
+        return self._in_rounds(kernels, families, scan)
 
-    def _searcher(self, record: SearchCheckpoint) -> NodeSearcher:
+    def _searcher(self) -> NodeSearcher:
         """The search by the evidence of exact kernels."""
         kept = FixedHyperparameters(
             self._fixes_kernel,
@@ -233,54 +216,37 @@ class NodeFitter:
         )
         data = NodeObservations(self.graph, self.data.points, self.targets, self.settings.seed)
         return NodeSearcher(
-            data, self.kernels, self.stand_ins, kept, self._posterior_forecast, self.budget,
-            record, self.minimise,
+            data, self.kernels, self.stand_ins, kept, self._posterior_forecast,
+            self.minimise,
         )  # fmt: skip
 
     def _posterior_forecast(self, kernel: GraphKernel, ratio: float) -> Forecast:
         return posterior_forecast(self.graph, kernel, ratio, len(self.data), self.settings)
 
-    def _in_rounds(
-        self, kernels: list[GraphKernel], families: range, record: SearchCheckpoint, scan: bool
-    ) -> FittedKernel:
+    def _in_rounds(self, kernels: list[GraphKernel], families: range, scan: bool) -> FittedKernel:
         """Find the best kernel of some families by rounds of redrawn walks, family by family."""
-        finished = dict(enumerate(record.finished))
-        states: list[FitState] = []
         nodes, targets = self.data.points, self.targets
-        for family in families:
-            record.family = family
-            _, state = fit_kernel(
+        found = [
+            fit_kernel(
                 kernels[family],
                 lambda kernel: self.recipe.make(kernel).prior,
                 lambda prior: self.settings.evidence(prior, nodes, targets),
                 self._given_scale("outputscale"),
                 self._given_scale("noise"),
-                record,
                 scan_starts=scan,
                 graph=self.graph,
                 minimise=self.minimise,
             )
-            states.append(state)
-            finished[family] = state.theta, state.objective
-            record.finished = [*record.finished, finished[family]]
-        best = max(finished, key=lambda k: finished[k][1])
+            for family in families
+        ]
+        states = [state for _, state in found]
+        kernel, _ = max(found, key=lambda one: one[1].objective)
         search = NodeSearch(
             sum(state.n_rounds for state in states),
             sum(state.n_evaluations for state in states),
             all(state.settled for state in states),
         )
-        kernel = kernels[best].with_theta(np.array(finished[best][0]))
         return FittedKernel(kernel, None, False, search)
-
-    def _problem(self) -> dict[str, Any]:
-        """Settings, seed and data, by which a checkpoint recognises its fit."""
-        graph = self.recipe.graph
-        data = hashlib.sha256(self.data.points.tobytes() + self.targets.tobytes())
-        data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
-        if graph.node_scale is not None:
-            data.update(graph.node_scale.tobytes())
-        seed = self.settings.seed
-        return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
 
     def _condition(self, found: FittedKernel) -> tuple[NodeGP, Forecast]:
         """Condition on the data at the fitted kernel; return the process and its forecast cost."""
@@ -289,7 +255,7 @@ class NodeFitter:
             ratio = known.noise / known.outputscale
             forecast = self._posterior_forecast(found.kernel, ratio)
             advice = "choose a kernel whose exponent is a whole number, or a larger budget"
-            self.budget.check(forecast, "the posterior", advice)
+            current_budget().check(forecast, "the posterior", advice)
             tell(f"posterior and its deviations, forecast {forecast.seconds:.2g} s")
         chosen = self.recipe.make(found.kernel, known)
         scales, error = self._scales(found, chosen)
@@ -332,8 +298,8 @@ class NodeFitter:
             return True
         ratio = point.scales.noise / point.scales.outputscale
         forecast = probes_forecast(self.graph, point.kernel, ratio, self.settings)
-        seconds = PATIENCE if self.budget.seconds is None else 0.1 * self.budget.seconds
-        return forecast.seconds <= seconds
+        limit = current_budget().seconds
+        return forecast.seconds <= (PATIENCE if limit is None else 0.1 * limit)
 
     def _known_scales(self, found: FittedKernel) -> Scales | None:
         """Scales that set the accuracy of the prior: the found scales, or else the given ones."""

@@ -20,7 +20,7 @@ from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import tell
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
-from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.forecast import Forecast, Step, current_budget
 from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.pieces import (
     MOST_CUT,
@@ -37,7 +37,6 @@ from coupledgp.inference.nodes.routes import (
 from coupledgp.kernels import GraphKernel
 from coupledgp.search.minimise import Limited, Minimiser, lbfgs
 from coupledgp.search.nodes.families import fit_families
-from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
 # fewest that are worth their preparations.
@@ -142,10 +141,6 @@ class NodeSearcher:
         Hyperparameters that are not searched for.
     posterior : PosteriorForecast
         Cost of a posterior.
-    budget : Budget
-        Seconds and bytes that the whole fit may take.
-    checkpoint : SearchCheckpoint
-        File of finished rounds of a search with all observations.
     minimise : Minimiser
         The optimiser.
     steps : list of Step
@@ -157,8 +152,6 @@ class NodeSearcher:
     stand_ins: Sequence[GraphKernel]
     kept: FixedHyperparameters
     posterior: PosteriorForecast
-    budget: Budget
-    checkpoint: SearchCheckpoint
     minimise: Minimiser = lbfgs
     steps: list[Step] = field(default_factory=list)
 
@@ -212,9 +205,7 @@ class NodeSearcher:
         """Search every family over its starting points with all observations."""
         start = time.perf_counter()
         limited = self._limited(10 * n_evaluations)
-        point, state = fit_families(
-            route.make(), list(self.kernels), self.kept, self.checkpoint, limited
-        )
+        point, state = fit_families(route.make(), list(self.kernels), self.kept, limited)
         self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
         return FoundKernel(
             point, True, state.n_rounds, state.n_evaluations, not self._is_late(), state.family
@@ -241,7 +232,7 @@ class NodeSearcher:
     def _check(self, forecast: Forecast) -> None:
         """Refuse a comparison that is over the budget."""
         self._expected = forecast
-        self.budget.check(
+        current_budget().check(
             forecast, "the comparison of kernels",
             "give a kernel with its hyperparameters and optimizer=None, or a larger budget",
         )  # fmt: skip
@@ -258,8 +249,7 @@ class NodeSearcher:
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
             for kernel, family in zip(kernels, families, strict=True):
                 point, state = fit_families(
-                    evidence, [kernel], self.kept, SearchCheckpoint(None),
-                    self.minimise, n_starts=1,
+                    evidence, [kernel], self.kept, self.minimise, n_starts=1
                 )  # fmt: skip
                 found.append(FamilyFit(family, point, state.n_evaluations))
         found.sort(key=lambda c: c.point.value)
@@ -273,9 +263,9 @@ class NodeSearcher:
     def _may_condition(self, point: EvaluatedKernel) -> bool:
         """Whether the posterior of a kernel keeps to the budget."""
         forecast = self._posterior(point)
-        if self.budget.seconds is None:
-            return forecast.seconds <= POSTERIOR_SECONDS and self.budget.allows(forecast)
-        return self.budget.allows(forecast, 1.0 - SEARCH_SHARE)
+        if current_budget().seconds is None:
+            return forecast.seconds <= POSTERIOR_SECONDS and current_budget().allows(forecast)
+        return current_budget().allows(forecast, 1.0 - SEARCH_SHARE)
 
     def _stand_in(self, compared: Sequence[FamilyFit], point: EvaluatedKernel) -> FamilyFit | None:
         """The best kernel on the part whose posterior costs far less; None if there is none."""
@@ -297,15 +287,15 @@ class NodeSearcher:
 
     def _seconds(self) -> float:
         """Seconds that the search may take from now on."""
-        if self.budget.seconds is None:
+        limit = current_budget().seconds
+        if limit is None:
             return PATIENCE + PATIENCE_PER_NODE * self.data.graph.n_nodes
-        spent = time.perf_counter() - self._begin
-        return SEARCH_SHARE * self.budget.seconds - spent
+        return SEARCH_SHARE * limit - (time.perf_counter() - self._begin)
 
     def _route(self, compared: FamilyFit) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
         route = cheapest_route(self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS)
-        if route is None or not self.budget.allows(route.forecast(1)):
+        if route is None or not current_budget().allows(route.forecast(1)):
             return None
         return route if route.forecast(FEWEST).seconds <= self._seconds() else None
 
@@ -333,9 +323,7 @@ class NodeSearcher:
         limited = self._limited(most, evidences)
         kernels, ratios = [c.point.kernel for c, _ in plans], [c.ratio for c, _ in plans]
         try:
-            point, state = fit_families(
-                evidences, kernels, self.kept, self.checkpoint, limited, ratios
-            )
+            point, state = fit_families(evidences, kernels, self.kept, limited, ratios)
         except NumericalError:
             if not any(evidence.n_refused for evidence in evidences):
                 raise
@@ -352,11 +340,11 @@ class NodeSearcher:
 
     def _is_late(self) -> bool:
         """Whether the seconds that the search may take by its budget have passed."""
-        return self.budget.seconds is not None and self._seconds() <= 0
+        return current_budget().seconds is not None and self._seconds() <= 0
 
     def _limited(self, most: int, evidences: Sequence[ExactKernelEvidence] = ()) -> Limited:
         """The optimiser, limited in evaluations, and in seconds if there is a budget."""
-        end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
+        end = None if current_budget().seconds is None else time.perf_counter() + self._seconds()
         times: list[float] = []
 
         def may_go_on(n_evaluations: int) -> bool:

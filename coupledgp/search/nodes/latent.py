@@ -27,6 +27,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import Scales
+from coupledgp.inference.nodes.forecast import current_budget
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.likelihoods.base import Likelihood
@@ -212,7 +213,7 @@ class LatentNodes:
     units: Units
     seed: int
 
-    def check(self, budget: float) -> float:
+    def check(self) -> float:
         """Seconds of one core that the fit takes by forecast.
 
         Raises
@@ -234,7 +235,8 @@ class LatentNodes:
         end = near * (EVALUATIONS * self._seconds(last, k) + self.nodes.gram_seconds(last))
         own = STEPS * self._seconds(n, 1) + self.nodes.gram_seconds(n)
         seconds = kernels * each + end + k * own
-        if seconds > budget:
+        budget = current_budget().seconds
+        if budget is not None and seconds > budget:
             raise InvalidInputError(
                 f"budget: a function of {n} observations under a likelihood and {kernels} kernels "
                 f"would take about {seconds:.0f} s of one core, more than the budget of "

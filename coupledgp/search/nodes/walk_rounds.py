@@ -7,18 +7,14 @@ a factor with its draw kept, and start again, until it stays.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.ground.output import write_text
 from coupledgp.inference.nodes.objectives import (
     REFUSED,
     THETA_TOLERANCE,
@@ -42,7 +38,7 @@ PriorFactory = Callable[[GraphKernel], GraphPrior]
 
 @dataclass
 class FitState:
-    """State of a fit after a round, from which it can go on.
+    """State of a fit after a round.
 
     Attributes
     ----------
@@ -58,12 +54,8 @@ class FitState:
         Whether the last round stayed where it began.
     pending : list of list of float
         Starting points still to be improved, in a search of the exact kernel.
-    stage : str
-        `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
     family : int
         Number of the kernel family among several.
-    finished : list of (list of float, float)
-        Best parameters and objective of each family before.
     """
 
     theta: list[float]
@@ -72,59 +64,7 @@ class FitState:
     n_evaluations: int = 0
     settled: bool = False
     pending: list[list[float]] = field(default_factory=list)
-    stage: str = "rounds"
     family: int = 0
-    finished: list[tuple[list[float], float]] = field(default_factory=list)
-
-
-@dataclass
-class SearchCheckpoint:
-    """A JSON file that a fit writes after each round and goes on from.
-
-    Parameters
-    ----------
-    path
-        The file; None for no file.
-    problem
-        Data and settings that identify the fit. A file of another problem is refused.
-    family
-        Number of the kernel family whose rounds are saved from now on.
-    finished
-        Best parameters and objective of each family before.
-    """
-
-    path: Path | None
-    problem: dict[str, Any] = field(default_factory=dict)
-    family: int = 0
-    finished: list[tuple[list[float], float]] = field(default_factory=list)
-
-    def load(self) -> FitState | None:
-        """Return the state of an interrupted fit of the same problem, or None without one.
-
-        Raises
-        ------
-        InvalidInputError
-            The file cannot be read, or belongs to another fit.
-        """
-        if self.path is None or not self.path.exists():
-            return None
-        try:
-            stored = json.loads(self.path.read_text())
-            state, problem = FitState(**stored["state"]), stored["problem"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInputError(f"checkpoint: cannot read {self.path}: {error}") from None
-        if problem != self.problem:
-            raise InvalidInputError(
-                f"checkpoint: {self.path} is of another fit (other data or settings); "
-                "remove it or give another path"
-            )
-        return state
-
-    def save(self, state: FitState) -> None:
-        """Write the state to the file, whole or not at all."""
-        if self.path is None:
-            return
-        write_text(self.path, json.dumps({"problem": self.problem, "state": vars(state)}))
 
 
 def fit_kernel(
@@ -133,7 +73,6 @@ def fit_kernel(
     make_evidence: EvidenceFactory,
     outputscale: float | None = None,
     noise: float | None = None,
-    checkpoint: SearchCheckpoint | None = None,
     max_rounds: int = MAX_ROUNDS,
     scan_starts: bool = True,
     minimise: Minimiser = lbfgs,
@@ -151,8 +90,6 @@ def fit_kernel(
         Makes the evidence of a prior.
     outputscale, noise
         Values to keep; None to fit.
-    checkpoint
-        File of finished rounds; None for no file.
     max_rounds
         Largest number of rounds, the scan not counted.
     scan_starts
@@ -167,27 +104,20 @@ def fit_kernel(
     (GraphKernel, FitState)
         The kernel at the best parameters, and the state of the fit.
     """
-    record = checkpoint or SearchCheckpoint(None)
-    rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), record, max_rounds)
-    search, state = Search(minimise), record.load()
-    if state is None or state.stage != "rounds" or state.family != record.family:
-        starts = start.scan() if graph is None else start.scan_on(graph)
-        first = [start, *starts] if scan_starts else [start]
-        try:
-            state = rounds.scan(search, first)
-        except NumericalError:
-            if scan_starts:
-                raise
-            state = rounds.scan(search, starts)
-        record.save(state)
-    search.n_evaluations = state.n_evaluations
-    theta = np.array(state.theta)
-    found = SearchResult(
-        theta, -state.objective, n_evaluations=search.n_evaluations, n_rounds=state.n_rounds,
-        settled=state.settled or not theta.size,
-    )  # fmt: skip
+    rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), max_rounds)
+    search = Search(minimise)
+    starts = start.scan() if graph is None else start.scan_on(graph)
+    try:
+        found = rounds.scan(search, [start, *starts] if scan_starts else [start])
+    except NumericalError:
+        if scan_starts:
+            raise
+        found = rounds.scan(search, starts)
     found = search.in_rounds(rounds, found)
-    return start.with_theta(found.point), rounds.state(found)
+    state = FitState(
+        found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled
+    )
+    return start.with_theta(found.point), state
 
 
 @dataclass
@@ -202,8 +132,6 @@ class WalkRounds(Rounds[FloatArray]):
         Make the prior of a kernel, and the evidence of a prior.
     kept : (float or None, float or None)
         Output scale and noise to keep; None to fit.
-    record : SearchCheckpoint
-        File of finished rounds.
     max_rounds : int
         Largest number of rounds, the scan not counted.
     """
@@ -212,7 +140,6 @@ class WalkRounds(Rounds[FloatArray]):
     make_prior: PriorFactory
     make_evidence: EvidenceFactory
     kept: tuple[float | None, float | None]
-    record: SearchCheckpoint
     max_rounds: int = MAX_ROUNDS
 
     @property
@@ -225,8 +152,8 @@ class WalkRounds(Rounds[FloatArray]):
         prior = self.make_prior(self.start.with_theta(theta))
         return RoundObjective(prior, self.make_evidence, *self.kept)
 
-    def scan(self, search: Search, kernels: Sequence[GraphKernel]) -> FitState:
-        """Round zero: the state of the best starting point, each one tried with its own walks.
+    def scan(self, search: Search, kernels: Sequence[GraphKernel]) -> SearchResult[FloatArray]:
+        """Round zero: the best starting point, each one tried with its own walks.
 
         Raises
         ------
@@ -244,8 +171,7 @@ class WalkRounds(Rounds[FloatArray]):
                 f"none (the first is {kernels[0]!r}); use length_law='matched'"
             )
         search.n_evaluations = len(starts)
-        found = replace(best, n_evaluations=len(starts), n_rounds=1, settled=not best.point.size)
-        return self.state(found)
+        return replace(best, n_evaluations=len(starts), n_rounds=1, settled=not best.point.size)
 
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
@@ -255,16 +181,7 @@ class WalkRounds(Rounds[FloatArray]):
         search.improved(objective, before.point, STOPPING)
         value, theta = objective.best
         settled = float(np.abs(theta - before.point).max()) < SETTLED
-        found = SearchResult(
+        return SearchResult(
             theta, value, converged=settled, n_evaluations=search.n_evaluations,
             n_rounds=before.n_rounds + 1, settled=settled,
-        )  # fmt: skip
-        self.record.save(self.state(found))
-        return found
-
-    def state(self, found: SearchResult[FloatArray]) -> FitState:
-        """State of the fit after a round, for the file."""
-        return FitState(
-            found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled,
-            family=self.record.family, finished=self.record.finished,
         )  # fmt: skip

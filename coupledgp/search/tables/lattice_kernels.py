@@ -17,6 +17,7 @@ from coupledgp.inference.lattice.lattice import Lattice, TooManyWavesError
 from coupledgp.inference.lattice.posterior import DRAW_TOLERANCE, MEAN_TOLERANCE
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import BLOCK_WAVES
+from coupledgp.inference.nodes.forecast import current_budget
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.lattice import (
     FIRST_ROWS,
@@ -131,8 +132,8 @@ class LatticeProblem:
         Draws by which variances are known where waves are many.
     most_waves : int or None
         Most waves of a lattice; see `Lattice.for_kernel`.
-    budget : float or None
-        Most seconds that the fit may take by its forecast; None makes no forecast.
+    forecasts : bool
+        Whether to forecast what the fit takes, and to refuse it beyond the budget.
     most_left_out : float or None
         Most variance beyond the lattice of all rows, in units of the noise, that a kernel may have.
     """
@@ -144,7 +145,7 @@ class LatticeProblem:
     seed: int
     n_draws: int = N_DRAWS
     most_waves: int | None = None
-    budget: float | None = None
+    forecasts: bool = False
     most_left_out: float | None = None
 
     def fitter(self, spectrum: Spectrum) -> LatticeFitter:
@@ -220,7 +221,7 @@ class LatticeProblem:
 
     def _forecast(self, tried: Sequence[Tried]) -> None:
         """Tell what the searches on all rows will take, and refuse them above the budget."""
-        if self.budget is None or self.rows.n_counted <= FIRST_ROWS:
+        if not self.forecasts or self.rows.n_counted <= FIRST_ROWS:
             return
         for each in tried:
             assert each.first is not None
@@ -233,7 +234,7 @@ class LatticeProblem:
         whole = [each.forecast for each in tried if each.forecast is not None]
         for forecast in whole[:1]:
             total = sum(own.seconds for own in whole)
-            replace(forecast, seconds=total).check(self.budget)
+            replace(forecast, seconds=total).check()
 
     def _regrown(self, tried: Tried) -> Callable[[LatticePrior], None]:
         """Tell again what a search takes whose lattice has grown, and refuse it above the budget.
@@ -251,7 +252,7 @@ class LatticeProblem:
                 f"forecast, {tried.fitter.spectrum}: {found}, which noise below that of few rows "
                 "takes; LocalGPRegressor takes less"
             )
-            found.check(self.budget)
+            found.check()
             tried.forecast = found
 
         return told
@@ -341,14 +342,15 @@ class LatticeForecast:
     def __str__(self) -> str:
         return f"about {duration(self.seconds)} for {self.n_rows:.0f} rows on {self.n_waves} waves"
 
-    def check(self, budget: float | None) -> None:
-        """Refuse a fit that takes more seconds than a budget.
+    def check(self) -> None:
+        """Refuse a fit that takes more seconds than its budget.
 
         Raises
         ------
         InvalidInputError
             The message gives the forecast.
         """
+        budget = current_budget().seconds
         if budget is not None and self.seconds > budget:
             raise InvalidInputError(
                 f"budget: the fit takes {self}, more than the {duration(budget)} allowed; take a "

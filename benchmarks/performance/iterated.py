@@ -22,7 +22,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.dense.system import StationarySystem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.spectra import parse_spectrum
 
@@ -125,11 +126,9 @@ def gpytorch(problem: Problem) -> tuple[Law, float, float]:
 def products(problem: Problem) -> None:
     """Print CPU nanoseconds an entry of products with the covariance, by precision and columns."""
     X = problem.X[: problem.n]
-    stated = ExactProblem(
-        parse_spectrum("matern-3/2"), X, np.zeros((problem.n, 1)),
-        np.full(X.shape[1], problem.lengthscale), 1.0, NOISE, np.zeros(1), np.ones(1),
-    )  # fmt: skip
-    system = stated.system(SystemOptions())
+    scales = Hyperparameters(np.full(X.shape[1], problem.lengthscale), 1.0, NOISE)
+    spectrum, targets = parse_spectrum("matern-3/2"), np.zeros((problem.n, 1))
+    system = StationarySystem(spectrum, scales, X, targets, None, SystemOptions())
     for dtype in (torch.float32, torch.float64):
         for columns in (1, 17):
             right = torch.ones(problem.n, columns, dtype=dtype)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.gp.dense_prior import DensePrior, Loadings, parts_loadings
 from coupledgp.gp.exact import ExactGP
@@ -17,20 +16,15 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, Tables
-from coupledgp.gp.units import Units
-from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
 Process = TypeVar("Process")
-# Entries of the covariance that are formed at once: 64 MiB, and a few temporaries of the size.
-BLOCK_ENTRIES = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +87,6 @@ class AdditivePrior(DensePrior):
         tables = self.tables or Tables(self.parts.center, self.parts.spread)
         return self.parts.extent_of(tables.standardised(points))
 
-    def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        return AdditiveProblem.of(self.bounded_by(data.points), data, units)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactAdditiveGP(ExactGP):
@@ -146,80 +137,3 @@ def _standardisation(prior: AdditivePrior) -> tuple[FloatArray, ...]:
     """Centers and spreads (d,) of the columns, and the ends (d,) of the prior's box, if any."""
     parts, box = prior.parts, prior.box
     return (parts.center, parts.spread, *(() if box is None else (box.low, box.high)))
-
-
-@dataclass(frozen=True, eq=False)
-class AdditiveProblem:
-    """Data and a prior whose covariances are formed in blocks.
-
-    Attributes
-    ----------
-    prior : DensePrior
-        The prior.
-    data : Data
-        Observations.
-    targets : FloatArray (n, k)
-        Normalised targets.
-    offset, scale : FloatArray (k,)
-        Units of the targets, `y = offset + scale * target`.
-    """
-
-    prior: DensePrior
-    data: Data
-    targets: FloatArray
-    offset: FloatArray
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, prior: DensePrior, data: Data, units: Units) -> AdditiveProblem:
-        """State a prior and data in given units of the targets."""
-        return cls(prior, data, units.normalized(data.targets), units.offset, units.scale)
-
-    def system(self, options: SystemOptions) -> AdditiveSystem:
-        """Return the equations in the covariance of the data."""
-        return AdditiveSystem(self, options)
-
-
-class AdditiveSystem(CovarianceSystem):
-    """`A = K + s diag(r)` with K a sum of kernels, formed anew in blocks for each product.
-
-    Parameters
-    ----------
-    problem
-        Data and prior.
-    options
-        Preconditioner; the precision is always double.
-    """
-
-    def __init__(self, problem: AdditiveProblem, options: SystemOptions) -> None:
-        double = replace(options, dtype="float64")
-        super().__init__(problem.targets, problem.prior.noise, problem.data.relative_noise, double)
-        self.problem = problem
-
-    @property
-    def _points(self) -> Points:
-        return self.problem.data.points
-
-    def prior(self, points: Points) -> FloatArray:
-        return self.problem.prior.covariance(points, points)
-
-    def cross(self, points: Points) -> FloatArray:
-        return self.problem.prior.covariance(self._points, points)
-
-    def prior_variances(self) -> FloatArray:
-        return self.problem.prior.variance(self._points)
-
-    def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
-        return self.cross(self._points[pivots])
-
-    def product(self, V: Tensor) -> Tensor:
-        out, weighted = self.noise * V, self.root * V
-        step = max(BLOCK_ENTRIES // self.n_rows, 16)
-        for start in range(0, self.n_rows, step):
-            own = slice(start, start + step)
-            block = torch.as_tensor(self.problem.prior.covariance(self._points[own], self._points))
-            out[own] += self.root[own] * (block @ weighted)
-        return out
-
-    def bytes_needed(self, n_columns: int) -> float:
-        return super().bytes_needed(n_columns) + 4 * 8 * max(BLOCK_ENTRIES, 16 * self.n_rows)

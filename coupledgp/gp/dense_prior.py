@@ -10,24 +10,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm
 from coupledgp.features.registry import make_features
+from coupledgp.gp.inverse_covariance import IteratedInverse
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.normalized_process import NormalizedProcess
-from coupledgp.gp.protocol import Data, Points, Problem
-from coupledgp.gp.row_factor import IteratedRows
+from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.tables import Box
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
-from coupledgp.ground.tensors import torch
+from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.linalg.low_rank import dense_error, warn_if_imprecise
 from coupledgp.linalg.matrices import (
@@ -138,6 +141,8 @@ MATRICES_AT_ONCE = 6
 MOST_ITERATED = 50_000
 # Points whose variances are solved for at once, and steps that a solve takes at most, as a rule.
 SOLVED_AT_ONCE, USUAL_STEPS = 256, 40
+# Entries of the covariance that are formed at once: 64 MiB, and a few temporaries of the size.
+BLOCK_ENTRIES = 2**23
 # CPU seconds an entry of the kernel takes in a product (`benchmarks/performance/iterated.py`).
 SECONDS_OF_ENTRY = 3e-9
 # The same on a GPU, whose solvers have working memory beside their results.
@@ -178,8 +183,8 @@ class DensePrior(ABC):
         """The prior on a device; itself where it computes on the CPU alone."""
         return self
 
-    def solved_by(self, solver: SystemOptions) -> DensePrior:
-        """The prior whose processes are solved for by iteration.
+    def solved_by(self, solver: SystemOptions | None) -> DensePrior:
+        """The prior whose processes are solved for by iteration; None: by a factor.
 
         Raises
         ------
@@ -232,9 +237,13 @@ class DensePrior(ABC):
         """Points (p, d) as the terms of `axes` take them."""
         return points
 
-    @abstractmethod
-    def problem(self, data: Data, units: Units) -> Problem:
+    def problem(self, data: Data, units: Units) -> DenseProblem:
         """State prior and data as a problem, also where its law is too large to compute."""
+        return DenseProblem(self.bounded_by(data.points), data, units)
+
+    def system(self, data: Data, targets: FloatArray, options: SystemOptions) -> CovarianceSystem:
+        """Equations in the covariance of data, with normalised targets (n, k)."""
+        return BlockSystem(self, data, targets, options)
 
     def extent(self, points: Points) -> float:
         """Largest coordinate of points, in lengthscales, from where they are centred.
@@ -301,12 +310,6 @@ class DensePrior(ABC):
             n_rows = data.weights.n_counted
         return evidence - units.log_jacobian(n_rows)
 
-    def rows_by_iteration(self, data: Data, units: Units) -> IteratedRows:
-        """Products with `(K + s R)^-1` by conjugate gradients, for a prior with a `solver`."""
-        assert self.solver is not None
-        system: Any = self.problem(data, units).system(self.solver)
-        return IteratedRows(system, self.solver.tolerance)
-
     def _iterated(
         self,
         solver: SystemOptions,
@@ -323,14 +326,13 @@ class DensePrior(ABC):
                 f"mean alone), got {n_rows}; use the model itself, or a subset of rows"
             )
         tell(f"{n_rows} rows by iteration: about {iteration_seconds(n_rows):.0f} CPU s")
-        rows = self.rows_by_iteration(data, units)
-        check_memory(
-            rows.system.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows"
-        )
-        solution = rows.solution(units.normalized(data.targets))
-        found = self.process_class(self, units, normalize, data, solution.values, None)
+        targets = units.normalized(data.targets)
+        system = self.system(data, targets, solver)
+        check_memory(system.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows")
+        alpha = system.solve(targets, solver.tolerance).values
+        found = self.process_class(self, units, normalize, data, alpha, None)
         # Solves of predictions start from the same preconditioner.
-        found.__dict__["row_inverse"] = IteratedRows(rows.system, solver.tolerance)
+        found.__dict__["row_inverse"] = IteratedInverse(system, alpha)
         return found
 
     def noisy_gram(self, data: Data) -> Matrix:
@@ -347,6 +349,91 @@ class DensePrior(ABC):
         more = noise if weights is None else on_device(noise * weights.relative_noise, self.device)
         add_to_diagonal(gram, more)
         return gram
+
+
+@dataclass(frozen=True, eq=False)
+class DenseProblem:
+    """A prior and data, whose law may be solved for without a matrix of all rows.
+
+    Attributes
+    ----------
+    prior : DensePrior
+        The prior, its trends bounded by the rows.
+    data : Data
+        Observations.
+    units : Units
+        Units of the targets.
+    """
+
+    prior: DensePrior
+    data: Data
+    units: Units
+
+    @cached_property
+    def targets(self) -> FloatArray:
+        """Normalised targets (n, k)."""
+        return self.units.normalized(self.data.targets)
+
+    @property
+    def offset(self) -> FloatArray:
+        """Offset (k,) of the units of y."""
+        return self.units.offset
+
+    @property
+    def scale(self) -> FloatArray:
+        """Scale (k,) of the units of y."""
+        return self.units.scale
+
+    def system(self, options: SystemOptions) -> CovarianceSystem:
+        """Return the equations in the covariance of the data."""
+        return self.prior.system(self.data, self.targets, options)
+
+
+class BlockSystem(CovarianceSystem):
+    """`A = K + s diag(r)` with covariances formed anew in blocks for each product.
+
+    Parameters
+    ----------
+    own
+        The prior.
+    data
+        Observations.
+    targets
+        Normalised targets (n, k).
+    options
+        Preconditioner; the precision is always double.
+    """
+
+    def __init__(
+        self, own: DensePrior, data: Data, targets: FloatArray, options: SystemOptions
+    ) -> None:
+        double = replace(options, dtype="float64")
+        super().__init__(targets, own.noise, data.relative_noise, double)
+        self._own, self._points = own, data.points
+
+    def prior(self, points: Points) -> FloatArray:
+        return self._own.covariance(points, points)
+
+    def cross(self, points: Points) -> FloatArray:
+        return self._own.covariance(self._points, points)
+
+    def prior_variances(self) -> FloatArray:
+        return self._own.variance(self._points)
+
+    def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
+        return self.cross(self._points[pivots])
+
+    def product(self, V: Tensor) -> Tensor:
+        out, weighted = self.noise * V, self.root * V
+        step = max(BLOCK_ENTRIES // self.n_rows, 16)
+        for start in range(0, self.n_rows, step):
+            own = slice(start, start + step)
+            block = torch.as_tensor(self._own.covariance(self._points[own], self._points))
+            out[own] += self.root[own] * (block @ weighted)
+        return out
+
+    def bytes_needed(self, n_columns: int) -> float:
+        return super().bytes_needed(n_columns) + 4 * 8 * max(BLOCK_ENTRIES, 16 * self.n_rows)
 
 
 def iteration_seconds(n_rows: int) -> float:
@@ -371,7 +458,7 @@ class ExactByPrior(NormalizedProcess):
         prior = self.exact_prior.solved_by(solver)
         return prior.given(self.data, self.units, self.normalize)
 
-    def exact_problem(self) -> Any:
+    def exact_problem(self) -> DenseProblem:
         return self.exact_prior.problem(self.data, self.units)
 
 

@@ -21,7 +21,8 @@ from coupledgp.gp.dense_prior import (
     stacked,
 )
 from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
-from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.gradients import Gradient
+from coupledgp.gp.inverse_covariance import FactoredInverse, InverseCovariance, IteratedInverse
 from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.protocol import (
     Arrays,
@@ -30,7 +31,6 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.row_factor import Gradient, IteratedRows, RowFactor
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
@@ -46,7 +46,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
-from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.dense.system import StationarySystem
 from coupledgp.inference.evidence.problem import Hyperparameters, distances_on, kernel_of
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky, library, on_device
@@ -146,12 +146,10 @@ class StationaryPrior(DensePrior):
     def variance(self, points: Points) -> FloatArray:
         return np.full(len(points), self.hyperparameters.outputscale)
 
-    def problem(self, data: Data, units: Units) -> ExactProblem:
-        hyper = self.hyperparameters
-        return ExactProblem(
-            self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
-            hyper.outputscale, hyper.noise, units.offset, units.scale, data.relative_noise,
-        )  # fmt: skip
+    def system(self, data: Data, targets: FloatArray, options: SystemOptions) -> StationarySystem:
+        return StationarySystem(
+            self.spectrum, self.hyperparameters, data.points, targets, data.relative_noise, options
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,18 +186,20 @@ class ExactGP(ExactByPrior):
     known_factor: Matrix | None = None
 
     @cached_property
-    def row_inverse(self) -> RowFactor | IteratedRows:
-        """Products with the inverse of `K + s R`; files hold no factor of it."""
-        if self.dense_prior.solver is None:
+    def row_inverse(self) -> FactoredInverse | IteratedInverse:
+        """The inverse of `K + s R`; files hold no factor of it."""
+        prior, rows, alpha = self.dense_prior, self.rows, as_numpy(self.alpha)
+        if prior.solver is None:
             # Bound to no process: its matrices would wait for the collector of cycles.
-            return RowFactor(partial(_factor_of, self.dense_prior, self.rows, self.known_factor))
-        return self.dense_prior.rows_by_iteration(self.rows, self.units)
+            return FactoredInverse(partial(_factor_of, prior, rows, self.known_factor), alpha)
+        targets = self.units.normalized(rows.targets)
+        return IteratedInverse(prior.system(rows, targets, prior.solver), alpha)
 
     @property
     def factor(self) -> Matrix:
         """Lower Cholesky factor (n, n) of `K + s R`, for a process that is not iterated."""
-        assert isinstance(self.row_inverse, RowFactor)
-        return self.row_inverse.lower
+        assert isinstance(self.row_inverse, FactoredInverse)
+        return self.row_inverse.factor
 
     @property
     def hyperparameters(self) -> Hyperparameters:
@@ -218,7 +218,7 @@ class ExactGP(ExactByPrior):
 
     @cached_property
     def _estimated(self) -> tuple[float, float]:
-        assert isinstance(self.row_inverse, IteratedRows)
+        assert isinstance(self.row_inverse, IteratedInverse)
         system, n_outputs = self.row_inverse.system, self.units.n_outputs
         rng = np.random.default_rng([system.options.seed, 5])
         logdet, error = system.log_determinant(EVIDENCE_PROBES, EVIDENCE_STEPS, rng)
@@ -228,7 +228,7 @@ class ExactGP(ExactByPrior):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        if isinstance(self.row_inverse, RowFactor):
+        if isinstance(self.row_inverse, FactoredInverse):
             return ()
         return (
             "The exact law comes from conjugate gradients: no mean is off by more than "
@@ -243,7 +243,7 @@ class ExactGP(ExactByPrior):
         `c' A^-1 r`, at most `(c' A^-1 c)^1/2 (r' A^-1 r)^1/2`; the first is below the prior
         deviation, the second below its value with the preconditioner. Zero for a factor.
         """
-        if isinstance(self.row_inverse, RowFactor):
+        if isinstance(self.row_inverse, FactoredInverse):
             return 0.0
         system = self.row_inverse.system
         residuals = system.targets - system.times(self.alpha)
@@ -390,7 +390,7 @@ class ExactGP(ExactByPrior):
         return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
     def inverse_covariance(self) -> InverseCovariance:
-        return self.row_inverse.inverse_covariance(as_numpy(self.alpha))
+        return self.row_inverse
 
     @classmethod
     def restored(cls, prior: DensePrior, entries: Entries) -> Self:

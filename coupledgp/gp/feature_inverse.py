@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coupledgp.gp.inverse_covariance import (
-    DenseInverse,
+    FactoredInverse,
     InverseCovariance,
     LowRankInverse,
     SolvedInverse,
@@ -150,7 +150,8 @@ def node_inverse(
         Largest number of solves, where there is no factor.
     """
     if isinstance(posterior, DensePosterior):
-        return DenseInverse(posterior.factor, posterior.weights)
+        factor = posterior.factor
+        return FactoredInverse(lambda: factor, posterior.weights)
     if posterior.has_all_variances:
         return NodeInverse(posterior)
     advice = (

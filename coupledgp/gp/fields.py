@@ -11,14 +11,12 @@ import numpy as np
 from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import canonical
-from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.node_state import labels_from, labels_state
-from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
+from coupledgp.gp.protocol import Arrays, Header, Points, Want
 from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
 from coupledgp.gp.state import positive_scale
-from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels, check_symmetric_csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.fields.covariance import FieldCovariance
@@ -114,9 +112,6 @@ class FieldPrior(DensePrior):
         field = self.fields.sample(hyper.kernel, points, n_samples, rng, N_FREQUENCIES)
         constant = np.sqrt(hyper.mean_variance) * rng.standard_normal(n_samples)
         return np.sqrt(hyper.outputscale) * field + constant
-
-    def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        return AdditiveProblem.of(self, data, units)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

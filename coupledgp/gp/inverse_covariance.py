@@ -14,13 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.left_out import Groups
+from coupledgp.ground.tensors import Tensor
+from coupledgp.inference.dense.system import CovarianceSystem
 from coupledgp.linalg.matrices import (
     Matrix,
     as_numpy,
@@ -34,6 +36,10 @@ from coupledgp.random import FloatArray, IntArray
 
 # Most observations of a block of the inverse covariance that is computed from parts, 200 MiB.
 MOST_BLOCK = 5000
+# Least reciprocal condition number of a factor whose inverse keeps ten digits.
+LEAST_RECIPROCAL = 1e-5
+# Most observations left out in one call where each takes a solve by iteration.
+MOST_LEFT_OUT = 4000
 # Rows of a low-rank factor that are computed at once.
 CHUNK_ROWS = 4096
 
@@ -119,30 +125,51 @@ def inverse_of(block: FloatArray) -> FloatArray:
         ) from None
 
 
-class DenseInverse(InverseCovariance):
-    """The inverse of a covariance from its lower Cholesky factor: O(n^3) time, O(n^2) memory.
+class ExplainedPart(NamedTuple):
+    """The part of prior covariances at p points that rows explain, `C A^-1 C'` for C (p, n).
+
+    Attributes
+    ----------
+    variance : Matrix (p,)
+        Its diagonal.
+    left, right : Matrix (p, n)
+        Factors whose product `left right'` is the whole.
+    """
+
+    variance: Matrix
+    left: Matrix
+    right: Matrix
+
+
+class FactoredInverse(InverseCovariance):
+    """The inverse of a covariance by its lower Cholesky factor L: O(n^3) time, O(n^2) memory.
 
     Parameters
     ----------
-    factor
-        Factor (n, n).
+    make
+        Computes the factor (n, n), at its first use.
     residuals
         `C^-1 y` (n, k).
     """
 
-    def __init__(self, factor: FloatArray, residuals: FloatArray) -> None:
-        self.factor, self.residuals = factor, residuals
+    def __init__(self, make: Callable[[], Matrix], residuals: FloatArray) -> None:
+        self._make, self.residuals = make, residuals
         self.most_rows = len(residuals)
 
     @cached_property
-    def _inverse(self) -> FloatArray:
-        found: FloatArray = cholesky_inverse(self.factor)
+    def factor(self) -> Matrix:
+        """L itself, where it was made."""
+        return self._make()
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        found: FloatArray = cholesky_inverse(as_numpy(self.factor))
         return found
 
     @cached_property
     def _diagonal(self) -> FloatArray:
         """Diagonal (n,) of the inverse, by `L^-T`: a third of the time of the inverse."""
-        root, _ = lapack.dtrtri(self.factor.T, lower=0)
+        root, _ = lapack.dtrtri(as_numpy(self.factor).T, lower=0)
         return np.asarray(np.einsum("ij,ij->i", root, root))
 
     def diagonal(self, rows: IntArray) -> FloatArray:
@@ -150,7 +177,35 @@ class DenseInverse(InverseCovariance):
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
         for group in groups:
-            yield self._inverse[np.ix_(group, group)]
+            yield self._whole[np.ix_(group, group)]
+
+    @cached_property
+    def _root(self) -> FloatArray | None:
+        """`L^-1` (n, n) on the CPU; None where L is near singular.
+
+        A product with it takes half the time of a solve, and loses digits where L is near singular.
+        """
+        if isinstance(self.factor, Tensor):
+            return None
+        factor = np.asfortranarray(self.factor)
+        reciprocal, _ = lapack.dtrcon(factor, uplo="L")
+        if reciprocal < LEAST_RECIPROCAL:
+            return None
+        inverse, info = lapack.dtrtri(factor, lower=1)
+        return inverse if info == 0 else None
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        """`C^-1 B` (n, j) for B (n, j)."""
+        return as_numpy(cholesky_solve(beside(right, self.factor), self.factor))
+
+    def explained(self, cross: Matrix) -> ExplainedPart:
+        """What the rows explain at points of covariances C (p, n), which it may overwrite."""
+        if self._root is None:
+            root = solve_lower(self.factor, cross.T).T
+        else:
+            columns = np.ascontiguousarray(cross).T
+            root = blas.dtrmm(1.0, self._root, columns, lower=1, overwrite_b=1).T
+        return ExplainedPart((root * root).sum(1), root, root)
 
 
 class SolvedInverse(InverseCovariance):
@@ -173,7 +228,7 @@ class SolvedInverse(InverseCovariance):
 
     def __init__(
         self,
-        solve: Callable[[FloatArray], FloatArray],
+        solve: Callable[[FloatArray], FloatArray] | None,
         residuals: FloatArray,
         most_solves: int,
         advice: str,
@@ -212,7 +267,41 @@ class SolvedInverse(InverseCovariance):
         """Columns (n, m) of `C^-1`."""
         unit = np.zeros((len(self.residuals), rows.size))
         unit[rows, np.arange(rows.size)] = 1.0
-        return self._solve(unit)
+        return self.solved(unit)
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        """`C^-1 B` (n, j) for B (n, j)."""
+        assert self._solve is not None
+        return self._solve(right)
+
+
+class IteratedInverse(SolvedInverse):
+    """The inverse by conjugate gradients: O(n^2) time a column, and O(n) memory.
+
+    Parameters
+    ----------
+    system
+        The equations in C.
+    residuals
+        `C^-1 y` (n, k).
+    """
+
+    def __init__(self, system: CovarianceSystem, residuals: FloatArray) -> None:
+        advice = "ask for some rows only (rows=, or max_rows= of a report)"
+        super().__init__(None, residuals, MOST_LEFT_OUT, advice)
+        self.system = system
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        return self.system.solve(right, self.system.options.tolerance).values
+
+    def explained(self, cross: Matrix) -> ExplainedPart:
+        """By `C A^-1 C' = X' (C' + R) + R' A^-1 R`, X solutions with residuals R.
+
+        The last term, quadratic in the tolerance, is left out.
+        """
+        found = self.system.solve(cross.T, self.system.options.tolerance)
+        left, right = cross + found.residuals.T, found.values.T
+        return ExplainedPart((left * right).sum(1), left, right)
 
 
 class LowRankInverse(InverseCovariance):

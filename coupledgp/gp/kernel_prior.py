@@ -11,15 +11,13 @@ import numpy as np
 
 from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Kernel, Sum
-from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LARGEST_LOGARITHM
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, standardised
-from coupledgp.gp.units import Units
 from coupledgp.kernels.expressions import kernel_text, parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.linalg.system import SystemOptions
@@ -125,9 +123,6 @@ class KernelPrior(DensePrior):
     def extent(self, points: Points) -> float:
         scale = self.rows.lengthscales(self.theta)
         return float(np.abs(self.standardised(points) / scale).max(initial=0.0))
-
-    def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        return AdditiveProblem.of(self.bounded_by(data.points), data, units)
 
     def with_noise(self, noise: float) -> KernelPrior:
         """The prior with another noise variance, in normalised units."""

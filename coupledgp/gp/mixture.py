@@ -14,6 +14,7 @@ from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.left_out import LeftOut
@@ -32,7 +33,6 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
 )
-from coupledgp.gp.row_factor import Gradient
 from coupledgp.gp.schema import Entries, check_shares, require_type
 from coupledgp.gp.sensors import SensorsGP
 from coupledgp.gp.state import ROW_WEIGHTS

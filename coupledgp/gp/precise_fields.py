@@ -12,7 +12,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.geometry.locations import canonical, location_rows
-from coupledgp.gp.additive import AdditiveProblem
+from coupledgp.gp.dense_prior import DenseProblem
 from coupledgp.gp.fields import (
     FieldGP,
     FieldHyperparameters,
@@ -263,7 +263,7 @@ class PreciseFieldGP(NormalizedProcess):
         assert isinstance(process, FieldGP)
         return process
 
-    def exact_problem(self) -> AdditiveProblem:
+    def exact_problem(self) -> DenseProblem:
         return self.field_prior.problem(self.rows, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> PreciseFieldGP:

@@ -21,13 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
+from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
     Groups,
     LeftOut,
     own_noise,
 )
-from coupledgp.gp.row_factor import Gradient, law_differences, mean_differences
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.evidence.problem import RowWeights
@@ -342,7 +342,7 @@ class GaussianProcess(ABC):
     def gradient(self, points: Points, want_variance: bool) -> Gradient:
         """Gradient of the mean of f at rows (p, D) of a table, and variances of the derivatives.
 
-        Here by central differences; `coupledgp.gp.row_factor` states their error.
+        Here by central differences; `coupledgp.gp.gradients` states their error.
 
         Raises
         ------

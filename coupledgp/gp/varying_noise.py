@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions
+from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of, restored_process
 from coupledgp.gp.protocol import (
@@ -22,7 +23,6 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
-from coupledgp.gp.row_factor import Gradient
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Tail

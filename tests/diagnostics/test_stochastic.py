@@ -70,11 +70,11 @@ def assert_within_bounds(report: Any, dense: Any, slack: float) -> None:
 
 def system_of(n: int, rng: np.random.Generator, **options: Any) -> StationarySystem:
     gp = sparse().fit(*table(n, rng))
-    return StationarySystem(gp.exact_problem(), SystemOptions(**options))
+    return gp.exact_problem().system(SystemOptions(**options))
 
 
 def dense_of(system: StationarySystem) -> np.ndarray:
-    gram = system.prior(system.problem.X)
+    gram = system.prior(system.X)
     return gram + system.noise * np.eye(len(gram))
 
 

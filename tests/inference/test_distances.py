@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.gp import exact, row_factor
+from coupledgp.gp import exact, inverse_covariance
 from coupledgp.kernels import Additive
 from coupledgp.linalg.distances import (
     scaled_distances,
@@ -72,11 +72,11 @@ def test_laws_in_blocks_are_those_of_one_solve(monkeypatch):
     variance = prior.variance(Z) - np.einsum("ij,ji->i", cross, np.linalg.solve(gram, cross.T))
     monkeypatch.setattr(exact, "BLOCK_ROWS", 7)
     for least in (0.0, 2.0):
-        monkeypatch.setattr(row_factor, "LEAST_RECIPROCAL", least)
+        monkeypatch.setattr(inverse_covariance, "LEAST_RECIPROCAL", least)
         fresh = process.conditioned(process.data)
         mean, found = fresh.latent_law(Z, "variance")
         np.testing.assert_allclose(found, variance, rtol=0, atol=1e-8 * prior.variance(Z)[0])
-        assert (fresh.row_inverse.inverse is None) == (least > 1)
+        assert (fresh.row_inverse._root is None) == (least > 1)
         np.testing.assert_allclose(mean, fresh.latent_law(Z, "mean")[0], rtol=0, atol=1e-10)
         _, joint = fresh.latent_law(Z, "covariance")
         np.testing.assert_array_equal(joint.diagonal(), found)

@@ -105,7 +105,7 @@ def test_variances_are_off_in_the_square_of_the_residuals() -> None:
     cross = ours.process_.dense_prior.covariance(NEW, X)
     exact_part = dense.process_.row_inverse.explained(cross.copy()).variance
     missing = exact_part - rows.explained(cross).variance
-    residuals = rows.solution(cross.T).residuals
+    residuals = rows.system.solve(cross.T, rows.system.options.tolerance).residuals
     bounds = np.diagonal(rows.system.inverse_bound(residuals))
     assert bounds.max() > 1e-7
     assert (missing > -1e-10).all()
@@ -175,7 +175,7 @@ def test_too_many_rows_are_refused_with_their_cost(monkeypatch: Any) -> None:
 
 
 def test_many_rows_left_out_are_refused(monkeypatch: Any) -> None:
-    monkeypatch.setattr("coupledgp.gp.row_factor.MOST_LEFT_OUT", 50)
+    monkeypatch.setattr("coupledgp.gp.inverse_covariance.MOST_LEFT_OUT", 50)
     process = exact().fit(X, Y).process_
     with pytest.raises(
         InvalidInputError, match=r"^groups: 260 observations .* at most 50; ask for some rows"

@@ -10,7 +10,6 @@ import coupledgp as cgp
 from coupledgp.diagnostics.verdicts.variations import variations_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.dense.system import StationarySystem
 from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for
@@ -74,7 +73,7 @@ def test_files_keep_it(tmp_path):
 def test_iterative_products_are_dense_ones(dtype, monkeypatch):
     for name, size in (("TILE_ROWS", 32), ("TILE_COLUMNS", 20)):
         monkeypatch.setattr(f"coupledgp.inference.dense.system.{name}", size)
-    system = StationarySystem(fixed().fit(X, Y).exact_problem(), SystemOptions(dtype=dtype))
+    system = fixed().fit(X, Y).exact_problem().system(SystemOptions(dtype=dtype))
     V = RNG.normal(size=(90, 2))
     found = system.product(torch.as_tensor(V, dtype=getattr(torch, dtype))).double().numpy()
     expected = (1.3 * kernel(X, X) + 0.04 * np.eye(90)) @ V

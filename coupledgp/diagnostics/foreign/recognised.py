@@ -12,7 +12,8 @@ from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.scoring.laws import law_of
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.gp.dense_prior import DenseProblem
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -87,15 +88,16 @@ def _own_kernel(model: Any, n_columns: int) -> StatedKernel:
     process = process_of(model)
     assert process is not None
     problem = process.exact_problem()
-    if not isinstance(problem, ExactProblem) or problem.X.shape[1] != n_columns:
+    prior = problem.prior if isinstance(problem, DenseProblem) else None
+    if not isinstance(prior, StationaryPrior) or process.data.points.shape[1] != n_columns:
         raise InvalidInputError(
             f"kernel: expected a model of one stationary kernel of {n_columns} columns, got "
             f"{type(model).__name__}"
         )
-    scale = float(problem.scale[0])
+    own, scale = prior.hyperparameters, float(problem.scale[0])
     return StatedKernel.stationary(
-        problem.spectrum, problem.lengthscale, problem.outputscale * scale**2,
-        problem.noise * scale**2, float(problem.offset[0]), n_columns,
+        prior.spectrum, own.lengthscale, own.outputscale * scale**2, own.noise * scale**2,
+        float(problem.offset[0]), n_columns,
     )  # fmt: skip
 
 

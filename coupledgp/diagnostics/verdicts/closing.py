@@ -24,13 +24,13 @@ from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
 from coupledgp.errors import CoupledGPError, HeavyTailWarning
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.columns import spread_lengthscale
+from coupledgp.gp.dense_prior import DenseProblem
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import transformed_data
 from coupledgp.gp.transforms import Identity
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.spectra.posterior_draw import LEAST_DRAWN_ROWS, LEAST_PER_DIMENSION
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
@@ -160,35 +160,36 @@ SAME = "same kernel"
 MOST_ROWS, STEPS = 400, 40
 
 
-def refitted(problem: ExactProblem, points: FloatArray) -> BaselinePrediction:
+def refitted(problem: DenseProblem, points: FloatArray) -> BaselinePrediction:
     """Predictions at rows (p, d) of a problem's kernel, all its hyperparameters fitted anew."""
-    process = _fitted(problem.spectrum, _rows(problem))
+    process = _fitted(_spectrum(problem), _rows(problem))
     return BaselinePrediction(SAME, *_law(process, points))
 
 
 def transform_gain(
-    problem: ExactProblem, points: FloatArray, y: FloatArray, losses: FloatArray
+    problem: DenseProblem, points: FloatArray, y: FloatArray, losses: FloatArray
 ) -> MeanOverPoints | None:
     """What a transform of the targets gains at rows (p, d) with targets (p, 1) of losses (p,).
 
     Transform and hyperparameters are chosen on the training rows. None where no transform is.
     """
-    data = _rows(problem)
-    (transform,) = fit_transforms(None, data, problem.spectrum, True, np.random.default_rng(5))
+    data, spectrum = _rows(problem), _spectrum(problem)
+    (transform,) = fit_transforms(None, data, spectrum, True, np.random.default_rng(5))
     if transform == Identity() or not np.all(transform.contains(y)):
         return None
-    process = _fitted(problem.spectrum, transformed_data(data, (transform,)))
+    process = _fitted(spectrum, transformed_data(data, (transform,)))
     own = point_nlpd(transform.forward(y), *_law(process, points)) - transform.log_slope(y)
     return paired_difference(losses, own[:, 0])
 
 
-def _rows(problem: ExactProblem) -> Data:
-    chosen = some_rows(len(problem.X), MOST_ROWS, [0, 41])
-    noise = problem.relative_noise
-    return Data.of(
-        problem.X[chosen], problem.offset + problem.scale * problem.targets[chosen],
-        None if noise is None else noise[chosen],
-    )  # fmt: skip
+def _spectrum(problem: DenseProblem) -> Spectrum:
+    assert isinstance(problem.prior, StationaryPrior)
+    return problem.prior.spectrum
+
+
+def _rows(problem: DenseProblem) -> Data:
+    own = problem.data.take(some_rows(len(problem.data), MOST_ROWS, [0, 41]))
+    return Data.of(own.points, own.targets, own.relative_noise)
 
 
 def _fitted(spectrum: Spectrum, data: Data) -> ExactGP:

@@ -39,8 +39,8 @@ from coupledgp.diagnostics.verdicts.quality import better_flexible
 from coupledgp.diagnostics.verdicts.variations import problem_of, variations
 from coupledgp.errors import CoupledGPError, NumericalError
 from coupledgp.gp.conformal import conformal_intervals
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
-from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.random import FloatArray, IntArray
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
@@ -94,7 +94,7 @@ def _beside_refits(
 ) -> Evidence:
     """The evidence with the model's own kernel fitted anew, where that may explain a fault."""
     problem = problem_of(subject.process)
-    if not isinstance(problem, ExactProblem) or mixture is not None:
+    if problem is None or not isinstance(problem.prior, StationaryPrior) or mixture is not None:
         return found
     try:
         if better_flexible(found):

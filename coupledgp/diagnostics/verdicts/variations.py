@@ -27,15 +27,13 @@ from coupledgp.diagnostics.verdicts.varying import Sample, Varied, varied
 from coupledgp.diagnostics.verdicts.verdict import EVIDENCE
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS, Kernel, Sum
-from coupledgp.gp.additive import AdditiveProblem
-from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.dense_prior import DensePrior, DenseProblem
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
-from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.ground.devices import CPU
 from coupledgp.kernels.additive import BASES, Additive
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.kernels.rows import Linear
@@ -149,7 +147,7 @@ def left_out_variations(
     return *found, *_varying(likeliest, sample, names, seed)
 
 
-def problem_of(process: GaussianProcess | None) -> ExactProblem | AdditiveProblem | None:
+def problem_of(process: GaussianProcess | None) -> DenseProblem | None:
     """The exact problem of a process of a table, if it has one whose targets vary."""
     if process is None or not process.is_gaussian:
         return None
@@ -157,13 +155,13 @@ def problem_of(process: GaussianProcess | None) -> ExactProblem | AdditiveProble
         problem = process.exact_problem()
     except CoupledGPError:
         return None
-    if not isinstance(problem, ExactProblem | AdditiveProblem) or not np.ptp(problem.targets):
+    if not isinstance(problem, DenseProblem) or not np.ptp(problem.targets):
         return None
     return problem
 
 
 def variations_of(
-    problem: ExactProblem | AdditiveProblem,
+    problem: DenseProblem,
     points: FloatArray,
     y: FloatArray,
     names: tuple[str, ...] = (),
@@ -241,19 +239,13 @@ def _with_tests(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Dat
     return data.followed_by(Data.of(points[chosen], y[chosen]))
 
 
-def _stated(problem: ExactProblem | AdditiveProblem, seed: int) -> tuple[DensePrior, Data, Units]:
+def _stated(problem: DenseProblem, seed: int) -> tuple[DensePrior, Data, Units]:
     """The prior of a problem, at most `MOST_ROWS` of its rows, and the units of its targets."""
-    prior: DensePrior
-    if isinstance(problem, ExactProblem):
-        hyper = Hyperparameters(problem.lengthscale, problem.outputscale, problem.noise)
-        prior, rows = StationaryPrior(problem.spectrum, hyper), problem.X
-        noise = problem.relative_noise
-    else:
-        prior, rows, noise = problem.prior, problem.data.points, problem.data.relative_noise
-    units = Units(problem.offset, problem.scale)
-    chosen = some_rows(len(rows), MOST_ROWS, [seed, 11])
-    targets = units.mean(problem.targets[chosen])
-    return prior, Data.of(rows[chosen], targets, None if noise is None else noise[chosen]), units
+    prior = problem.prior.on(CPU)
+    if prior.solver is not None:
+        prior = prior.solved_by(None)
+    own = problem.data.take(some_rows(len(problem.data), MOST_ROWS, [seed, 11]))
+    return prior, Data.of(own.points, own.targets, own.relative_noise), problem.units
 
 
 def _losses(process: ExactGP, points: FloatArray, y: FloatArray) -> FloatArray:

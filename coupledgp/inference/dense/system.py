@@ -6,7 +6,6 @@ Solving for one column takes O(n) memory.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.inference.evidence.problem import distances_between, kernel_of
+from coupledgp.inference.evidence.problem import Hyperparameters, distances_between, kernel_of
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.lanczos import lanczos_quadrature, widened_error
@@ -40,43 +39,6 @@ def kernel_of_exponents(spectrum: Spectrum, exponents: Tensor) -> Tensor:
             return decay
         return decay.mul_(1 + s if spectrum.nu == 1.5 else 1 + s + s.square() / 3)
     return torch.as_tensor(spectrum.kernel(r.double().numpy())).to(r.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class ExactProblem:
-    """Data and hyperparameters of an exact GP of a table.
-
-    Attributes
-    ----------
-    spectrum : Spectrum
-        The kernel.
-    X : FloatArray (n, d)
-        Inputs.
-    targets : FloatArray (n, k)
-        Normalised targets.
-    lengthscale : FloatArray (d,)
-        Lengthscales in units of the inputs.
-    outputscale, noise : float
-        Variances of f and of the noise, in units of the normalised targets.
-    offset, scale : FloatArray (k,)
-        Units of the targets: `y = offset + scale * target`.
-    relative_noise : FloatArray (n,) or None
-        Noise variances of the rows over `noise`; None for ones.
-    """
-
-    spectrum: Spectrum
-    X: FloatArray
-    targets: FloatArray
-    lengthscale: FloatArray
-    outputscale: float
-    noise: float
-    offset: FloatArray
-    scale: FloatArray
-    relative_noise: FloatArray | None = None
-
-    def system(self, options: SystemOptions) -> StationarySystem:
-        """Return the equations in the covariance of the data."""
-        return StationarySystem(self, options)
 
 
 class CovarianceSystem(LinearSystem):
@@ -196,21 +158,34 @@ class StationarySystem(CovarianceSystem):
 
     Parameters
     ----------
-    problem
-        Data and hyperparameters.
-    options
-        Precision and preconditioner.
+    spectrum
+        The kernel.
+    hyperparameters
+        Lengthscales (d,), and the variances of f and of the noise, normalised.
+    X
+        Inputs (n, d).
+    targets, relative_noise, options
+        As of a `CovarianceSystem`.
     """
 
-    def __init__(self, problem: ExactProblem, options: SystemOptions) -> None:
-        super().__init__(problem.targets, problem.noise, problem.relative_noise, options)
-        self.problem = problem
+    def __init__(
+        self,
+        spectrum: Spectrum,
+        hyperparameters: Hyperparameters,
+        X: FloatArray,
+        targets: FloatArray,
+        relative_noise: FloatArray | None,
+        options: SystemOptions,
+    ) -> None:
+        super().__init__(targets, hyperparameters.noise, relative_noise, options)
+        self.spectrum, self.hyperparameters, self.X = spectrum, hyperparameters, X
         # Centred: squared distances are formed from products, whose rounding grows with |x|^2.
-        self._center = problem.X.mean(axis=0)
-        self._rows = torch.as_tensor(self._scaled(problem.X))
+        self._center = X.mean(axis=0)
+        self._rows = torch.as_tensor(self._scaled(X))
 
     def _scaled(self, X: FloatArray) -> FloatArray:
-        return (X - self._center) / self.problem.lengthscale
+        found: FloatArray = (X - self._center) / self.hyperparameters.lengthscale
+        return found
 
     def prior(self, points: FloatArray) -> FloatArray:
         scaled = self._scaled(points)
@@ -220,17 +195,17 @@ class StationarySystem(CovarianceSystem):
         return self._kernel(self._distances(self._rows.numpy(), self._scaled(points)))
 
     def prior_variances(self) -> FloatArray:
-        return np.full(self.n_rows, self.problem.outputscale)
+        return np.full(self.n_rows, self.hyperparameters.outputscale)
 
     def prior_columns(self, pivots: NDArray[np.int64]) -> FloatArray:
         rows = self._rows.numpy()
         return self._kernel(self._distances(rows, rows[pivots]))
 
     def _distances(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        return scaled_distances(a, b, self.problem.spectrum.metric)
+        return scaled_distances(a, b, self.spectrum.metric)
 
     def _kernel(self, distances: FloatArray) -> FloatArray:
-        return self.problem.outputscale * self.problem.spectrum.kernel(distances)
+        return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def product(self, V: Tensor) -> Tensor:
         root = self.root.to(V.dtype)
@@ -242,7 +217,7 @@ class StationarySystem(CovarianceSystem):
             for other in range(0, len(rows), TILE_COLUMNS):
                 kernel = self._tile(rows, half, start, other)
                 own.addmm_(kernel, weighted[other : other + TILE_COLUMNS])
-        return out.mul_(root).mul_(self.problem.outputscale).add_(V, alpha=self.noise)
+        return out.mul_(root).mul_(self.hyperparameters.outputscale).add_(V, alpha=self.noise)
 
     def _tile(self, rows: Tensor, half: Tensor, start: int, other: int) -> Tensor:
         """Kernel values of rows from one place on with rows from another place on.
@@ -250,7 +225,7 @@ class StationarySystem(CovarianceSystem):
         Euclidean distances come from products of matrices, which take a fraction of the time.
         `half` holds half of the squared lengths of the rows.
         """
-        spectrum = self.problem.spectrum
+        spectrum = self.spectrum
         mine, others = slice(start, start + TILE_ROWS), slice(other, other + TILE_COLUMNS)
         if spectrum.metric != Metric.L2:
             gaps = distances_between(rows[mine], rows[others], spectrum.metric)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.inference.dense.system import ExactProblem, StationarySystem
+from coupledgp.inference.dense.system import StationarySystem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 
@@ -70,13 +71,11 @@ def test_the_error_of_the_covariance_is_the_form_of_the_residuals(size):
 def test_residuals_of_rows_of_unequal_noise_are_those_of_the_equations():
     X = RNG.normal(size=(N, 2))
     relative = np.geomspace(0.1, 10, N)
-    problem = ExactProblem(
-        parse_spectrum("matern-3/2"), X, TARGETS, np.ones(2), 1.4, NOISE, np.zeros(K), np.ones(K),
-        relative,
-    )  # fmt: skip
-    system = StationarySystem(problem, SystemOptions(dtype="float64", rank=4))
+    spectrum, hyper = parse_spectrum("matern-3/2"), Hyperparameters(np.ones(2), 1.4, NOISE)
+    options = SystemOptions(dtype="float64", rank=4)
+    system = StationarySystem(spectrum, hyper, X, TARGETS, relative, options)
     distance = np.linalg.norm(X[:, None] - X, axis=2)
-    A = 1.4 * problem.spectrum.kernel(distance) + NOISE * np.diag(relative)
+    A = 1.4 * spectrum.kernel(distance) + NOISE * np.diag(relative)
     solved = system.solve(TARGETS, 0.1)
     np.testing.assert_allclose(solved.residuals, TARGETS - A @ solved.values, atol=1e-12)
     assert np.abs(solved.residuals).max() > 1e-6

@@ -225,11 +225,13 @@ class SensorsGP(GaussianProcess):
         """Inverse degrees of freedom (a, b) at nodes and times; zero: the law is normal."""
         spread, steps, rows = self.law_.spread, self.steps_of(times), self.rows_of(sites)
         out = np.zeros((sites.size, steps.size))
-        if spread is None or not steps.size:
+        if not steps.size:
             return out
         place = np.searchsorted(self.kept, steps, side="right") - 1
         since = steps - self.kept[np.maximum(place, 0)]
-        later = spread.tails_ahead(max(int(since.max()), 1))[np.maximum(since - 1, 0)]
+        later = np.zeros(steps.size)
+        if spread is not None:
+            later = spread.tails_ahead(max(int(since.max()), 1))[np.maximum(since - 1, 0)]
         inside = (since == 0) & (place >= 0)
         found = np.where(since > 0, later, 0.0) + np.zeros((self.law_.level.size, 1))
         if inside.any() and not self.observed[:, steps[inside]].all():
@@ -239,7 +241,8 @@ class SensorsGP(GaussianProcess):
 
     @property
     def is_gaussian(self) -> bool:
-        return self.law_.spread is None or not self.law_.spread.tails.any()
+        spread = self.law_.spread
+        return not (self.law_.single[1] if spread is None else spread.tails.any())
 
     def marginals(self, points: Points) -> Any:
         """Student laws of observations at points, each alone."""

@@ -31,7 +31,8 @@ def law_state(law: SensorLaw, usual: UsualDay | None) -> tuple[dict[str, Any], A
     """Parameters as values of JSON and arrays."""
     values: dict[str, Any] = {
         "ridge": law.ridge if np.isfinite(law.ridge) else None, "is_stable": law.is_stable,
-        "density": law.density, "shares": list(law.shares), "moves": law.spread is not None,
+        "density": law.density, "shares": list(law.shares),
+        "factor": law.single[0], "tail": law.single[1], "moves": law.spread is not None,
         "usual": None,
     }  # fmt: skip
     arrays: Arrays = {
@@ -89,6 +90,8 @@ def law_from(
         entries.floats("law_neighbours", "p", "p", low=0.0), spread, bend,
         entries.scales("law_errors", "p"), ridge, entries.flag("law", "is_stable"),
         entries.number("law", "density"), _shares(entries),
+        (entries.number("law", "factor", above=0.0),
+         entries.number("law", "tail", low=0.0, high=HEAVIEST)),
     )  # fmt: skip
     usual = None if entries.value("law", "usual") is None else _usual_from(entries, times)
     return law, usual

@@ -89,6 +89,9 @@ class SensorLaw:
     shares : tuple of float
         Shares of the mean of recent steps in the level about which forecasts are, up to 12 and from
         48 steps ahead on: levels move.
+    single : tuple of float
+        Factor of the variance of single gaps and their inverse degrees of freedom, where there are
+        too few steps for `spread`.
     """
 
     sensors: IntArray
@@ -105,6 +108,7 @@ class SensorLaw:
     is_stable: bool
     density: float
     shares: tuple[float, float] = (0.0, 0.0)
+    single: tuple[float, float] = (1.0, 0.0)
 
     def standardized(self, values: FloatArray) -> FloatArray:
         """X (p, n) of values (p, n) about the usual day."""
@@ -172,15 +176,16 @@ def fitted_law(
     of_level = np.maximum(np.sqrt((whole**2).sum(axis=1) / count), scale)
     start = start_law(x, graph)
     if x.shape[1] < LEAST_STEPS:
-        markov, density = law_of_few_steps(x, observed, graph)
-        density -= float(count @ np.log(scale)) / int(count.sum())
+        few = law_of_few_steps(x, observed, graph)
+        density = few.density - float(count @ np.log(scale)) / int(count.sum())
         return SensorLaw(
-            sensors, markov, None, level, scale, of_level, neighbours, None, None,
-            markov.innovations.diagonal(), np.inf, True, density,
+            sensors, few.markov, None, level, scale, of_level, neighbours, None, None,
+            few.markov.innovations.diagonal(), np.inf, True, density,
+            single=(few.factor, few.tail),
         )  # fmt: skip
     fit = fitted_recursion(x, observed, sparse.csr_array(neighbours), kept)
     edges = [(block.first, block.last) for block in fit.blocks]
-    covariance, density = shrunk_covariance(fit.ahead.errors[0], edges, graph)
+    covariance, density, *_ = shrunk_covariance(fit.ahead.errors[0], edges, graph)
     density -= float(count @ np.log(scale)) / int(count.sum())
     first = 0.5 * (x @ x.T / x.shape[1] + np.eye(len(x)))
     tell("dynamics: variances")
@@ -272,13 +277,20 @@ class Posterior:
     def gap_law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, variances and inverse degrees of freedom (p, n) of gaps; zero where observed."""
         law, gaps = self.law, ~self.observed
-        mean, variance, tails = self.filled, self.variances, np.zeros(self.x.shape)
-        if law.start is None or law.spread is None or not gaps.any():
+        mean, variance, tails = self.filled, self.variances.copy(), np.zeros(self.x.shape)
+        if not gaps.any():
             return mean, variance, tails
         depth = np.maximum(variance * law.markov.alone[:, None], 1.0)[gaps]
+        if law.start is None or law.spread is None:
+            # Gaps as deep as a value of which nothing is known have no factor.
+            most = (law.markov.first.diagonal() * law.markov.alone)[np.nonzero(gaps)[0]]
+            part = np.clip(1.0 - np.log(depth) / np.maximum(np.log(most), 1e-9), 0.0, 1.0)
+            variance[gaps] *= law.single[0] ** part
+            tails[gaps] = law.single[1] * part
+            return mean, variance, tails
         share = SHARE * np.interp(np.log(depth), np.log(DEPTHS), [0.0, 1.0])
         other = GapFactor(law.start, self.x, self.observed).filled()
-        mean, variance = mean.copy(), variance.copy()
+        mean = mean.copy()
         mean[gaps] += share * (other[gaps] - mean[gaps])
         errors = law.markov.errors(self.filled)
         errors[:, 0] = np.nan
@@ -393,6 +405,8 @@ class Posterior:
             level = law.levels_at(self.deviations, mean)
             flat = (level.ravel(), mean.ravel(), calm.ravel(), np.ones(mean.size))
             variance = variance * law.spread.gap_factors(*flat).reshape(mean.shape)
+        else:
+            variance = variance * law.single[0]
         return mean, variance
 
     @property

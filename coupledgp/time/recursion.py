@@ -345,10 +345,19 @@ def least_of(scores: list[list[float]]) -> int:
     return int(np.flatnonzero(apart.mean(axis=1) <= errors)[-1])
 
 
+class Shrunk(NamedTuple):
+    """A covariance, the mean log density of an error, the share a and the target T."""
+
+    covariance: FloatArray
+    density: float
+    share: float
+    target: FloatArray
+
+
 def shrunk_covariance(
     errors: FloatArray, edges: Sequence[tuple[int, int]], graph: FloatArray
-) -> tuple[FloatArray, float]:
-    """Covariance of errors (p, n), its correlations shrunk, and the mean log density of one.
+) -> Shrunk:
+    """Covariance of errors (p, n), its correlations shrunk.
 
     `S^1/2 ((1 - a) R + a T) S^1/2`, T the identity or half of it and half the correlations (p, p)
     of the graph; a and T have the greatest density in blocks of time that are left out. Errors that
@@ -386,7 +395,31 @@ def shrunk_covariance(
     roots = np.sqrt(variances)
     density = -loss[k, at] / max(sum(int(count.sum()) for count in n_known), 1)
     density -= 0.5 * float(counts @ np.log(2 * np.pi * variances)) / total
-    return np.asarray(R * np.outer(roots, roots)), float(density)
+    covariance = np.asarray(R * np.outer(roots, roots))
+    return Shrunk(covariance, float(density), float(shares[at]), targets[k])
+
+
+def alone_residuals(
+    errors: FloatArray, edges: Sequence[tuple[int, int]], shrunk: Shrunk
+) -> FloatArray:
+    """Errors (m,) of sensors given all others at a step over the deviations of that law, left out.
+
+    In a block of time (`edges`) the correlations are those of the other blocks, and each value is
+    left out of the mean and the variance of its sensor.
+    """
+    there = ~np.isnan(errors)
+    known, counts = np.where(there, errors, 0.0), there.sum(axis=1)
+    Z, found = known / np.sqrt(shrunk.covariance.diagonal())[:, None], []
+    whole, n = Z @ Z.T, np.maximum(counts, 2)[:, None]
+    more = n / (n - 1.0)
+    for a, b in edges:
+        part, inside = Z[:, a:b], there[:, a:b]
+        R = correlations(whole - part @ part.T, counts - inside.sum(axis=1))
+        P = np.linalg.inv((1 - shrunk.share) * R + shrunk.share * shrunk.target)
+        others = part - (P @ part) / P.diagonal()[:, None]
+        own = part * more / np.sqrt(np.maximum((n - part**2 * more) / (n - 1.0), 1e-3))
+        found.append((np.sqrt(P.diagonal())[:, None] * (own - others))[inside])
+    return np.concatenate(found)
 
 
 def correlations(products: FloatArray, counts: IntArray) -> FloatArray:

@@ -10,13 +10,21 @@ mean diagonal of one. A few rounds lead from straight lines to the start.
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.random import FloatArray
 from coupledgp.time.precision import GapFactor, Markov
-from coupledgp.time.recursion import N_BLOCKS, N_GROUPS, Recursion, shrunk_covariance
+from coupledgp.time.recursion import (
+    N_BLOCKS,
+    N_GROUPS,
+    Recursion,
+    alone_residuals,
+    shrunk_covariance,
+)
+from coupledgp.time.student import fitted_scale
 
 BoolArray = NDArray[np.bool_]
 ROUNDS = 4
@@ -49,14 +57,37 @@ def started(x: FloatArray, observed: BoolArray, K: FloatArray) -> FloatArray:
     return x
 
 
-def law_of_few_steps(x: FloatArray, observed: BoolArray, K: FloatArray) -> tuple[Markov, float]:
-    """The start as the law itself, its covariance that of errors, and their log density.
+class FewSteps(NamedTuple):
+    """The start as the law itself.
 
-    `x` (p, n) are filled. Correlations are shrunk as those of innovations are.
+    Attributes
+    ----------
+    markov : Markov
+    density : float
+        Mean log density of an error of one step, left out.
+    factor : float
+        Variance of values given all others, left out, over that of that law.
+    tail : float
+        Inverse degrees of freedom of Student's law of such values.
+    """
+
+    markov: Markov
+    density: float
+    factor: float
+    tail: float
+
+
+def law_of_few_steps(x: FloatArray, observed: BoolArray, K: FloatArray) -> FewSteps:
+    """The start as the law itself, its covariance that of errors, of filled series (p, n).
+
+    Correlations are shrunk as those of innovations are.
     """
     phi = float(start_law(x, K).model.coefficients[0, 0, 0])
     steps = x[:, 1:] - phi * x[:, :-1]
     steps = np.where(observed[:, 1:] & observed[:, :-1], steps, np.nan)
     ends = np.linspace(0, steps.shape[1], min(N_BLOCKS, steps.shape[1]) + 1).astype(int)
-    Q, density = shrunk_covariance(steps, list(itertools.pairwise(ends.tolist())), K)
-    return one_lag(phi, Q / (1.0 - phi**2)), density
+    edges = list(itertools.pairwise(ends.tolist()))
+    shrunk = shrunk_covariance(steps, edges, K)
+    factor, tail = fitted_scale(alone_residuals(steps, edges, shrunk))
+    markov = one_lag(phi, shrunk.covariance / (1.0 - phi**2))
+    return FewSteps(markov, shrunk.density, factor, tail)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from coupledgp.random import FloatArray
@@ -50,6 +50,20 @@ def student_quantiles(p: FloatArray, tau: ArrayLike) -> FloatArray:
     t = tau[heavy]
     found[heavy] = stdtrit(1.0 / t, p[heavy]) * np.sqrt(1.0 - 2.0 * t)
     return found
+
+
+def fitted_scale(z: FloatArray) -> tuple[float, float]:
+    """The variance and the tau of greatest likelihood of residuals (m,); one and zero of none."""
+    some = z[:: -(-z.size // MOST_VALUES)] if z.size else z
+    if not some.any():
+        return 1.0, 0.0
+    best = minimize(
+        lambda at: at[0] / 2 - float(student_log_density(some * np.exp(-at[0] / 2), at[1]).mean()),
+        (np.log((some**2).mean()), 0.2), method="Nelder-Mead",
+        bounds=[(None, None), (0.0, HEAVIEST)], options={"xatol": 1e-3, "fatol": 1e-6},
+    )  # fmt: skip
+    tail = float(best.x[1])
+    return float(np.exp(best.x[0])), tail if tail > LIGHTEST else 0.0
 
 
 def fitted_tail(z: FloatArray) -> float:

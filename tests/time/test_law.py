@@ -188,7 +188,7 @@ def test_shrunk_covariance_is_that_of_dense_algebra() -> None:
     errors = rng.normal(size=(5, 5)) @ rng.normal(size=(5, 60))
     graph = np.full((5, 5), 0.3) + 0.7 * np.eye(5)
     edges = list(itertools.pairwise(range(0, 61, 12)))
-    found, density = ar.shrunk_covariance(errors, edges, graph)
+    found, density, *_ = ar.shrunk_covariance(errors, edges, graph)
     roots = np.sqrt((errors**2).mean(axis=1))
     Z = errors / roots[:, None]
     best = -np.inf
@@ -280,6 +280,57 @@ def test_forecasts_are_later_gaps_of_the_recursion() -> None:
     joint = found.covariance(rows, steps, np.zeros((len(x), h)))
     np.testing.assert_allclose(joint.diagonal().reshape(len(x), h), variance, rtol=1e-8)
     assert h < MOST_AHEAD
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_single_gaps_of_few_steps_are_held_by_their_intervals(heavy: bool) -> None:
+    rng = np.random.default_rng(11)
+    p, n, inside = 30, 40, []
+    for _ in range(6):
+        x = rng.normal(size=(p, 3)) @ rng.normal(size=(3, n)) + rng.normal(size=(p, n))
+        x += 8.0 * rng.normal(size=(p, n)) * (rng.random((p, n)) < 0.04) * heavy
+        observed = rng.random((p, n)) > 0.1
+        found = posterior(x, observed, ar.neighbour_means(np.ones((p, p))))
+        mean, variance, tails = found.gap_law
+        z = (found.law.standardized(x) - mean)[~observed] / np.sqrt(variance[~observed])
+        inside.append(np.abs(z) < st.student_quantiles(np.array(0.975), tails[~observed]))
+    assert (found.law.single[1] > 0.1) == heavy
+    assert abs(np.concatenate(inside).mean() - 0.95) < 0.025
+
+
+def test_joint_laws_of_a_thousand_hidden_cells_are_those_of_dense_algebra() -> None:
+    p, n = 8, 160
+    law, rng = some_law(p=p), np.random.default_rng(4)
+    hidden = rng.permutation(p * n)[:1000]
+    observed = np.ones(p * n, dtype=bool)
+    observed[hidden] = False
+    lam = dense_precision(law, n)
+    steps, rows = np.divmod(np.sort(hidden), p)
+    u = steps * p + rows
+    factor = GapFactor(law, np.zeros((p, n)), observed.reshape(n, p).T)
+    expected = np.linalg.inv(lam[np.ix_(u, u)])
+    np.testing.assert_allclose(factor.covariance(rows, steps), expected, atol=1e-9)
+
+
+def test_a_ridge_under_which_disturbances_grow_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are handed on along a ring that is longer than the lags, which own lags do not see."""
+    p, rng = 16, np.random.default_rng(0)
+    x = np.zeros((p, 300))
+    for t in range(1, 300):
+        x[:, t] = 1.006 * np.roll(x[:, t - 1], 1) + rng.normal(size=p)
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    W, seen = sparse.csr_array(np.zeros((p, p))), np.ones(x.shape, dtype=bool)
+    sums = ar.Sums.of(ar.group_means(x), x[:, ar.LONGEST_LAG :], W, dense=True)
+    growth = [
+        sums.fitted(ridge * sums.n_rows / ar.ROWS, W, np.zeros(p, dtype=bool)).growth()
+        for ridge in ar.RIDGES
+    ]
+    assert ar.fitted_recursion(x, seen, W).ridge == ar.RIDGES[0]
+    monkeypatch.setattr(ar, "UNSTABLE", 0.5 * (growth[0] + growth[1]))
+    raised = ar.fitted_recursion(x, seen, W)
+    assert (raised.ridge, raised.is_stable) == (ar.RIDGES[1], True)
+    monkeypatch.setattr(ar, "UNSTABLE", 0.5 * min(growth))
+    assert not ar.fitted_recursion(x, seen, W).is_stable
 
 
 def test_few_steps_have_one_lag() -> None:

@@ -27,7 +27,7 @@ from coupledgp.ground.validation import check_positive_int, plain_array
 from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.models.grids import ClassesOnGrids
-from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
+from coupledgp.models.likelihoods import explained_table, fit_latent_table
 from coupledgp.models.options import estimator
 from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.stored import FittedModel, fitted_result
@@ -328,9 +328,10 @@ class GPClassifier(TableEstimator, ProcessClassifier, ClassesOnGrids):
         points, _, columns = learn_rows(self, X, codes.astype(np.float64), self.missing)
         data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
-        table = LatentTable(Bernoulli(), units, n_frequencies)
         with within_budget(seconds_of(self.budget)):
-            process, results = fit_latent_table(self, data, columns, table)
+            process, results = fit_latent_table(
+                self, data, columns, Bernoulli(), units, n_frequencies
+            )
         results["classes_"] = classes
         seed = int(self._rng().integers(2**31))
         results["power_"] = left_out_power(process, seed)

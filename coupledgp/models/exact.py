@@ -28,7 +28,6 @@ from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.linalg.system import SystemOptions
-from coupledgp.models.local import column_groups, row_columns
 from coupledgp.models.options import estimator
 from coupledgp.models.stationary import (
     StationaryRegressor,
@@ -37,7 +36,7 @@ from coupledgp.models.stationary import (
     search_results,
 )
 from coupledgp.models.stored import FittedModel
-from coupledgp.models.table_rows import known_noise
+from coupledgp.models.table_rows import column_groups, known_noise, row_columns
 from coupledgp.models.tables import SOLVERS
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence

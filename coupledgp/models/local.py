@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
@@ -16,9 +13,8 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.models.options import estimator
-from coupledgp.models.table_rows import known_noise
+from coupledgp.models.table_rows import column_groups, known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local import (
     FITTING_ROUNDS,
@@ -154,23 +150,3 @@ class LocalGPRegressor(TableRegressor):
             rounds = FITTING_ROUNDS if fitted else LOCAL_ROUNDS
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
         return fitter.search(structure, rounds).after(n_screened)
-
-
-def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:
-    """The encoded columns of a table by their names.
-
-    Parameters
-    ----------
-    columns
-        The columns of the table.
-    groups
-        Number (D,) of the part of each encoded column.
-    """
-    names = [columns.name(place) for place in range(columns.n_features)]
-    return RowColumns(tuple(names), tuple(columns.part_names), columns.part_sources, groups)
-
-
-def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:
-    """Number (D,) of the lengthscale of each encoded column."""
-    groups = columns.groups
-    return np.arange(data.points.shape[1]) if groups is None else groups

@@ -24,8 +24,7 @@ from coupledgp.models.classifier import (
     learn_classes,
     logits_of_shares,
 )
-from coupledgp.models.compared_kernels import ComparesKernels
-from coupledgp.models.latent_nodes import search_nodes
+from coupledgp.models.likelihoods import ComparesKernels, fit_latent_nodes
 from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.stored import FittedModel
@@ -123,7 +122,7 @@ class GraphGPClassifier(ComparesKernels, ProcessClassifier):
         data = self._observed(points, y, codes, len(classes), sample_weight)
         units = Units(logits_of_shares(data.targets, data.counts), np.ones(data.targets.shape[1]))
         with within_budget(seconds_of(self.budget)):
-            process, results = search_nodes(
+            process, results = fit_latent_nodes(
                 self, self._kernels(seed), Bernoulli(), data, units, seed
             )
         results |= {"classes_": classes, "power_": left_out_power(process, seed)}

@@ -41,8 +41,13 @@ from coupledgp.kernels import (
 )
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.models.estimator import ANSWERS
-from coupledgp.models.latent_nodes import fit_latent_nodes
-from coupledgp.models.likelihood_option import NodeLikelihood, refuse_beside
+from coupledgp.models.likelihoods import (
+    NodeLikelihood,
+    fit_latent_nodes,
+    law_and_units,
+    law_of,
+    refuse_beside,
+)
 from coupledgp.models.node_targets import OMIT, node_data
 from coupledgp.models.options import estimator, points_named
 from coupledgp.models.process_estimator import ProcessEstimator
@@ -256,7 +261,8 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             self._recipe(seed), self._settings(seed), self._candidates(not kept), not kept
         )
         with within_budget(Budget.of(self.budget).seconds or LATENT_SECONDS):
-            process, results = fit_latent_nodes(self, chosen, law, data, seed)
+            law, units = law_and_units(self.likelihood, law_of(law, data), data)
+            process, results = fit_latent_nodes(self, chosen, law, data, units, seed)
         return process, 1, {**results, "n_rounds_": 1, "steps_": ()}
 
     def fit_data(self, data: Data) -> tuple[NodesGP, dict[str, Any]]:

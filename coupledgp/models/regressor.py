@@ -36,12 +36,17 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.models.estimator import ProcessRegressor
-from coupledgp.models.latent_tables import LatentTable, explained_table, fit_latent_table
-from coupledgp.models.likelihood_option import LikelihoodOption, law_of, refuse_beside, units_under
-from coupledgp.models.local import column_groups, row_columns
+from coupledgp.models.likelihoods import (
+    LikelihoodOption,
+    explained_table,
+    fit_latent_table,
+    law_and_units,
+    law_of,
+    refuse_beside,
+)
 from coupledgp.models.options import estimator
 from coupledgp.models.stored import FittedModel, fitted_result
-from coupledgp.models.table_rows import known_noise
+from coupledgp.models.table_rows import column_groups, known_noise, row_columns
 from coupledgp.models.tables import TableRegressor
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.automatic import KINDS, fit_automatic, plan_members
@@ -318,14 +323,9 @@ class GPRegressor(LikelihoodOption, TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit one function whose observations follow a law that is not Gaussian."""
         n_frequencies = SAMPLED_A_FITTED * check_positive_int(self.n_frequencies, "n_frequencies")
-        units = units_under(law, data)
-        if isinstance(
-            self.likelihood, str
-        ):  # of a named law parameters are for targets of unit one
-            law = law.rescaled(float(units.scale[0]))
-        table = LatentTable(law, units, n_frequencies)
+        law, units = law_and_units(self.likelihood, law, data)
         with within_budget(seconds_of(self.budget)):
-            return fit_latent_table(self, data, columns, table)
+            return fit_latent_table(self, data, columns, law, units, n_frequencies)
 
     @staticmethod
     def _warn_if_discrete(data: Data) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coupledgp.columns import MISSING, TableEncoding
@@ -48,6 +48,7 @@ from coupledgp.ground.validation import (
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.random import FloatArray
 
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
@@ -536,3 +537,23 @@ def noise_of_level(level: float | None, units: Units, given: float | None) -> fl
             f"noise: expected None beside sample_noise, which states it, got {given!r}"
         )
     return level / float(units.scale[0] ** 2)
+
+
+def row_columns(columns: Columns, groups: NDArray[np.int64]) -> RowColumns:
+    """The encoded columns of a table by their names.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table.
+    groups
+        Number (D,) of the part of each encoded column.
+    """
+    names = [columns.name(place) for place in range(columns.n_features)]
+    return RowColumns(tuple(names), tuple(columns.part_names), columns.part_sources, groups)
+
+
+def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:
+    """Number (D,) of the lengthscale of each encoded column."""
+    groups = columns.groups
+    return np.arange(data.points.shape[1]) if groups is None else groups

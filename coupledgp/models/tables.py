@@ -31,7 +31,7 @@ from coupledgp.linalg.system import SystemOptions
 from coupledgp.models.estimator import ProcessRegressor, interval_ends
 from coupledgp.models.explained import Explained, column_sentence, identifier_sentences
 from coupledgp.models.grids import OnGrids
-from coupledgp.models.likelihood_option import law_of
+from coupledgp.models.likelihoods import law_of
 from coupledgp.models.options import estimator
 from coupledgp.models.stored import FittedModel
 from coupledgp.models.table_estimator import TableEstimator

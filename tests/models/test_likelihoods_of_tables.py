@@ -13,7 +13,7 @@ from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import NegativeBinomial, Poisson, StudentT
-from coupledgp.models.likelihood_option import units_under
+from coupledgp.models.likelihoods import law_and_units
 from coupledgp.search.tables.expression import ObservedProblem
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection import latent_kernels
@@ -44,7 +44,7 @@ def fitted(name="poisson", **options):
 
 def problem(law, y, weights=None):
     data = Data.of(X[: len(y)], np.asarray(y)[:, None], weights=weights)
-    table = LocalProblem.of(data, units_under(law, data), np.arange(2), 0, 1.0)
+    table = LocalProblem.of(data, law_and_units(law, law, data)[1], np.arange(2), 0, 1.0)
     return ObservedProblem(table, parse_kernel("matern-3/2 + linear + constant"), law)
 
 

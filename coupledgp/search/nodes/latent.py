@@ -7,7 +7,7 @@ posterior density, and the kernel of greatest evidence is refined by ranges betw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -161,34 +161,6 @@ class NodeEvidence(VectorObjective):
         return (value + 0.5 * float(gap**2)) / self.size, gradient / self.size
 
 
-@dataclass(frozen=True)
-class FoundNodes:
-    """The result of a search.
-
-    Attributes
-    ----------
-    process : LatentGP
-        The process given all observations.
-    kernel : Any
-        Its kernel.
-    tried : tuple of (str, float)
-        Kernels that were compared, with minus the log posterior of an observation, nats.
-    n_searched : int
-        Observations by which they were compared.
-    n_evaluations : int
-        Evaluations of the evidence.
-    converged : bool
-        Whether the last search converged.
-    """
-
-    process: LatentGP
-    kernel: Any
-    tried: tuple[tuple[str, float], ...]
-    n_searched: int
-    n_evaluations: int
-    converged: bool
-
-
 @dataclass(frozen=True, eq=False)
 class LatentNodes:
     """A function of nodes for each output, whose kernel is searched for.
@@ -253,8 +225,21 @@ class LatentNodes:
         """Unit of the functions."""
         return float(self.units.scale[0])
 
-    def fit(self) -> FoundNodes:
+    def fit(
+        self,
+    ) -> tuple[LatentGP, tuple[tuple[str, float], ...], int, SearchResult[FloatArray]]:
         """Find the kernel, the outputscale and the likelihood's parameters, then the posterior.
+
+        Returns
+        -------
+        process : LatentGP
+            The process given all observations.
+        tried : tuple of (str, float)
+            Kernels that were compared, with minus the log posterior of an observation, nats.
+        n_searched : int
+            Observations by which they were compared.
+        search : SearchResult
+            The last search, with the evaluations of all.
 
         Raises
         ------
@@ -279,8 +264,8 @@ class LatentNodes:
             start = finer[kernel].point
         tell("posterior")
         process = self._process(kernel, finer[kernel].point)
-        converged = finer[kernel].converged
-        return FoundNodes(process, kernel, tried, n_searched, search.n_evaluations, converged)
+        last = replace(finer[kernel], n_evaluations=search.n_evaluations)
+        return process, tried, n_searched, last
 
     def _rows(self, size: int) -> IntArray:
         n = len(self.data)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.gp.dense_prior import DensePrior, Loadings, parts_loadings
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import (
@@ -27,6 +28,7 @@ from coupledgp.random import FloatArray
 Process = TypeVar("Process")
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AdditivePrior(DensePrior):
     """The prior of a local model with the kernel that its features estimate.
@@ -44,9 +46,19 @@ class AdditivePrior(DensePrior):
     """
 
     parts: LocalPrior
-    tables: Tables | None = None
+    tables: Tables | None = field(default=None, metadata={"stored": False})
     box: Box | None = None
     solver: SystemOptions | None = None
+
+    def read_back(self) -> AdditivePrior:
+        """The prior of a file, which has the range of its rows."""
+        if self.box is None:
+            raise ModelFileError("box: expected the range of the rows, got none")
+        check_shapes(self.box, low=self.parts.center.shape, high=self.parts.center.shape)
+        return self
+
+    def check_points(self, points: Points) -> None:
+        check_shapes(self.parts, center=points.shape[1:])
 
     def bounded_by(self, points: Points) -> AdditivePrior:
         """The prior whose trend is bounded by the range of rows (n, d)."""
@@ -88,22 +100,10 @@ class AdditivePrior(DensePrior):
         return self.parts.extent_of(tables.standardised(points))
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactAdditiveGP(ExactGP):
     """A sum of parts given data, by one Cholesky factor of its covariance."""
-
-    def state(self) -> tuple[Header, Arrays]:
-        prior = self.dense_prior
-        assert isinstance(prior, AdditivePrior)
-        header, arrays = self._completed(*prior_state(prior.parts))
-        return header | {"process": type(self).__name__}, arrays
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> ExactAdditiveGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        prior, rows = AdditivePrior(prior_from_state(entries)), data_from(entries)
-        return cls.restored(prior.bounded_by(rows.points), entries)
 
 
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:

@@ -166,6 +166,10 @@ class DensePrior(ABC):
     device: torch.device = CPU
     solver: SystemOptions | None = None
 
+    @abstractmethod
+    def check_points(self, points: Points) -> None:
+        """Refuse rows of a file that have other columns than the prior; ModelFileError."""
+
     @property
     @abstractmethod
     def process_class(self) -> type[Any]:

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.core.sites import DenseRows
 from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.dense_prior import (
@@ -61,6 +62,7 @@ BLOCK_ROWS = 256
 EVIDENCE_PROBES, EVIDENCE_STEPS = 12, 40
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class StationaryPrior(DensePrior):
     """`f ~ GP(0, v kappa(|x - x'| / l))`, distances in the metric of the kernel.
@@ -79,8 +81,11 @@ class StationaryPrior(DensePrior):
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
-    device: torch.device = CPU
+    device: torch.device = field(default=CPU, metadata={"stored": False})
     solver: SystemOptions | None = None
+
+    def check_points(self, points: Points) -> None:
+        check_shapes(self.hyperparameters, lengthscale=points.shape[1:])
 
     @property
     def process_class(self) -> type[ExactGP]:
@@ -152,6 +157,7 @@ class StationaryPrior(DensePrior):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactGP(ExactByPrior):
     """A prior given data, by a Cholesky factor of `K + s R` or by conjugate gradients.
@@ -183,7 +189,7 @@ class ExactGP(ExactByPrior):
     rows: Data
     alpha: Matrix
     evidence: float | None
-    known_factor: Matrix | None = None
+    known_factor: Matrix | None = field(default=None, metadata={"stored": False})
 
     @cached_property
     def row_inverse(self) -> FactoredInverse | IteratedInverse:
@@ -361,52 +367,27 @@ class ExactGP(ExactByPrior):
             known = on_device(as_numpy(known), prior.device)
         return replace(self, dense_prior=prior, alpha=alpha, known_factor=known)
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file, always with the rows, since predictions need them."""
-        prior = self.dense_prior
-        assert isinstance(prior, StationaryPrior)
-        header, arrays = hyperparameters_state(self.hyperparameters)
-        header["kernel"] = text_of(prior.spectrum, "kernel")
-        return self._completed(header, arrays)
+    def as_stored(self) -> ExactGP:
+        """The process on the CPU, where files hold it."""
+        return self if self.dense_prior.device == CPU else self.on(parse_device(CPU))
 
-    def _completed(self, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
-        """Header and arrays of a prior, completed by weights, units and rows."""
-        arrays["alpha"] = self.alpha
-        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays |= data_arrays(self.rows)
-        solver = self.dense_prior.solver
-        if solver is None:
-            header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
-        else:
-            header["solver"] = solver_state(solver)
-        header["normalize"] = self.normalize
-        return header, arrays
+    def read_back(self) -> Self:
+        """The process of a file.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> ExactGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        kernel = parse_spectrum(entries.text("kernel"), "kernel")
-        return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
+        Raises
+        ------
+        ModelFileError
+            Rows have other columns than the prior, or the evidence is missing.
+        """
+        self.dense_prior.check_points(self.rows.points)
+        check_shapes(self, alpha=(len(self.rows), self.units.n_outputs))
+        check_shapes(self.rows, targets=("n", self.units.n_outputs))
+        if (self.evidence is None) is (self.dense_prior.solver is None):
+            raise ModelFileError("evidence: expected that of a process by a factor")
+        return self
 
     def inverse_covariance(self) -> InverseCovariance:
         return self.row_inverse
-
-    @classmethod
-    def restored(cls, prior: DensePrior, entries: Entries) -> Self:
-        """The process of a prior, with the weights, units and rows that a file holds."""
-        if "solver" in entries.header:
-            prior = prior.solved_by(solver_from(entries))
-        return cls(
-            prior,
-            units_from(entries),
-            entries.flag("normalize"),
-            data_from(entries),
-            entries.floats("alpha", "n", "k"),
-            None
-            if prior.solver is not None
-            else entries.number("scalars", "log_marginal_likelihood_value_"),
-        )
 
 
 def _factor_of(prior: DensePrior, rows: Data, known: Matrix | None) -> Matrix:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import as_member, n_columns_of
+from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -32,11 +33,9 @@ GOLDEN, FIRST, SECOND = (
     np.uint64(0xBF58476D1CE4E5B9),
     np.uint64(0x94D049BB133111EB),
 )
-# Beginning of the names of the arrays of trees in files.
-PREFIX = "trees."
 
 
-@as_member
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class FrozenMeanGP(WrappedGP):
     """The law of `y = m(x) + r(x)`, r the observations of an inner process, given data.
@@ -55,8 +54,6 @@ class FrozenMeanGP(WrappedGP):
     rows : Data or None
         Observations of y; None if they were not kept.
     """
-
-    observed: ClassVar[str] = "y_with_mean"
 
     mean: BoostedTrees
 
@@ -118,19 +115,10 @@ class FrozenMeanGP(WrappedGP):
             "method='dense' on fewer rows"
         )
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of the inner process and of the trees, for a file."""
-        header, arrays = super().state()
-        return header | {"process": type(self).__name__}, arrays | self.mean.arrays()
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> FrozenMeanGP:
-        """Put the process of `state` together again."""
-        inner, rows = cls.stored_parts(header, arrays)
-        n_columns = n_columns_of(inner) or 0
-        entries = Entries(header, arrays)
-        mean = BoostedTrees.from_entries(entries, n_columns, inner.units.n_outputs)
-        return cls(inner, rows, mean)
+    def read_back(self) -> FrozenMeanGP:
+        """The process of a file, whose trees are those of its columns and outputs."""
+        self.mean.check(n_columns_of(self.inner) or 0, self.inner.units.n_outputs)
+        return self
 
 
 def residuals(data: Data, mean: BoostedTrees) -> Data:
@@ -171,6 +159,7 @@ def _sums(
     return out
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """Sums of trees for each of q folds and k outputs, as plain arrays of nodes.
@@ -243,40 +232,23 @@ class BoostedTrees:
             found[rows] = self.of_fold(points[rows], int(fold))
         return found
 
-    def arrays(self) -> Arrays:
-        """The arrays of a file, by name."""
-        found = {f"{PREFIX}{one.name}": getattr(self, one.name) for one in fields(self)}
-        found[f"{PREFIX}missing_left"] = self.missing_left.astype(np.int64)
-        return found
-
-    @classmethod
-    def from_entries(cls, entries: Entries, n_columns: int, n_outputs: int) -> BoostedTrees:
-        """Trees of a file, for rows of so many columns.
+    def check(self, n_columns: int, n_outputs: int) -> None:
+        """Refuse trees of a file that are none for rows of so many columns.
 
         Raises
         ------
         ModelFileError
             A node refers to a column or node that does not exist, or would be visited again.
         """
-
-        def integers(name: str, low: int, high: int, *shape: int | str) -> NDArray[np.int64]:
-            array = entries.integers(f"{PREFIX}{name}", *shape, low=low, high=high)
-            return array.astype(np.int64)
-
-        def floats(name: str, *shape: int | str) -> FloatArray:
-            return entries.floats(f"{PREFIX}{name}", *shape)
-
-        base, value = floats("base", "folds", n_outputs), floats("value", "nodes")
-        n_nodes = len(value)
-        starts = integers("starts", 0, n_nodes - 1, "trees")
-        sums = integers("sums", 0, len(starts), base.size + 1)
-        feature = integers("feature", -1, n_columns - 1, "nodes")
-        left, right = (integers(name, 0, n_nodes, "nodes") for name in ("left", "right"))
-        flags = integers("missing_left", 0, 1, "nodes").astype(bool)
-        found = cls(base, sums, starts, feature, floats("threshold", "nodes"), left, right, flags,
-                    value)  # fmt: skip
-        found._check_order()
-        return found
+        nodes = check_shapes(
+            self, base=("q", n_outputs), sums=(self.base.size + 1,), starts=("t",), feature=("m",),
+            threshold=("m",), left=("m",), right=("m",), missing_left=("m",), value=("m",),
+        )["m"]  # fmt: skip
+        check_range(self, 0, nodes - 1, "starts")
+        check_range(self, 0, self.starts.size, "sums")
+        check_range(self, -1, n_columns - 1, "feature")
+        check_range(self, 0, nodes, "left", "right")
+        self._check_order()
 
     def _check_order(self) -> None:
         """Refuse trees whose nodes do not lead on, so that no visit of them fails to end."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Kernel, Sum
 from coupledgp.gp.dense_prior import DensePrior
@@ -46,6 +47,7 @@ class KernelHyperparameters:
     parameters: dict[str, float]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class KernelPrior(DensePrior):
     """`f ~ GP(0, K)` with an expression K of kernels of standardised columns.
@@ -73,6 +75,33 @@ class KernelPrior(DensePrior):
     spread: FloatArray
     box: Box | None = None
     solver: SystemOptions | None = None
+
+    def read_back(self) -> KernelPrior:
+        """The prior of a file.
+
+        Raises
+        ------
+        ModelFileError
+            Columns or hyperparameters are not those of the expression.
+        """
+        columns = self.columns
+        labels, names = len(columns.labels), len(columns.names)
+        check_shapes(columns, sources=(labels,), groups=("D",))
+        check_range(columns, 0, names - 1, "sources")
+        check_range(columns, 0, labels - 1, "groups")
+        dim = columns.groups.shape
+        check_shapes(self, center=dim, spread=dim)
+        check_range(self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "spread")
+        own = covariance_of(self.kernel, columns, self.center, self.spread)
+        check_shapes(self, vector=(1 + len(own.parameters),))
+        check_range(self, -LARGEST_LOGARITHM, LARGEST_LOGARITHM, "vector")
+        if self.box is None:
+            raise ModelFileError("box: expected the range of the rows, got none")
+        check_shapes(self.box, low=dim, high=dim)
+        return self
+
+    def check_points(self, points: Points) -> None:
+        check_shapes(self, center=points.shape[1:])
 
     def bounded_by(self, points: Points) -> KernelPrior:
         """The prior whose trends are bounded by the range of rows (n, D)."""
@@ -146,77 +175,7 @@ def covariance_of(
     return RowCovariance(whole, columns, center, spread, ends)
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelGP(ExactGP):
     """An expression of kernels given data, by one Cholesky factor of its covariance."""
-
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file, always with the rows, since predictions need them.
-
-        Raises
-        ------
-        InvalidInputError
-            No text names a kernel of the expression.
-        """
-        prior = self.dense_prior
-        assert isinstance(prior, KernelPrior)
-        header, arrays = expression_state(prior)
-        return self._completed(header | {"process": type(self).__name__}, arrays)
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> KernelGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        rows: Any = data_from(entries).points
-        return cls.restored(prior_from(entries, rows.shape[1]).bounded_by(rows), entries)
-
-
-def expression_state(prior: KernelPrior) -> tuple[Header, Arrays]:
-    """Header and arrays of a prior.
-
-    Raises
-    ------
-    InvalidInputError
-        No text names a kernel of the expression.
-    """
-    columns = prior.columns
-    header: Header = {
-        "expression": {
-            "kernel": kernel_text(prior.kernel),
-            "names": list(columns.names),
-            "labels": list(columns.labels),
-        }
-    }
-    return header, {
-        "expression.vector": prior.vector,
-        "expression.center": prior.center,
-        "expression.spread": prior.spread,
-        "expression.sources": columns.sources,
-        "expression.groups": columns.groups,
-    }
-
-
-def prior_from(entries: Entries, dim: int) -> KernelPrior:
-    """The prior of a file with D columns."""
-    names, labels = (_texts(entries, name) for name in ("names", "labels"))
-    sources = entries.integers(
-        "expression.sources", len(labels), low=0, high=max(len(names) - 1, 0)
-    )
-    groups = entries.integers("expression.groups", dim, low=0, high=max(len(labels) - 1, 0))
-    kernel = parse_kernel(entries.text("expression", "kernel"))
-    center = entries.floats("expression.center", dim)
-    spread = entries.scales("expression.spread", dim)
-    columns = RowColumns(names, labels, sources, groups)
-    size = 1 + len(covariance_of(kernel, columns, center, spread).parameters)
-    vector = entries.floats("expression.vector", size)
-    if np.abs(vector).max() > LARGEST_LOGARITHM:
-        raise ModelFileError("expression.vector: expected logarithms of moderate size, got others")
-    return KernelPrior(kernel, vector, columns, center, spread)
-
-
-def _texts(entries: Entries, name: str) -> tuple[str, ...]:
-    """Texts of a file's entry."""
-    found = require_type(entries.value("expression", name), list, f"expression.{name}")
-    if not found or any(type(text) is not str for text in found):
-        raise ModelFileError(f"expression.{name}: expected texts, got others")
-    return tuple(found)

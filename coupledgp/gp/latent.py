@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.codec import stored
 from coupledgp.core.sites import Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
@@ -36,12 +37,8 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
 from coupledgp.random import FloatArray, IntArray
 
-# Array of a file with the targets, and beginning of the names of arrays of the k-th process.
-OBSERVED, OUTPUT = "latent_targets", "output."
-# Arrays of a file with counts and exposures of the observations.
-COUNTS, EXPOSURE = "latent_counts", "latent_exposure"
 
-
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentGP(GaussianProcess):
     """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by sites.
@@ -67,7 +64,7 @@ class LatentGP(GaussianProcess):
     likelihood: Likelihood
     rows: Data
     evidence: float
-    exposure: FloatArray | None = None
+    exposure: FloatArray | None = field(default=None, metadata={"stored": False})
 
     @classmethod
     def given(
@@ -299,58 +296,22 @@ class LatentGP(GaussianProcess):
     def on(self, device: torch.device) -> LatentGP:
         return replace(self, functions=tuple(f.on(device) for f in self.functions))
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values of the functions given their sites, and the observations, for a file."""
-        arrays: Arrays = {OBSERVED: self.rows.targets}
-        functions = []
-        for number, function in enumerate(self.functions):
-            own, more = function.state()
-            functions.append({"process": type(function).__name__, **own})
-            arrays |= {f"{OUTPUT}{number}.{name}": value for name, value in more.items()}
-        header = {
-            "process": type(self).__name__,
-            "functions": functions,
-            "likelihood": likelihood_state(self.likelihood),
-            "log_evidence": self.evidence,
-        }
-        weights = self.rows.weights
-        if weights is not None:
-            arrays[COUNTS] = weights.counts
-            if weights.exposure is not None:
-                arrays[EXPOSURE] = weights.exposure
-        return header, arrays
+    def read_back(self) -> LatentGP:
+        """The process of a file, of functions of one output each.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> LatentGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        stored = require_type(entries.value("functions"), list, "functions")
-        functions = []
-        for number, own in enumerate(stored):
-            start = f"{OUTPUT}{number}."
-            more = {n.removeprefix(start): v for n, v in arrays.items() if n.startswith(start)}
-            function = restored_process(require_type(own, dict, f"functions.{number}"), more)
-            if not isinstance(function, NormalizedProcess) or function.units.n_outputs != 1:
-                raise ModelFileError(f"functions.{number}: expected a process of one output")
-            functions.append(function)
-        if not functions:
-            raise ModelFileError("functions: expected at least one, got none")
-        points = functions[0].data.points
-        targets = entries.floats(OBSERVED, len(points), len(functions))
-        parameters = require_type(entries.value("likelihood", "parameters"), dict, "parameters")
-        try:
-            likelihood = likelihood_from(entries.text("likelihood", "name"), parameters)
-            targets = likelihood.check_targets(targets)
-        except InvalidInputError as error:
-            raise ModelFileError(str(error)) from error
-        weights = None
-        if COUNTS in arrays:
-            n = len(points)
-            counts = entries.floats(COUNTS, n)
-            exposure = entries.floats(EXPOSURE, n) if EXPOSURE in arrays else None
-            weights = RowWeights(np.ones(n), counts, exposure=exposure)
-        rows = Data.of(points, targets, weights=weights)
-        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))
+        Raises
+        ------
+        ModelFileError
+            There is no function, or one has another size.
+        InvalidInputError
+            Observations are none of the likelihood's.
+        """
+        k = len(self.functions)
+        if not k or any(function.units.n_outputs != 1 for function in self.functions):
+            raise ModelFileError("functions: expected processes of one output, got others")
+        check_shapes(self.rows, targets=(len(self.functions[0].data), k))
+        self.likelihood.check_targets(self.rows.targets)
+        return self
 
 
 def _places(own: Points, given: Points) -> IntArray:
@@ -364,23 +325,3 @@ def _places(own: Points, given: Points) -> IntArray:
 
 def _order(points: Points) -> IntArray:
     return np.lexsort(points.reshape(len(points), -1).T)
-
-
-ALONE[LatentGP.__name__] = LatentGP
-
-
-def restored_on_graph(header: Header, arrays: Arrays) -> tuple[NodesGP | LatentGP, Graph]:
-    """The process of a graph's file, and the graph of all its nodes.
-
-    Raises
-    ------
-    ModelFileError
-        The process is none on a graph.
-    """
-    process: Any = restored_process({"process": "NodeGP", **header}, arrays)
-    first = process.first
-    if isinstance(process, LatentGP):
-        first = process.functions[0]
-    if not isinstance(process, NodeGP | MixtureGP | LatentGP) or not isinstance(first, NodeGP):
-        raise ModelFileError("process: expected one on a graph, got another process")
-    return process, first.graph

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
@@ -54,7 +55,11 @@ PROBES_FOR_EVIDENCE = 12
 # Rows up to which laws of rows left out are those of the exact process where variances are drawn.
 EXACT_ROWS = 4000
 
+# Largest half-width of a lattice in a file.
+MOST_HALF = 2**24
 
+
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class LatticeGP(ExactByPrior):
     """A stationary kernel of one to three columns on a lattice, with a linear trend, given data.
@@ -432,13 +437,37 @@ class LatticeGP(ExactByPrior):
         """The process without its rows: their sums give means, variances, draws and updates."""
         return self._holding(None)
 
-    def state(self) -> tuple[Header, Arrays]:
-        return lattice_state(self)
+    def read_back(self) -> LatticeGP:
+        """The process of a file.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> LatticeGP:
-        """Put the process of `state` together again."""
-        return cls(**lattice_from_state(header, arrays))
+        Raises
+        ------
+        ModelFileError
+            Its parts are of different sizes.
+        """
+        prior, trend, lattice = self.lattice_prior, self.trend, self.lattice
+        check_shapes(lattice, center=("d",), steps=("d",), halves=("d",))
+        d = lattice.halves.size
+        check_range(lattice, 1, MOST_HALF, "halves")
+        check_range(lattice, SMALLEST_PRODUCT, LARGEST_PRODUCT, "steps")
+        check_shapes(self.box, low=(d,), high=(d,), core=(d,))
+        columns = check_shapes(trend, places=(d,), center=("D",), scale=("D",))["D"]
+        check_range(trend, 0, columns - 1, "places")
+        check_range(trend, SMALLEST_PRODUCT, LARGEST_PRODUCT, "scale")
+        check_shapes(prior.hyperparameters, lengthscale=(d,))
+        k, p, n = self.units.n_outputs, len(trend.columns), lattice.n_waves
+        if not 1 <= d <= MOST_AXES or len(set(trend.places)) != d or prior.n_trend != p:
+            raise ModelFileError(f"lattice: expected one to {MOST_AXES} places, got others")
+        own, twice = half_shape(lattice.halves), half_shape(2 * lattice.halves)
+        check_shapes(self, offset=(k,))
+        check_shapes(self.sums, waves=twice, cross=(k + p, *own), products=(k + p, k + p))
+        check_shapes(
+            self.posterior, mean=(n + p, k), spread=twice, cross=(p, *own),
+            trend_covariance=(p, p), draws=(n + p, "draws"),
+        )  # fmt: skip
+        if self.rows is not None:
+            check_shapes(self.rows, points=("n", columns), targets=("n", k))
+        return self
 
 
 def _lattice_of(

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.core.sites import Moments, RowsPrior
 from coupledgp.gp.columns import ColumnMoments, column_moments
 from coupledgp.gp.dense_prior import DensePrior
@@ -100,6 +101,7 @@ def units_of(sums: LatticeSums, offset: FloatArray) -> Units:
     )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TrendColumns:
     """Which columns are places, and which enter by a linear trend.

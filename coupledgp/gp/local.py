@@ -289,38 +289,42 @@ class LocalGP(ExactByPrior):
         """The prior with all parts in one kernel."""
         return AdditivePrior(self.local_prior)
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file, always with the rows, since predictions need them."""
-        header, arrays = prior_state(self.local_prior)
-        arrays |= {**data_arrays(self.rows), "order": self.table.order}
-        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays["offset"] = self.table.offset
-        sums = self.sums._asdict()
-        header["n_whitened"] = sums.pop("n_rows")
-        arrays |= {f"sums.{name}": value for name, value in sums.items()}
-        header |= {"normalize": self.normalize, "process": type(self).__name__}
-        header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
-        return header, arrays
+    def as_stored(self) -> StoredLocal:
+        """What a file holds: the sums over whitened rows, of which the posterior is made."""
+        own = self.local_prior, self.units, self.normalize, self.rows
+        return StoredLocal(*own, self.table.order, self.table.offset, self.sums)
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> LocalGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        prior, data = prior_from_state(entries), data_from(entries)
-        units = units_from(entries)
-        n, k = len(data), units.n_outputs
-        order = entries.integers("order", "n", low=0, high=n - 1)
-        if (np.bincount(order, minlength=n) != 1).any():
-            raise ModelFileError("order: expected each row once, got a row twice")
-        offset = entries.floats("offset", "k")
-        table = Table(prior.center, prior.spread, data, order, offset)
-        shapes: dict[str, tuple[int | str, ...]] = {
-            "gram": ("M", "M"), "cross": ("M", k + 1), "squares": (k + 1, k + 1),
-            "log_variance": (),
-        }  # fmt: skip
-        entries.sizes["M"] = prior.n_columns
-        sums = WhitenedSums(
-            **{n: torch.as_tensor(entries.squares(f"sums.{n}", *s)) for n, s in shapes.items()},
-            n_rows=entries.integer("n_whitened", low=1, high=2**62),
+
+@stored
+class StoredLocal(NamedTuple):
+    """A process in a file: its rows, their order, and the sums over them."""
+
+    local_prior: LocalPrior
+    units: Units
+    normalize: bool
+    rows: Data
+    order: IntArray
+    offset: FloatArray
+    sums: WhitenedSums
+
+    def read_back(self) -> LocalGP:
+        """The process.
+
+        Raises
+        ------
+        ModelFileError
+            Rows, sums and prior are of different sizes.
+        """
+        prior, n, k = self.local_prior, len(self.rows), self.units.n_outputs
+        m = prior.n_columns
+        check_shapes(self.rows, points=(n, prior.center.size), targets=(n, k))
+        check_shapes(self, order=(n,), offset=(k,))
+        check_shapes(
+            self.sums, gram=(m, m), cross=(m, k + 1), squares=(k + 1, k + 1), log_variance=()
         )
-        return cls.of(prior, units, entries.flag("normalize"), data, table, sums)
+        check_range(self.sums, 1, 2**62, "n_rows")
+        check_range(self, 0, n - 1, "order")
+        if (np.bincount(self.order, minlength=n) != 1).any():
+            raise ModelFileError("order: expected each row once, got a row twice")
+        table = Table(prior.center, prior.spread, self.rows, self.order, self.offset)
+        return LocalGP.of(prior, self.units, self.normalize, self.rows, table, self.sums)

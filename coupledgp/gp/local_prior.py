@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
@@ -56,6 +57,7 @@ class LocalHyperparameters:
     trend: float
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LocalPrior:
     """`f = sqrt(v_g) phi(x / l_g)'w + t(x)'c + f_l(x)`, `f_l ~ GP(0, v_l kappa(|x - x'| / l_l))`.
@@ -79,7 +81,31 @@ class LocalPrior:
     vector: FloatArray
     center: FloatArray
     spread: FloatArray
-    device: torch.device = CPU
+    device: torch.device = field(default=CPU, metadata={"stored": False})
+
+    def read_back(self) -> LocalPrior:
+        """The prior of a file.
+
+        Raises
+        ------
+        ModelFileError
+            Columns or hyperparameters are not those of its parts.
+        """
+        own, (dim,) = self.structure, check_shapes(self, center=("d",), spread=("d",)).values()
+        check_range(self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "spread")
+        check_shapes(own, frequencies=("m", dim), groups=(dim,))
+        check_range(own, int(own.spectrum is not None), MOST_NEIGHBOURS, "n_neighbours")
+        check_range(own, dim, dim, "dim")
+        check_choice(own.trend, TRENDS, "trend")
+        if not dim or set(np.diff(own.groups)) - {0, 1} or own.groups[0] != 0:
+            raise ModelFileError("groups: expected 0, 1, ... in rising order, got others")
+        if own.frequencies is not None and not own.frequencies.size:
+            raise ModelFileError("frequencies: expected at least one, got none")
+        check_shapes(self, vector=(sum(math.prod(shape) for shape in own.shapes.values()),))
+        for name, value in own.named(self.vector).items():
+            if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:
+                raise ModelFileError(f"vector: expected another {name}, got {value.tolist()}")
+        return self
 
     @cached_property
     def scales(self) -> LocalScales:
@@ -250,66 +276,3 @@ def is_rough(spectrum: Spectrum | None) -> bool:
     """Whether paths of a spectrum are known to have no derivatives: `nu <= 1`."""
     smoothness = None if spectrum is None else spectrum.smoothness
     return smoothness is not None and smoothness <= 1.0
-
-
-def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
-    """Header and arrays of a prior.
-
-    Raises
-    ------
-    InvalidInputError
-        No text names the kernel.
-    """
-    structure = prior.structure
-    spectrum = structure.spectrum
-    header: Header = {
-        "local": {
-            "kernel": None if spectrum is None else text_of(spectrum, "kernel"),
-            "n_neighbours": structure.n_neighbours,
-            "fits_frequencies": structure.fits_frequencies,
-            "trend": structure.trend,
-        }
-    }
-    arrays: Arrays = {
-        "local.vector": prior.vector,
-        "local.center": prior.center,
-        "local.spread": prior.spread,
-        "local.groups": structure.groups,
-    }
-    if structure.frequencies is not None:
-        arrays["local.frequencies"] = structure.frequencies
-    return header, arrays
-
-
-def prior_from_state(entries: Entries) -> LocalPrior:
-    """Put the prior of `prior_state` together again."""
-    center = entries.floats("local.center", "d")
-    spread = entries.scales("local.spread", "d")
-    groups = entries.integers("local.groups", "d", low=0, high=max(center.size - 1, 0))
-    if not center.size or set(np.diff(groups)) - {0, 1} or groups[0] != 0:
-        raise ModelFileError("local.groups: expected 0, 1, ... in rising order, got others")
-    frequencies, kernel = None, entries.value("local", "kernel")
-    if "local.frequencies" in entries.arrays:
-        frequencies = entries.floats("local.frequencies", "m", "d")
-    structure = Structure(
-        center.size,
-        None if kernel is None else parse_spectrum(entries.text("local", "kernel"), "kernel"),
-        entries.integer("local", "n_neighbours", low=int(kernel is not None), high=MOST_NEIGHBOURS),
-        frequencies,
-        entries.flag("local", "fits_frequencies"),
-        entries.text("local", "trend", among=TRENDS),
-        groups,
-    )
-    if frequencies is not None and not frequencies.size:
-        raise ModelFileError("local.frequencies: expected at least one, got none")
-    size = sum(math.prod(shape) for shape in structure.shapes.values())
-    return LocalPrior(structure, _vector_from(entries, size, structure), center, spread)
-
-
-def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
-    """Vector (size,) of a file's hyperparameters; too large logarithms are refused."""
-    vector = entries.floats("local.vector", size)
-    for name, value in structure.named(vector).items():
-        if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:
-            raise ModelFileError(f"local.vector: expected another {name}, got {value.tolist()}")
-    return vector

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
@@ -52,48 +53,18 @@ OWN_FIGURES = (
     "scores of single points and its intervals are the mixture's; divergences and the joint NLPD "
     "are those of the Gaussian law with the model's mean and covariance."
 )
-# Arrays of a file that all members have in common.
-SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
-
-
-Process = TypeVar("Process", bound=GaussianProcess)
-Member: TypeAlias = WeightSpaceGP | ExactGP | LatticeGP | LocalGP | PreciseFieldGP | NodeGP
-# Kinds of processes by the names that files give them.
-KINDS: dict[str, type[Member]] = {
-    kind.__name__: kind
-    for kind in (
-        WeightSpaceGP,
-        ExactGP,
-        LatticeGP,
-        LocalGP,
-        ExactAdditiveGP,
-        KernelGP,
-        FieldGP,
-        PreciseFieldGP,
-        NodeGP,
-    )
-}
-
-
-def as_member(kind: type[Process]) -> type[Process]:
-    """Mark a class of processes of which mixtures are made, known to files by its name."""
-    KINDS[kind.__name__] = kind  # type: ignore[assignment]
-    return kind
-
-
-# Kinds of processes that are no members of mixtures.
-ALONE: dict[str, type[GaussianProcess]] = {SensorsGP.__name__: SensorsGP}
+Member: TypeAlias = GaussianProcess
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
-PURPOSES = ("prediction", "hyperparameters")
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class MixtureGP(GaussianProcess):
     """Mixture `sum_q weight_q p_q` of the laws of its members, see `inference.spectra`.
 
     Attributes
     ----------
-    members : tuple of processes of `KINDS`
+    members : tuple of GaussianProcess
         Processes of the same kind of points, each in one piece, with hyperparameters, and feature
         maps, of their own. They do without the rows
         where they can; the mixture keeps these once.
@@ -383,122 +354,25 @@ class MixtureGP(GaussianProcess):
     def without_data(self) -> MixtureGP:
         return replace(self, rows=None)
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file; names of further members' entries start with `member.K.`."""
-        if self._differs:
-            return self._states()
-        header, arrays = self.first.state()
-        kind = type(self.members[0])
-        arrays["member_weights"] = self.weights
-        header["process"] = kind.__name__
-        header |= {"members": [], "purpose": self.purpose}
-        for k, member in enumerate(self.members[1:]):
-            own, more = member.state()
-            arrays |= {
-                f"member.{k}.{name}": value
-                for name, value in more.items()
-                if not _is_shared(name, kind)
-            }
-            common = NODE_VALUES if kind is NodeGP else ()
-            own = {name: value for name, value in own.items() if name not in common}
-            header["members"].append({"process": type(member).__name__, **own})
-        return header, arrays
+    def read_back(self) -> MixtureGP:
+        """The mixture of a file.
 
-    @property
-    def _differs(self) -> bool:
-        """Whether members are given other targets than those of the mixture, or in other units."""
-        offset, scale = self.units.offset, self.units.scale
-        return any(
-            hasattr(member, "inner")
-            or not np.array_equal(member.units.offset, offset)
-            or not np.array_equal(member.units.scale, scale)
-            for member in self.members
-        )
-
-    def _states(self) -> tuple[Header, Arrays]:
-        """Values and arrays of all members: what they share once, the rest as `member.K.NAME`."""
-        arrays: Arrays = {"member_weights": self.weights}
-        headers = []
-        for k, member in enumerate(self.members_with_data):
-            header, more = member.state()
-            headers.append({**header, "process": type(member).__name__})
-            for name, value in more.items():
-                known = arrays.setdefault(name, value) if name in SHARED else None
-                if known is None or not np.array_equal(np.asarray(known), np.asarray(value)):
-                    arrays[f"member.{k}.{name}"] = value
-        header = {"process": type(self).__name__, "laws": headers, "purpose": self.purpose}
-        return header | {"scalars": dict(headers[0]["scalars"])}, arrays
-
-    @classmethod
-    def _from_states(cls, header: Header, arrays: Arrays) -> MixtureGP:
-        """Put the process of `_states` together again."""
-        headers = require_type(header.get("laws"), list, "laws")
-        weights = Entries(header, arrays).scales("member_weights", len(headers))
-        check_shares(weights, "member_weights")
-        shared = {name: value for name, value in arrays.items() if name in SHARED}
-        further, members = _by_member(arrays), []
-        for k, own in enumerate(headers):
-            require_type(own, dict, f"laws.{k}")
-            members.append(_member_from(own, {**shared, **further.get(str(k), {})}))
-        if len({(n_columns_of(member), member.units.n_outputs) for member in members}) > 1:
-            raise ModelFileError("laws: expected the same columns and outputs, got others")
-        rows = getattr(members[0], "rows", None)
-        return cls.of(members, weights, rows, _purpose(header))
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
-        """Put the process of `state` together again."""
-        if "laws" in header:
-            return cls._from_states(header, arrays)
-        entries = Entries(header, arrays)
-        others = require_type(header["members"], list, "members")
-        weights = entries.scales("member_weights", len(others) + 1)
-        check_shares(weights, "member_weights")
-        kind = KINDS[_kind(header)]
-        arrays = {**arrays, **kind.shared_parts(header, arrays)}
-        first = _member_from(header, arrays)
-        members = [first]
-        shared = {name: value for name, value in arrays.items() if _is_shared(name, kind)}
-        common = {name: header[name] for name in (*NODE_VALUES,) if kind is NodeGP}
-        further = _by_member(arrays)
-        for k, own in enumerate(others):
-            require_type(own, dict, f"members.{k}")
-            member = {"process": _kind(header), "normalize": header["normalize"], **own, **common}
-            more = further.get(str(k), {})
-            members.append(_member_from(member, {**more, **shared}))
-        _check_alike(members)
-        return cls.of(members, weights, first.rows, _purpose(header))
-
-
-def _purpose(header: Header) -> Purpose:
-    """What the mixture of a file is made for."""
-    purpose = header.get("purpose", "prediction")
-    if purpose not in PURPOSES:
-        raise ModelFileError(f"purpose: expected one of {PURPOSES}, got {str(purpose)[:40]}")
-    found: Purpose = purpose
-    return found
-
-
-def _by_member(arrays: Arrays) -> dict[str, Arrays]:
-    """Arrays with names `member.K.NAME`, by K and then by NAME."""
-    found: dict[str, Arrays] = {}
-    for name, value in arrays.items():
-        if name.startswith("member.") and name.count(".") > 1:
-            _, number, rest = name.split(".", 2)
-            found.setdefault(number, {})[rest] = value
-    return found
-
-
-def _check_alike(members: Sequence[Member]) -> None:
-    """Refuse members of a file that are of different kinds of points or outputs."""
-    first = members[0]
-    for member in members[1:]:
-        if isinstance(member, NodeGP) is not isinstance(first, NodeGP):
-            raise ModelFileError("members: expected all on a graph or none, got both")
-        if not np.array_equal(member.units.scale, first.units.scale):
-            raise ModelFileError("members: expected the same units, got others")
-        if n_columns_of(member) != n_columns_of(first):
-            raise ModelFileError("members: expected the same number of columns, got others")
+        Raises
+        ------
+        ModelFileError
+            Weights are no shares, or members are of other points, units or outputs.
+        """
+        check_shapes(self, weights=(len(self.members),))
+        check_range(self, SMALLEST_PRODUCT, 1.0, "weights")
+        if not self.members or abs(self.weights.sum() - 1) > ROUNDING:
+            raise ModelFileError("weights: expected weights whose sum is one, got others")
+        sizes = {
+            (isinstance(m, MixtureGP), isinstance(m, NodeGP), n_columns_of(m), m.units.n_outputs)
+            for m in self.members
+        }
+        if len(sizes) != 1 or next(iter(sizes))[0]:
+            raise ModelFileError("members: expected all of the same points and outputs, got others")
+        return self
 
 
 def n_columns_of(process: GaussianProcess) -> int | None:
@@ -510,35 +384,4 @@ def n_columns_of(process: GaussianProcess) -> int | None:
     return None if lengthscale is None else int(np.size(lengthscale))
 
 
-def _is_shared(name: str, kind: type[Member]) -> bool:
-    """Whether all members of a mixture have an array, or an object made of arrays, in common."""
-    if kind is NodeGP and name in (*NODE_ARRAYS, GRAPH):
-        return True
-    return name in SHARED or name.startswith(OPERATOR)
-
-
-def _kind(header: Header) -> str:
-    """Name of the kind of process of a header, which those of tables with one kernel leave out."""
-    default = "WeightSpaceGP" if "features" in header else "ExactGP"
-    return str(header.get("process", default))
-
-
-def _member_from(header: Header, arrays: Arrays) -> Member:
-    kind = _kind(header)
-    if kind not in KINDS:
-        raise ModelFileError(f"process: expected one of {', '.join(KINDS)}, got {kind[:40]!r}")
-    return KINDS[kind].from_state(header, arrays)
-
-
 NodesGP: TypeAlias = NodeGP | MixtureGP
-
-
-def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:
-    """The process of a header and arrays of a file: a mixture, or one of `KINDS` or `ALONE`."""
-    alone = ALONE.get(str(header.get("process")))
-    if alone is not None:
-        found: GaussianProcess = alone.from_state(header, arrays)  # type: ignore[attr-defined]
-        return found
-    if "members" in header or "laws" in header:
-        return MixtureGP.from_state(header, arrays)
-    return _member_from(header, arrays)

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
 from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
@@ -97,6 +98,7 @@ class Marginals(NamedTuple):
         return self.units.samples(found)
 
 
+@stored
 class Batch(NamedTuple):
     """Observations that came together.
 
@@ -114,6 +116,7 @@ class Batch(NamedTuple):
     weights: RowWeights | None = None
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Data:
     """Observations in the batches in which they came.
@@ -133,6 +136,21 @@ class Data:
     """
 
     batches: tuple[Batch, ...]
+
+    def read_back(self) -> Data:
+        """The observations of a file, at least one.
+
+        Raises
+        ------
+        ModelFileError
+            Batches are of different columns, or rows have other weights than one each.
+        """
+        sizes = {(b.points.shape[1:], b.targets.shape[1:], b.targets.ndim) for b in self.batches}
+        known = all(len(b.points) == len(b.targets) == len(b.weights or b.targets) > 0
+                    for b in self.batches)  # fmt: skip
+        if not known or len(sizes) != 1 or next(iter(sizes))[1:] != ((self.targets.shape[1],), 2):
+            raise ModelFileError("rows: expected points, targets and weights of rows, got others")
+        return self
 
     @classmethod
     def of(

@@ -44,6 +44,7 @@ WIDE = 256
 REACH = 1.0
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Box:
     """The range of the rows of a table, outside of which features fade and trends end.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.gp.protocol import Marginals, PredictiveLaw
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import varies
@@ -90,6 +91,7 @@ class MappedMarginals(NamedTuple):
         return self.to_targets.outside(self.inner.quantiles(probabilities))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Span:
     """Least and greatest training target of each output.

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import as_member
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -45,7 +45,7 @@ from coupledgp.random import FloatArray
 LEAST_CLIPPED = 0.01
 
 
-@as_member
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformedGP(WrappedGP):
     """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
@@ -68,8 +68,6 @@ class TransformedGP(WrappedGP):
     span : Span or None
         Where the observations of y are, beyond which moments are clipped; None for old files.
     """
-
-    observed: ClassVar[str] = "y_observed"
 
     transforms: tuple[TargetTransform, ...]
     log_jacobian: float
@@ -256,38 +254,26 @@ class TransformedGP(WrappedGP):
             span=None if self.span is None else self.span.joined(Span.of(data.targets)),
         )
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of the inner process, and the transforms, for a file."""
-        header, arrays = super().state()
-        if self.span is not None:
-            arrays |= {"target_low": self.span.low, "target_high": self.span.high}
-        header |= {
-            "target_transforms": [text_of(t, "target_transform") for t in self.transforms],
-            "log_jacobian": self.log_jacobian,
-        }
-        return header, arrays
+    def read_back(self) -> TransformedGP:
+        """The process of a file.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        inner, rows = cls.stored_parts(header, arrays)
-        k = inner.units.n_outputs
-        texts = require_type(entries.value("target_transforms"), list, "target_transforms")
-        if len(texts) != k:
-            raise ModelFileError(f"target_transforms: expected {k}, got {len(texts)}")
-        transforms = tuple(TARGET_TRANSFORMS.parse(text, "target_transform") for text in texts)
-        if any(transform.is_free for transform in transforms):
-            raise ModelFileError("target_transforms: expected fitted ones, got one without shape")
-        if rows is not None:
-            forward(rows.targets, transforms)  # which refuses targets outside of the domain
-        slopes, span = entries.number("log_jacobian"), None
-        if "target_low" in arrays:
-            ends = (entries.floats(name, k) for name in ("target_low", "target_high"))
-            span = Span(*ends)
-            if (span.low > span.high).any():
-                raise ModelFileError("target_low: expected at most target_high, got more")
-        return cls(inner, rows, transforms, slopes, span)
+        Raises
+        ------
+        ModelFileError
+            Transforms or the span of targets are not those of as many outputs.
+        InvalidInputError
+            A target is outside of the domain of its transform.
+        """
+        k = self.inner.units.n_outputs
+        if len(self.transforms) != k or any(transform.is_free for transform in self.transforms):
+            raise ModelFileError(f"transforms: expected {k} fitted ones, got others")
+        if self.rows is not None:
+            forward(self.rows.targets, self.transforms)
+        if self.span is not None:
+            check_shapes(self.span, low=(k,), high=(k,))
+            if (self.span.low > self.span.high).any():
+                raise ModelFileError("span.low: expected at most span.high, got more")
+        return self
 
 
 def untransformed(process: GaussianProcess) -> GaussianProcess:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from coupledgp.core.codec import stored
 from coupledgp.gp.columns import ColumnMoments
 from coupledgp.ground.validation import SMALLEST, check_spread, varies
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -23,6 +24,7 @@ CONSTANT_SCALE = float(np.sqrt(np.finfo(float).eps))
 LEAST_CONSTANT = 10
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Units:
     """Offset and scale of each output: `y = offset + scale * normalised`.
@@ -35,6 +37,14 @@ class Units:
 
     offset: FloatArray
     scale: FloatArray
+
+    def read_back(self) -> Units:
+        """The units of a file, of at least one output."""
+        check_shapes(self, offset=("k",), scale=("k",))
+        check_range(self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "scale")
+        if not self.scale.size:
+            raise ModelFileError("scale: expected at least one output, got none")
+        return self
 
     @classmethod
     def of(cls, targets: FloatArray, normalize: bool, counts: FloatArray | None = None) -> Units:
@@ -126,6 +136,7 @@ REACH = 5.2
 GROWTH = 7.0
 
 
+@stored
 @dataclass(frozen=True)
 class Tail:
     """Law of a residual over its scale: Student's t, which is normal for infinite degrees.
@@ -139,7 +150,13 @@ class Tail:
         Degrees of freedom nu, above two, so that the residual has a variance.
     """
 
-    degrees: float = math.inf
+    degrees: float = field(default=math.inf, metadata={"finite": False})
+
+    def read_back(self) -> Tail:
+        """The law of a file, of more than two degrees of freedom."""
+        if not self.degrees > 2:
+            raise ModelFileError(f"degrees: expected more than two, got {self.degrees}")
+        return self
 
     @property
     def is_normal(self) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import n_columns_of, restored_process
+from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import (
     Arrays,
     GaussianProcess,
@@ -29,10 +30,6 @@ from coupledgp.gp.units import Tail
 from coupledgp.gp.wrapped import WrappedGP, has_data
 from coupledgp.random import FloatArray
 
-# Beginning of the names of its arrays in files.
-PREFIX = "variance."
-# Entry of a header with what is added to that of the inner process.
-ENTRY = "varying_noise"
 # Most entries of parts, points and draws whose quantiles are found at once.
 AT_ONCE = 2**22
 # Halvings of an interval that holds a draw: nine digits of its width.
@@ -41,6 +38,7 @@ DRAW_HALVINGS = 30
 LEAST_CHANCE = 1e-15
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class VaryingNoiseGP(WrappedGP):
     """`y ~ sum_q w_q t_nu(m_q(x), v_q(x) s(x))` about an inner law `sum_q w_q N(m_q(x), v_q(x))`.
@@ -63,8 +61,6 @@ class VaryingNoiseGP(WrappedGP):
     tail : Tail
         Law of the residuals.
     """
-
-    observed: ClassVar[str] = "y"
 
     field: VarianceField
     tail: Tail
@@ -196,30 +192,21 @@ class VaryingNoiseGP(WrappedGP):
             "method='dense' on fewer rows"
         )
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of the inner process, of the field and of the tail, for a file."""
-        header, arrays = self.inner.state()
-        own = {"inner": type(self.inner).__name__}
-        if not self.tail.is_normal:
-            own["degrees"] = self.tail.degrees  # type: ignore[assignment]
-        return header | {ENTRY: own}, arrays | self.field.arrays()
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> VaryingNoiseGP:
-        """Put the process of `state` together again."""
-        own = require_type(header.get(ENTRY), dict, ENTRY)
-        entries, rest = Entries(header, arrays), {k: v for k, v in header.items() if k != ENTRY}
-        kind = entries.text(ENTRY, "inner")
-        if kind == TransformedGP.__name__:
-            inner: GaussianProcess = TransformedGP.from_state(rest, arrays)
-        else:
-            inner = restored_process({"process": kind, **rest}, arrays)
-        n_columns = n_columns_of(inner)
-        if n_columns is None or inner.units.n_outputs != 1:
-            raise ModelFileError(f"{ENTRY}: expected a process of a table with one output")
-        field = VarianceField.from_entries(entries, n_columns)
-        degrees = entries.number(ENTRY, "degrees", above=2.0) if "degrees" in own else np.inf
-        return cls(inner, inner.data if has_data(inner) else None, field, Tail(degrees))
+    def read_back(self) -> VaryingNoiseGP:
+        """The process of a file, of a table with one output, whose columns the factor has."""
+        n_columns, field = n_columns_of(self.inner), self.field
+        if n_columns is None or self.inner.units.n_outputs != 1:
+            raise ModelFileError("inner: expected a process of a table with one output")
+        c = n_columns + 2
+        m = check_shapes(
+            field, low=(c,), high=(c,), center=(c,), scale=(c,), frequencies=("m", c), level=(1,)
+        )["m"]  # fmt: skip
+        size = 1 + c + 2 * m
+        check_shapes(field, weights=(size,), root=(size, size))
+        check_range(field, SMALLEST_PRODUCT, LARGEST_PRODUCT, "scale")
+        if (field.low > field.high).any():
+            raise ModelFileError("field.low: expected at most field.high, got more")
+        return self
 
 
 def constant_noise(process: GaussianProcess) -> GaussianProcess:
@@ -257,6 +244,7 @@ def variance_features(inputs: FloatArray, frequencies: FloatArray) -> FloatArray
     return np.hstack([np.ones((len(inputs), 1)), inputs, np.sin(phases), np.cos(phases)])
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class VarianceField:
     """`E exp(h(u))`, `h(u) = a + phi(u) . w` of weights w that have a normal law.
@@ -297,30 +285,3 @@ class VarianceField:
         found = variance_features(self.inputs(columns), self.frequencies)
         spread = np.square(found @ self.root).sum(axis=1)
         return np.asarray(self.level + found @ self.weights + 0.5 * spread)
-
-    def arrays(self) -> Arrays:
-        """The arrays of a file, by name."""
-        return {f"{PREFIX}{one.name}": getattr(self, one.name) for one in fields(self)}
-
-    @classmethod
-    def from_entries(cls, entries: Entries, n_columns: int) -> VarianceField:
-        """The field of a file, of a table of so many columns.
-
-        Raises
-        ------
-        ModelFileError
-            Arrays do not fit each other, or a range or scale is none.
-        """
-        c = n_columns + 2
-
-        def floats(name: str, *shape: int | str) -> FloatArray:
-            return entries.floats(PREFIX + name, *shape)
-
-        low, high, center = (floats(name, c) for name in ("low", "high", "center"))
-        scale = entries.scales(f"{PREFIX}scale", c)
-        if (low > high).any():
-            raise ModelFileError(f"{PREFIX}low: expected at most {PREFIX}high, got more")
-        frequencies = floats("frequencies", "variance_frequencies", c)
-        size = 1 + c + 2 * len(frequencies)
-        weights, root = floats("weights", size), floats("root", size, size)
-        return cls(low, high, center, scale, frequencies, weights, root, floats("level", 1))

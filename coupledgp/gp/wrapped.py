@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -40,9 +39,6 @@ class WrappedGP(GaussianProcess):
     units : Units
         Those of the inner process.
     """
-
-    # Name of the targets y in a file, beside those of the inner process.
-    observed: ClassVar[str]
 
     inner: GaussianProcess
     rows: Data | None
@@ -132,29 +128,6 @@ class WrappedGP(GaussianProcess):
 
     def without_data(self) -> Self:
         return self.around(self.inner.without_data())
-
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of the inner process, and the observations of y, for a file."""
-        header, arrays = self.inner.state()
-        if self.rows is not None:
-            arrays[self.observed] = self.rows.targets
-        header["inner"] = type(self.inner).__name__
-        return header, arrays
-
-    @classmethod
-    def stored_parts(cls, header: Header, arrays: Arrays) -> tuple[GaussianProcess, Data | None]:
-        """The inner process of a file and the observations of y in it, if they are there."""
-        entries = Entries(header, arrays)
-        kind = entries.text("inner")
-        # A mixture states the kind of its members there.
-        if header.get("process", cls.__name__) == cls.__name__:
-            header = {**header, "process": kind}
-        inner = restored_process(header, arrays)
-        if cls.observed not in arrays:
-            return inner, None
-        data = inner.data
-        targets = entries.floats(cls.observed, len(data), inner.units.n_outputs)
-        return inner, Data.of(data.points, targets, weights=data.weights)
 
 
 def has_data(process: GaussianProcess) -> bool:

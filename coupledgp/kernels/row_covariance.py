@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     AxisTerm,
@@ -25,6 +26,7 @@ from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray, IntArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RowColumns:
     """The encoded columns of a table, by the names that kernels know them by.

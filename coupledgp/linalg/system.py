@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray
 
 
+@stored
 @dataclass(frozen=True)
 class SystemOptions:
     """Options of the solver of systems of a Euclidean kernel.
@@ -37,6 +39,14 @@ class SystemOptions:
     rank: int = 1500
     seed: int = 0
     tolerance: float = 1e-6
+
+    def read_back(self) -> SystemOptions:
+        """The options of a file."""
+        check_choice(self.dtype, ("float32", "float64"), "dtype")
+        check_range(self, 1, 10**6, "rank")
+        check_range(self, 0, 2**63, "seed")
+        check_range(self, SMALLEST, 1.0, "tolerance")
+        return self
 
 
 class Solution(NamedTuple):

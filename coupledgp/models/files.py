@@ -45,24 +45,6 @@ MODEL_CLASSES.update(
 )  # fmt: skip
 
 
-def _state(process: GaussianProcess) -> list[Any]:
-    header, arrays = process.state()
-    own = {name: as_numpy(value) for name, value in arrays.items()}
-    return [type(process).__name__, json.loads(json.dumps(header, allow_nan=False)), own]
-
-
-def _from_state(state: list[Any]) -> GaussianProcess:
-    kind, header, arrays = state
-    if ENTRY in header:
-        return VaryingNoiseGP.from_state(header, arrays)
-    if "target_transforms" in header:
-        return TransformedGP.from_state(header, arrays)
-    return restored_process({"process": kind, **header}, arrays)
-
-
-stored_as(GaussianProcess, _state, _from_state, list)
-
-
 def save_model(
     model: ProcessEstimator,
     path: str | os.PathLike[str],

@@ -36,6 +36,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.linalg.low_rank import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.linalg.matrices import (
@@ -54,6 +55,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RowWeights:
     """Relative noise and counts of n rows.
@@ -74,6 +76,14 @@ class RowWeights:
     counts: FloatArray
     level: float | None = None
     exposure: FloatArray | None = None
+
+    def read_back(self) -> RowWeights:
+        """The weights of a file."""
+        check_shapes(self, noise=("n",), counts=("n",), exposure=("n",))
+        check_range(
+            self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "noise", "counts", "level", "exposure"
+        )  # fmt: skip
+        return self
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -129,6 +139,7 @@ class RowWeights:
         return float(0.5 * (own - (self.counts - 1) * np.log(2 * np.pi * noise)).sum())
 
 
+@stored
 @dataclass(frozen=True)
 class Hyperparameters:
     """Hyperparameters of a stationary Gaussian process with noise.
@@ -144,6 +155,14 @@ class Hyperparameters:
     lengthscale: FloatArray
     outputscale: float
     noise: float
+
+    def read_back(self) -> Hyperparameters:
+        """The hyperparameters of a file."""
+        check_shapes(self, lengthscale=("d",))
+        check_range(
+            self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "lengthscale", "outputscale", "noise"
+        )  # fmt: skip
+        return self
 
 
 @dataclass(frozen=True)

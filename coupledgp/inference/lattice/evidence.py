@@ -26,6 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import Lattice
 from coupledgp.inference.lattice.sums import LatticeSums
@@ -41,6 +42,7 @@ PROBE_TOLERANCE = 1e-3
 GRADIENT_ERROR = 0.05
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LatticePrior:
     """A stationary kernel on a lattice, the rest of its variance taken for white noise.

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import fft, special
 from scipy.optimize import brentq
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.lattice.spreading import PlaneWaves, half_shape, wave_places
 from coupledgp.metrics import Metric
@@ -50,6 +51,7 @@ class TooManyWavesError(InvalidInputError):
     """A kernel takes a lattice of more waves than are allowed."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class PlaceBox:
     """The box that holds the rows.
@@ -95,6 +97,7 @@ class PlaceBox:
         )  # fmt: skip
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """The lattice of frequencies.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from coupledgp.core.codec import stored
 from coupledgp.inference.lattice.lattice import Complex, Lattice
 from coupledgp.inference.lattice.spreading import wave_places
 from coupledgp.inference.lattice.system import LatticeSystem
@@ -28,6 +29,7 @@ from coupledgp.random import FloatArray
 MEAN_TOLERANCE, DRAW_TOLERANCE = 1e-6, 1e-3
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LatticePosterior:
     """Moments of the posterior, normalised units.

@@ -17,12 +17,14 @@ from typing import Self
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.inference.lattice.lattice import Complex, Lattice
 from coupledgp.random import FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LatticeSums:
     """Sums over rows.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import Box, VectorObjective
 from coupledgp.random import FloatArray
@@ -31,6 +32,7 @@ LEAST_NOISE = 1e-10
 WIDEST_LOGARITHM = 9.0
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Structure:
     """Parts of a model of a table: local part, features of frequencies, trend.

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import Tensor, torch
@@ -82,6 +83,7 @@ class Neighbours:
         )
 
 
+@stored
 class WhitenedSums(NamedTuple):
     """Sums over whitened rows, from which posterior and evidence follow.
 

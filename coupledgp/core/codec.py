@@ -129,7 +129,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         wanted = get_args(args[1])[0]
         own = isinstance(value, np.ndarray)
-        return own and (not isinstance(wanted, type) or np.issubdtype(value.dtype, wanted))
+        is_any = wanted is Any or not isinstance(wanted, type)
+        return own and (is_any or np.issubdtype(value.dtype, wanted))
     if origin is tuple and type(value) is tuple:
         if len(args) == 2 and args[1] is Ellipsis:
             return all(_fits(one, args[0]) for one in value)

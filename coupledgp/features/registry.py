@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
+from coupledgp.core.codec import named, stored, stored_as
+from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling
 from coupledgp.couplings.frequencies.hadamard import (
     FastDirections,
     HadamardRotations,
@@ -24,7 +25,7 @@ from coupledgp.couplings.frequencies.registry import (
     PosteriorLaw,
     describe_coupling,
 )
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import ImportanceLaplaceFeatures, LaplaceFeatures
@@ -158,33 +159,47 @@ def _proposal_rows(
     return found
 
 
-def restore_features(
-    features: FeaturesLike,
-    dim: int,
-    n_frequencies: int,
-    coupling: CouplingLike,
-    spectrum: SpectrumLike,
-    state: Mapping[str, Tensor],
-) -> FeatureMap:
-    """Make a map with the buffers of another map's `state_dict()`, without copies.
+@stored
+class StoredFeatures(NamedTuple):
+    """A map in a file: the arguments of which it was made, and its tensors."""
 
-    Parameters
-    ----------
-    features, dim, n_frequencies, coupling, spectrum
-        Arguments that the other map was made with, as in `make_features`.
-    state
-        The `state_dict()` of the other map.
+    features: str
+    dim: int
+    n_frequencies: int
+    coupling: FrequencyCoupling
+    spectrum: Spectrum
+    state: dict[str, Tensor]
 
-    Raises
-    ------
-    InvalidInputError
-        The names or shapes of the tensors are not those of such a map.
-    """
-    own = parse_coupling(coupling)
-    stored = StoredFrequencies(own, state)
-    made = make_features(features, dim, n_frequencies, stored, spectrum, 0, rows=np.zeros((1, dim)))
-    made.coupling = own
-    return made.load_state_dict(state)
+    def read_back(self) -> FeatureMap:
+        """The map, with these tensors.
+
+        Raises
+        ------
+        ModelFileError
+            There are fewer numbers than the map has columns or frequencies.
+        InvalidInputError
+            The names or shapes of the tensors are not those of such a map.
+        """
+        size, n = max(self.dim, self.n_frequencies), sum(t.numel() for t in self.state.values())
+        if not 0 < size <= 4 * n:
+            raise ModelFileError(f"features: expected tensors of {size} frequencies, got {n}")
+        drawn, rows = StoredFrequencies(self.coupling, self.state), np.zeros((1, self.dim))
+        made = make_features(
+            self.features, self.dim, self.n_frequencies, drawn, self.spectrum, 0, rows=rows
+        )
+        made.coupling = self.coupling
+        return made.load_state_dict(self.state)
+
+
+def _stored(made: FeatureMap) -> StoredFeatures:
+    text = named(features_text(made), "features", made.maker)
+    state = {name: tensor.contiguous() for name, tensor in made.state_dict().items()}
+    return StoredFeatures(
+        text, made.dim, made.n_frequencies, made.coupling, made.spectrum, state
+    )  # fmt: skip
+
+
+stored_as(FeatureMap, _stored, lambda made: made, FeatureMap)
 
 
 class StoredFrequencies(FrequencyCoupling):

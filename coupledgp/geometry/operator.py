@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -637,40 +636,6 @@ class LaplaceOperator:
             shape = m, corners, int(self.columns.sizes.sum())
             check_shapes(self.columns, sizes=(len(self.columns.names),), corners=shape)
         return self._frozen()
-
-    def state(self) -> dict[str, np.ndarray | None]:
-        """Arrays from which `from_state` makes the operator again; labels are stored beside."""
-        state: dict[str, np.ndarray | None] = {name: getattr(self, name) for name in ARRAYS}
-        for name in ("data", "indices", "indptr"):
-            state[f"stiffness_{name}"] = getattr(self.stiffness, name)
-        if self.columns is not None:
-            text = json.dumps(self.columns.names).encode()
-            state["column_names"] = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
-            state["column_sizes"] = self.columns.sizes
-            state["column_corners"] = self.columns.corners
-        return state | {"dimension": np.array(self.dimension)}
-
-    @classmethod
-    def from_state(
-        cls, state: dict[str, np.ndarray | None], labels: Labels | None = None
-    ) -> LaplaceOperator:
-        """The operator of `state`; arrays that are missing are None."""
-        n = state["mass"].size  # type: ignore[union-attr]
-        parts = tuple(state[f"stiffness_{name}"] for name in ("data", "indices", "indptr"))
-        columns = None
-        if state.get("column_sizes") is not None:
-            names, sizes, corners = (state[f"column_{n}"] for n in ("names", "sizes", "corners"))
-            assert names is not None
-            assert sizes is not None
-            assert corners is not None
-            columns = PlaceColumns(tuple(json.loads(bytes(names.tolist()))), sizes, corners)
-        return cls(
-            columns=columns,
-            stiffness=sparse.csr_array(parts, shape=(n, n)),
-            dimension=int(state["dimension"].item()),  # type: ignore[union-attr]
-            labels=labels,
-            **{name: state.get(name) for name in ARRAYS},  # type: ignore[arg-type]
-        )._frozen()
 
     def __repr__(self) -> str:
         kind, parts, size = ("surface", "triangles", "area")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_shapes, stored
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.dense_prior import DensePrior, Loadings, parts_loadings
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
-    prior_from_state,
-    prior_state,
 )
-from coupledgp.gp.protocol import Arrays, Header, Points
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import data_from
+from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box, Tables
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric

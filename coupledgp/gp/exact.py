@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_shapes, stored
 from coupledgp.core.sites import DenseRows
+from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.dense_prior import (
     NOISY_GRAM,
@@ -26,25 +27,12 @@ from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import FactoredInverse, InverseCovariance, IteratedInverse
 from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
-    Header,
     Points,
     Want,
 )
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import (
-    data_arrays,
-    data_from,
-    hyperparameters_from,
-    hyperparameters_state,
-    solver_from,
-    solver_state,
-    text_of,
-    units_from,
-)
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import CPU
+from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.dense.system import StationarySystem
@@ -54,7 +42,7 @@ from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky, librar
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
-from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.spectra import Spectrum
 
 # Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
 BLOCK_ROWS = 256

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, stored
 from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.node_state import labels_from, labels_state
-from coupledgp.gp.protocol import Arrays, Header, Points, Want
-from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
-from coupledgp.gp.state import positive_scale
-from coupledgp.graphs.assembly import check_labels, check_symmetric_csr
+from coupledgp.gp.protocol import Points, Want
 from coupledgp.ground.memory import check_memory
-from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
+from coupledgp.inference.fields.covariance import FieldCovariance, check_kernel
+from coupledgp.kernels.fields import FieldKernel
 from coupledgp.linalg.matrices import cholesky_solve
 from coupledgp.random import FloatArray
 
@@ -33,16 +29,11 @@ DEFAULT_LENGTH, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE = 0.4, 1.0, 0.1
 # Number of places beyond which draws are made by Matheron's rule, and number of frequencies of the
 # part of position in them.
 DENSE_SAMPLES, N_FREQUENCIES = 1500, 2048
-# First part of the names of an operator's arrays in a file, and name under which the members of a
-# mixture are given the covariances that they share.
-OPERATOR, COVARIANCE = "operator.", "covariance of fields"
+# Largest absolute difference from one of weights that add up to one.
+ROUNDING = 1e-6
 
 
-def operator_arrays(state: dict[str, Any]) -> Arrays:
-    """Arrays of an operator's state under their names in a file."""
-    return {f"{OPERATOR}{name}": value for name, value in state.items() if value is not None}
-
-
+@stored
 @dataclass(frozen=True)
 class FieldHyperparameters:
     """Fitted kernel and variances, in normalised units.
@@ -65,6 +56,7 @@ class FieldHyperparameters:
     mean_variance: float
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FieldPrior(DensePrior):
     """`m + f` with a constant `m ~ N(0, b)` and a field `f ~ N(0, v K)`.
@@ -79,6 +71,29 @@ class FieldPrior(DensePrior):
 
     fields: FieldCovariance
     hyperparameters: FieldHyperparameters
+
+    def read_back(self) -> FieldPrior:
+        """The prior of a file.
+
+        Raises
+        ------
+        ModelFileError
+            Its kernel is none of the operator, or has free parameters.
+        """
+        hyper = self.hyperparameters
+        check_kernel(hyper.kernel, self.operator)
+        surface, position = hyper.kernel.surface, hyper.kernel.position
+        if surface is not None and (surface.range_ is None or surface.alpha is None):
+            raise ModelFileError("kernel: expected a range and an alpha, got none")
+        if position is not None and (position.lengthscale is None or position.columns is None):
+            raise ModelFileError("kernel: expected a lengthscale, got none")
+        check_range(
+            hyper, SMALLEST_PRODUCT, LARGEST_PRODUCT, "outputscale", "noise", "mean_variance"
+        )  # fmt: skip
+        return self
+
+    def check_points(self, points: Points) -> None:
+        check_places(points, self.operator)
 
     @property
     def operator(self) -> LaplaceOperator:
@@ -114,6 +129,7 @@ class FieldPrior(DensePrior):
         return np.sqrt(hyper.outputscale) * field + constant
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class FieldGP(ExactGP):
     """A field with a constant mean given observations, by a Cholesky factor of their covariance.
@@ -176,89 +192,6 @@ class FieldGP(ExactGP):
         drawn += self.dense_prior.covariance(points, self.rows.points) @ weights
         return drawn.reshape(len(points), n_outputs, n_samples)
 
-    def state(self) -> tuple[Header, Arrays]:
-        prior, hyper = self.field_prior, self.hyperparameters
-        header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
-        arrays = operator_arrays(prior.operator.state())
-        header["labels"] = labels_state(prior.operator.labels)
-        return self._completed(header, arrays)
-
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> FieldGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        covariance = arrays.get(COVARIANCE) or restored_covariance(entries)
-        prior = FieldPrior(covariance, field_hyperparameters_from(entries, covariance.operator))
-        process = cls.restored(prior, entries)
-        check_places(process.rows.points, covariance.operator)
-        return process
-
-    @classmethod
-    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """The covariances on the operator of a file, which all members of a mixture share."""
-        return {COVARIANCE: restored_covariance(Entries(header, arrays))}
-
-
-def restored_covariance(entries: Entries) -> FieldCovariance:
-    """Covariances on the operator of a file."""
-    state: dict[str, np.ndarray | None] = {
-        name.removeprefix(OPERATOR): np.asarray(value)
-        for name, value in entries.arrays.items()
-        if name.startswith(OPERATOR)
-    }
-    dimension = check_operator(entries, OPERATOR)
-    labels = labels_from(entries.value("labels"))
-    n_given = entries.sizes["vertices given"]
-    if labels is not None:
-        labels = check_labels(labels, n_given)
-    return FieldCovariance(LaplaceOperator.from_state(state | {"dimension": dimension}, labels))
-
-
-def check_operator(entries: Entries, prefix: str) -> np.ndarray:
-    """Refuse arrays that are no `LaplaceOperator.state()`; return its dimension, an array ()."""
-    dimension = entries.integers(f"{prefix}dimension", low=1, high=2)
-    corners, n = int(dimension) + 1, len(entries.scales(f"{prefix}mass", "vertices"))
-    check_symmetric_csr(
-        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62),
-        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1),
-        entries.floats(f"{prefix}stiffness_data", "entries"),
-        f"{prefix}stiffness",
-    )
-    entries.integers(f"{prefix}elements", "elements", corners, low=0, high=n - 1)
-    entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
-    given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
-    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1)
-    if f"{prefix}copies" in entries.arrays:
-        entries.integers(f"{prefix}copies", "vertices", low=0, high=n - 1)
-    if f"{prefix}column_sizes" in entries.arrays:
-        check_columns(entries, prefix, corners)
-    own = {
-        "positions": ("vertices", "axes"), "element_lengths": ("elements",),
-        "given_lengths": ("given",), "centroids": ("given", 6), "origin": (2,),
-    }  # fmt: skip
-    for name, shape in own.items():
-        if f"{prefix}{name}" in entries.arrays:
-            take = entries.scales if name.endswith("lengths") else entries.floats
-            take(f"{prefix}{name}", *shape)
-    if corners == 2 and (np.diff(parents) < 0).any():
-        raise ModelFileError(f"{prefix}parents: expected numbers in rising order, got others")
-    if not n or not len(parents):
-        raise ModelFileError(f"{prefix}elements: expected at least one, got none")
-    return np.asarray(dimension)
-
-
-def check_columns(entries: Entries, prefix: str, corners: int) -> None:
-    """Refuse arrays that are no columns of an operator."""
-    sizes = entries.integers(f"{prefix}column_sizes", "columns", low=1, high=2**31)
-    entries.floats(f"{prefix}column_corners", "elements", corners, int(sizes.sum()))
-    text = entries.integers(f"{prefix}column_names", "letters", low=0, high=255)
-    try:
-        names = json.loads(bytes(text.tolist()))
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or [type(n) for n in names] != [str] * len(sizes):
-        raise ModelFileError(f"{prefix}column_names: expected a name for each column, got others")
-
 
 def check_places(points: FloatArray, operator: LaplaceOperator) -> None:
     """Refuse rows of observations that are no places on an operator."""
@@ -269,55 +202,5 @@ def check_places(points: FloatArray, operator: LaplaceOperator) -> None:
     whole = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < operator.n_vertices)
     if not whole.all() or (weights < -ROUNDING).any():
         raise ModelFileError("X: expected vertices of the operator and their weights, got others")
-    check_shares(weights, "X")
-
-
-def field_hyperparameters_from(entries: Entries, operator: LaplaceOperator) -> FieldHyperparameters:
-    """Hyperparameters of a field on an operator."""
-    name = "hyperparameters"
-    kernel = kernel_from(entries.value(name, "kernel"))
-    if kernel.surface is not None:
-        kernel.surface.check(operator.dimension)
-        if kernel.surface.alpha is None or kernel.surface.range_ is None:
-            raise ModelFileError(f"{name}.kernel: expected a range and an alpha, got none")
-        positive_scale(entries, name, "kernel", "surface", "range_")
-    if kernel.position is not None:
-        check_position(kernel.position, operator, f"{name}.kernel")
-        if kernel.position.lengthscale is None:
-            raise ModelFileError(f"{name}.kernel: expected a lengthscale, got none")
-        positive_scale(entries, name, "kernel", "position", "lengthscale")
-    variances = ("outputscale", "noise", "mean_variance")
-    return FieldHyperparameters(kernel, *(positive_scale(entries, name, v) for v in variances))
-
-
-def check_position(kernel: PositionKernel, operator: LaplaceOperator, name: str) -> None:
-    """Refuse a kernel of positions or columns that an operator of a file does not have."""
-    if len(kernel.columns or ()) not in (0, operator.n_columns):
-        raise ModelFileError(f"{name}.columns: expected {operator.n_columns} lengths, got others")
-    if operator.positions is None and not any(kernel.columns or ()):
-        raise ModelFileError(f"{name}: expected positions, got an operator without")
-
-
-def kernel_from(state: Header) -> FieldKernel:
-    """The kernel of fields in the form of `asdict`."""
-    surface, position = state["surface"], state["position"]
-    share = state["share"]
-    if share is not None:
-        check_number(share, "kernel.share", low=0.0, high=1.0)
-    return FieldKernel(
-        None if surface is None else WhittleMatern(**surface),
-        None if position is None else _position_from(position),
-        share,
-    )
-
-
-def _position_from(state: Header) -> PositionKernel:
-    """A kernel of position in the form of `asdict`."""
-    columns = state.get("columns")
-    if columns is not None:
-        if not isinstance(columns, (list, tuple)):
-            raise ModelFileError(f"kernel.columns: expected a list of lengths, got {columns!r:.80}")
-        for value in columns:
-            check_number(value, "kernel.columns", low=0.0)
-        columns = tuple(columns)
-    return PositionKernel(**{**state, "columns": columns})
+    if not (np.abs(weights.sum(axis=1) - 1) <= ROUNDING).all():
+        raise ModelFileError("X: expected weights whose sum is one, got others")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
-    Header,
     Points,
     PredictiveLaw,
     Problem,
     Want,
 )
-from coupledgp.gp.schema import Entries
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.compiled import compiled
 from coupledgp.random import FloatArray, IntArray

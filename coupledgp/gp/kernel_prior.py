@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Kernel, Sum
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LARGEST_LOGARITHM
-from coupledgp.gp.protocol import Arrays, Header, Points
-from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.state import data_from
+from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box, standardised
-from coupledgp.kernels.expressions import kernel_text, parse_kernel
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
+from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_shapes, stored
 from coupledgp.core.sites import Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut, own_noise
-from coupledgp.gp.mixture import ALONE, MixtureGP, NodesGP, restored_process
-from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Marginals,
     Points,
     PredictiveLaw,
@@ -28,13 +24,9 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
-from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
-from coupledgp.graphs import Graph
 from coupledgp.ground.tensors import torch
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.likelihoods.base import Likelihood
-from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from coupledgp.core.codec import stored
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior, ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.feature_inverse import LatticeInverse
@@ -21,20 +21,18 @@ from coupledgp.gp.lattice_parts import (
     units_of,
     warn_of_rounding,
 )
-from coupledgp.gp.lattice_state import lattice_from_state, lattice_state
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
-    Header,
     Points,
     Want,
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.evidence import LatticePrior, log_evidence
-from coupledgp.inference.lattice.lattice import Lattice, PlaceBox, kernel_reach
+from coupledgp.inference.lattice.lattice import MOST_AXES, Lattice, PlaceBox, kernel_reach
 from coupledgp.inference.lattice.posterior import (
     DRAW_TOLERANCE,
     MEAN_TOLERANCE,
@@ -42,6 +40,7 @@ from coupledgp.inference.lattice.posterior import (
     boxed,
     values_at,
 )
+from coupledgp.inference.lattice.spreading import half_shape
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.lattice.system import LatticeSystem
 from coupledgp.random import FloatArray

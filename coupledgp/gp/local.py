@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior
@@ -18,19 +19,13 @@ from coupledgp.gp.local_functions import LocalFunctions, LocalInverse
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
-    prior_from_state,
-    prior_state,
 )
 from coupledgp.gp.local_table import Kriged, Table, krige, kriging_errors, random_order
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
-    Header,
     Points,
     Want,
 )
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import Tensor, torch
@@ -41,7 +36,7 @@ from coupledgp.linalg.low_rank import (
     warn_if_imprecise,
 )
 from coupledgp.metrics import Metric
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import GaussianSpectrum
 
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.protocol import Arrays, Header, Points
-from coupledgp.gp.schema import LARGEST, Entries
-from coupledgp.gp.state import text_of
+from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_choice
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum
 
 # Most neighbours of a row in a file: their covariance has as many columns.
 MOST_NEIGHBOURS = 4096
-LARGEST_LOGARITHM = math.log(LARGEST)
+LARGEST_LOGARITHM = math.log(LARGEST_PRODUCT)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,42 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
+from coupledgp.gp.additive import sharing_tables
 from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.fields import ROUNDING, FieldHyperparameters
 from coupledgp.gp.gradients import Gradient
-from coupledgp.gp.kernel_prior import KernelGP
-from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
-from coupledgp.gp.node_state import GRAPH, NODE_ARRAYS, NODE_VALUES
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Points,
     PredictiveLaw,
     Problem,
     Want,
 )
-from coupledgp.gp.schema import Entries, check_shares, require_type
-from coupledgp.gp.sensors import SensorsGP
-from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
-from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
+from coupledgp.gp.weight_space import FITTED_REMARK
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.validation import SMALLEST_PRODUCT
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, precision_weighted_mean
 from coupledgp.likelihoods.base import Likelihood

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, named, stored
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.lengths import LENGTH_LIMIT
-from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
+from coupledgp.couplings.walkers.registry import (
+    LengthLawLike,
+    check_length_law,
+    length_law_text,
+    parse_length_law,
+)
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.walks.hops import (
@@ -21,10 +27,12 @@ from coupledgp.features.walks.hops import (
     HopNodes,
     series_at_scales,
 )
+from coupledgp.features.walks.settings import WALKS_LIMIT
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.validation import SMALLEST
 from coupledgp.inference.nodes.cholesky_prior import (
     SolveChoice,
     SolvePrior,
@@ -100,6 +108,7 @@ class NodePriorRecipe(ABC):
         """The same settings with another coupling, number of walkers and seed."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class WalkRecipe(NodePriorRecipe):
     """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
@@ -119,10 +128,28 @@ class WalkRecipe(NodePriorRecipe):
     max_hops: int | None
     seed: int
     method: WalkMethod = "walks"
-    device: torch.device = CPU
+    device: torch.device = field(default=CPU, metadata={"stored": False})
 
     # Class of the priors of walks, which says where these are sampled.
     walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
+
+    def as_stored(self) -> WalkRecipe:
+        """The recipe, with the name of a law of lengths that a function makes."""
+        law = self.length_law
+        if isinstance(law, (str, LengthLaw)):
+            return self
+        return replace(self, length_law=named(length_law_text(law), "length_law", law))
+
+    def read_back(self) -> WalkRecipe:
+        """The recipe of a file; settings of walks that no fit takes are refused."""
+        check_range(self, 1, WALKS_LIMIT, "n_walks")
+        check_range(self, SMALLEST, 1.0, "p_halt")
+        check_range(self, 0, LENGTH_LIMIT, "max_length", "max_hops")
+        check_range(self, 0, 2**63, "seed")
+        if self.exact_hops != "auto":
+            check_range(self, 0, LENGTH_LIMIT, "exact_hops")
+        check_length_law(self.length_law)
+        return self
 
     @property
     def is_exact(self) -> bool:
@@ -212,6 +239,7 @@ class WalkRecipe(NodePriorRecipe):
         return parse_length_law(self.length_law, self.p_halt, series)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ExactRecipe(NodePriorRecipe):
     """The exact kernel by the cheapest method; attributes as in `ExactGraphGPRegressor`.
@@ -222,7 +250,12 @@ class ExactRecipe(NodePriorRecipe):
     graph: Graph
     method: Method = "auto"
     tolerance: float = 1e-8
-    device: torch.device = CPU
+    device: torch.device = field(default=CPU, metadata={"stored": False})
+
+    def read_back(self) -> ExactRecipe:
+        """The recipe of a file."""
+        check_range(self, 1e-15, 1.0, "tolerance")
+        return self
 
     @property
     def is_exact(self) -> bool:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.features import HopPlan
 from coupledgp.gp.feature_inverse import node_inverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
-from coupledgp.gp.node_state import (
-    GRAPH,
-    METHODS,
-    graph_from,
-    graph_state,
-    plan_from,
-    recipe_from,
-    recipe_state,
-)
 from coupledgp.gp.normalized_process import NormalizedProcess
-from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
-from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
-from coupledgp.gp.state import units_from
+from coupledgp.gp.protocol import Data, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_choice
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
@@ -51,7 +43,6 @@ from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import ScaledPrior, unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
-from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.low_rank import warn_if_imprecise
@@ -59,6 +50,7 @@ from coupledgp.random import FloatArray, draw_seed
 
 # Most random vectors that a file may ask for.
 MOST_VECTORS = 2**16
+METHODS = ("spectral", "series", "cholesky")
 # Largest numbers of observations for which a Cholesky factor is used: for the evidence, which is
 # evaluated often, and for the posterior, which is computed once.
 DENSE_EVIDENCE_LIMIT = 1024
@@ -75,6 +67,7 @@ SOLVERS: dict[type[GraphPosterior], str] = {
 }
 
 
+@stored
 @dataclass(frozen=True)
 class NodeSettings:
     """Settings of computations on nodes; the attributes are parameters of `GraphGPRegressor`.
@@ -99,6 +92,13 @@ class NodeSettings:
     n_variance_samples: int = 1024
     seed: int = 0
 
+    def read_back(self) -> NodeSettings:
+        """The settings of a file."""
+        check_choice(self.solver, ("auto", "dense", "iterative"), "solver")
+        check_range(self, 1, MOST_VECTORS, "n_probes", "n_variance_samples")
+        check_range(self, 0, 2**63, "exact_variances", "seed")
+        return self
+
     def is_dense(self, n_observed: int, n_nodes: int, limit: int) -> bool:
         """Whether to use a Cholesky factor of the observations' covariance."""
         if self.solver != "auto":
@@ -112,6 +112,7 @@ class NodeSettings:
         return IterativeEvidence(prior, nodes, targets, self.n_probes, seed=self.seed)
 
 
+@stored
 class NodeEvidence(NamedTuple):
     """Log evidence of y in its own units.
 
@@ -402,132 +403,89 @@ class NodeGP(NormalizedProcess):
         units = units_of(self.graph, data, self.normalize) if renormalize else self.units
         return self.given_data(data, units)
 
-    def state(self) -> tuple[Header, Arrays]:
+    def as_stored(self) -> StoredNodes:
+        """What a file holds, from which the prior is made again, and every walk is drawn again."""
         posterior = self.posterior
-        labels, arrays = graph_state(self.graph)
-        arrays |= {
-            "nodes": posterior.nodes,
-            "y": self.rows.targets,
-            "y_mean": self.units.offset,
-            "y_scale": self.units.scale,
-            "weights": posterior.weights,
-        }
-        if self.rows.weights is not None:
-            arrays["relative_noise"] = posterior.relative
-        header = {
-            "labels": labels,
-            "kernel": graph_kernel_state(posterior.prior.kernel),
-            "scales": [float(posterior.outputscale), float(posterior.noise)],
-            "solver": SOLVERS.get(type(posterior), "iterative"),
-            "method_reason": self.chosen.reason,
-            "seed": self.settings.seed,
-            "recipe": recipe_state(self.recipe),
-            "settings": asdict(self.settings),
-            "normalize": self.normalize,
-        }
-        if self.known_evidence is not None:
-            value, error = self.known_evidence
-            header["fitted"] = {
-                "log_marginal_likelihood_value_": float(value),
-                "log_marginal_likelihood_error_": float(error),
-            }
-        header["method"] = self.chosen.method
-        if isinstance(posterior.prior, WalkPrior):
-            header["plan"] = asdict(posterior.prior.plan)
-        return header, arrays
+        prior = posterior.prior
+        return StoredNodes(
+            self.recipe, self.settings, prior.kernel, float(posterior.outputscale),
+            float(posterior.noise), self.chosen.method, self.chosen.reason,
+            prior.plan if isinstance(prior, WalkPrior) else None,
+            SOLVERS.get(type(posterior), "iterative"), posterior.weights,
+            self.rows.as_one_batch(), self.units, self.normalize, self.known_evidence,
+        )  # fmt: skip
 
-    @classmethod
-    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """The graph of a file, which all members of a mixture share."""
-        return {GRAPH: graph_from(Entries(header, arrays))}
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> NodeGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        graph, kernel = graph_from(entries), graph_kernel_from(entries.value("kernel"))
-        settings = settings_from(entries)
-        recipe = recipe_from(entries, graph, settings.seed)
-        outputscale, noise = _scales_from(entries)
-        units = units_from(entries)
-        nodes = entries.integers("nodes", "n", low=0, high=graph.n_nodes - 1)
-        targets = entries.floats("y", "n", "k")
-        weights = entries.floats("weights", "n", "k")
-        if not nodes.size:
-            raise ModelFileError("nodes: expected at least one, got none")
-        chosen = _prior_from(entries, recipe, kernel, Scales(outputscale, noise, float("nan")))
-        solver = entries.text("solver", among=(*SOLVERS.values(), "iterative"))
-        solver = "auto" if solver == "precision" else solver
-        make = posterior_class(chosen.prior, solver, solver == "dense")
-        relative, own = None, {}
-        if "relative_noise" in arrays:
-            relative = entries.scales("relative_noise", "n")
-            make = DensePosterior if solver == "dense" else IterativePosterior
+@stored
+class StoredNodes(NamedTuple):
+    """A process on nodes in a file."""
+
+    recipe: NodePriorRecipe
+    settings: NodeSettings
+    kernel: GraphKernel
+    outputscale: float
+    noise: float
+    method: str
+    reason: str
+    plan: HopPlan | None
+    solver: Literal["dense", "precision", "iterative"]
+    weights: FloatArray
+    rows: Data
+    units: Units
+    normalize: bool
+    evidence: NodeEvidence | None
+
+    def read_back(self) -> NodeGP:
+        """The process.
+
+        Raises
+        ------
+        ModelFileError
+            Nodes, walks or the method are none that a fit has.
+        """
+        n, k = len(self.rows), self.units.n_outputs
+        nodes, relative = self.rows.points, self.rows.relative_noise
+        check_range(self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "outputscale", "noise")
+        check_shapes(self, weights=(n, k))
+        check_shapes(self.rows, points=(n,), targets=(n, k))
+        check_range(self.rows, 0, self.recipe.graph.n_nodes - 1, "points")
+        if nodes.dtype.kind != "i":
+            raise ModelFileError(f"nodes: expected integers, got {nodes.dtype}")
+        chosen = self._prior()
+        is_dense = self.solver == "dense"
+        solver = "auto" if self.solver == "precision" else self.solver
+        make = posterior_class(chosen.prior, solver, is_dense)
+        own = {}
+        if relative is not None:
+            make = DensePosterior if is_dense else IterativePosterior
             own = {"relative": relative}
         posterior = make(
-            chosen.prior, nodes, units.normalized(targets), outputscale, noise, weights=weights,
-            **own,
+            chosen.prior, nodes, self.units.normalized(self.rows.targets), self.outputscale,
+            self.noise, weights=self.weights, **own,
         )  # fmt: skip
-        return cls(
-            recipe, chosen, settings, posterior, units, entries.flag("normalize"),
-            Data.of(nodes, targets, relative), _evidence_from(entries),
+        return NodeGP(
+            self.recipe, chosen, self.settings, posterior, self.units, self.normalize, self.rows,
+            self.evidence,
         )  # fmt: skip
+
+    def _prior(self) -> ChosenPrior:
+        """The prior, by the method that was chosen when the file was written."""
+        recipe = self.recipe
+        check_choice(self.method, (*METHODS, "walks"), "method")
+        if self.plan is not None:
+            if not isinstance(recipe, WalkRecipe):
+                raise ModelFileError("plan: expected none for a model without walks, got one")
+            return ChosenPrior(recipe.behind(self.kernel, self.plan), "walks", self.reason)
+        if isinstance(recipe, WalkRecipe) or self.solver == "precision":
+            recipe = ExactRecipe(recipe.graph, self.method)  # type: ignore[arg-type]
+        scales = Scales(self.outputscale, self.noise, float("nan"))
+        return recipe.make(self.kernel, scales)._replace(reason=self.reason)
 
 
 def units_of(graph: Graph, data: Data, normalize: bool) -> Units:
     """Units of observations; of components with few observed nodes none enters them."""
     usable = informative_rows(graph.components()[1][data.points], data.points)
     return Units.of(data.targets[usable], normalize)
-
-
-def settings_from(entries: Entries) -> NodeSettings:
-    """Settings of a process on nodes, from the entries of a file."""
-    name = "settings"
-    return NodeSettings(
-        entries.text(name, "solver", among=("auto", "dense", "iterative")),
-        entries.integer(name, "n_probes", low=1, high=MOST_VECTORS),
-        entries.integer(name, "exact_variances", low=0, high=2**62),
-        entries.integer(name, "n_variance_samples", low=1, high=MOST_VECTORS),
-        entries.integer(name, "seed", low=0, high=2**63 - 1),
-    )
-
-
-def _scales_from(entries: Entries) -> tuple[float, float]:
-    """Variances of the function and of the noise of a file."""
-    scales = require_type(entries.value("scales"), list, "scales")
-    if len(scales) != 2:
-        raise ModelFileError(f"scales: expected two numbers, got {len(scales)}")
-    low, high = 1 / LARGEST, LARGEST
-    outputscale, noise = (check_number(s, "scales", low=low, high=high) for s in scales)
-    return float(outputscale), float(noise)
-
-
-def _prior_from(
-    entries: Entries, recipe: NodePriorRecipe, kernel: GraphKernel, scales: Scales
-) -> ChosenPrior:
-    """The prior of a file, by the method that was chosen when it was written."""
-    if "plan" in entries.header:
-        if not isinstance(recipe, WalkRecipe):
-            raise ModelFileError("plan: expected none for a model without walks, got one")
-        plan = plan_from(entries)
-        return ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
-    if isinstance(recipe, WalkRecipe) or entries.text("solver") == "precision":
-        method = entries.header.get("method", "cholesky")  # the only one in files without it
-        if method not in METHODS:
-            raise ModelFileError(f"method: expected one of {METHODS}, got {str(method)[:40]!r}")
-        recipe = ExactRecipe(recipe.graph, method)
-    chosen = recipe.make(kernel, scales)
-    if "method_reason" in entries.header:
-        return chosen._replace(reason=entries.text("method_reason"))
-    return chosen
-
-
-def _evidence_from(entries: Entries) -> NodeEvidence | None:
-    names = "log_marginal_likelihood_value_", "log_marginal_likelihood_error_"
-    fitted = require_type(entries.header.get("fitted", {}), dict, "fitted")
-    if any(fitted.get(name) is None for name in names):
-        return None
-    return NodeEvidence(*(entries.number("fitted", name) for name in names))
 
 
 def posterior_class(prior: GraphPrior, solver: str, dense: bool) -> Callable[..., GraphPosterior]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from coupledgp.core.codec import check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.features.registry import make_features, restore_features
+from coupledgp.features.registry import make_features
 from coupledgp.geometry.locations import canonical, location_rows
 from coupledgp.gp.dense_prior import DenseProblem
 from coupledgp.gp.fields import (
@@ -18,17 +19,11 @@ from coupledgp.gp.fields import (
     FieldHyperparameters,
     FieldPrior,
     check_places,
-    field_hyperparameters_from,
-    operator_arrays,
-    restored_covariance,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.node_state import labels_state
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
-from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
+from coupledgp.gp.protocol import Data, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.evidence.problem import log_evidence
@@ -37,8 +32,6 @@ from coupledgp.random import FloatArray, IntArray
 
 # Places, and draws at all vertices, that are computed at once.
 BLOCK_ROWS, BLOCK_DRAWS = 4096, 64
-# First part of the names of a feature map's arrays in a file.
-FEATURES = "features."
 
 
 class FieldInverse(InverseCovariance):
@@ -69,6 +62,7 @@ class FieldInverse(InverseCovariance):
             yield block / self.outputscale
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class PreciseFieldGP(NormalizedProcess):
     """A field with features of position and a constant mean, given observations.
@@ -290,44 +284,20 @@ class PreciseFieldGP(NormalizedProcess):
         prior = replace(self.prior_parts, feature_map=drawn)
         return PreciseFieldGP.given(prior, self.rows, self.units, self.normalize)
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file, always with the rows, since predictions need them."""
-        prior, hyper = self.field_prior, self.hyperparameters
-        header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
-        header["labels"] = labels_state(prior.operator.labels)
-        header |= {"normalize": self.normalize, "coupling": None}
-        header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
-        arrays = operator_arrays(prior.operator.state())
-        own = self.prior_parts.feature_map
-        if own is not None:
-            header |= {"coupling": text_of(own.coupling, "coupling")}
-            header["n_frequencies"] = own.n_frequencies
-            arrays |= {f"{FEATURES}{name}": value for name, value in own.state_dict().items()}
-        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        return header, arrays | data_arrays(self.rows)
+    def read_back(self) -> PreciseFieldGP:
+        """The process of a file.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> PreciseFieldGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        fields = restored_covariance(entries)
-        hyper = field_hyperparameters_from(entries, fields.operator)
-        kernel, coupling = hyper.kernel, entries.value("coupling")
-        if kernel.surface is None or (kernel.position is None) != (coupling is None):
-            raise ModelFileError("coupling: expected one for a kernel with a part of position")
-        feature_map = None
-        if kernel.position is not None:
-            state = {
-                name.removeprefix(FEATURES): value
-                for name, value in arrays.items()
-                if name.startswith(FEATURES)
-            }
-            feature_map = restore_features(
-                "fourier", fields.center(kernel.position).size,
-                entries.integer("n_frequencies", low=1, high=2**31), entries.text("coupling"),
-                kernel.position.spectrum, state,
-            )  # fmt: skip
-        data, units = data_from(entries), units_from(entries)
-        check_places(data.points, fields.operator)
-        prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, None, data.points)
-        return cls(prior, units, entries.flag("normalize"), data)
+        Raises
+        ------
+        ModelFileError
+            Rows are no places of the operator, or features are none of its kernel.
+        """
+        prior, kernel, n = self.prior_parts, self.hyperparameters.kernel, len(self.rows)
+        features = prior.feature_map
+        if kernel.surface is None or (kernel.position is None) != (features is None):
+            raise ModelFileError("features: expected those of a kernel with a part of position")
+        if features is not None and features.dim != prior.center.size:
+            raise ModelFileError(f"features: expected {prior.center.size} columns, got others")
+        check_places(self.rows.points, prior.operator)
+        check_shapes(self.rows, targets=(n, self.units.n_outputs))
+        return self

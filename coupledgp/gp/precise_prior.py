@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.features import FeatureMap
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_rows
-from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
+from coupledgp.gp.fields import FieldHyperparameters, FieldPrior, check_places
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.tensors import torch
@@ -24,6 +25,7 @@ from coupledgp.kernels.fields import WhittleMatern
 from coupledgp.random import FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class PrecisePrior:
     """`m + sqrt(share) f + sqrt(1 - share) phi(x / l)'w`, times the root of the output scale.
@@ -46,8 +48,14 @@ class PrecisePrior:
 
     field_prior: FieldPrior
     feature_map: FeatureMap | None
-    known_precision: FieldPrecision | None = None
+    known_precision: FieldPrecision | None = field(default=None, metadata={"stored": False})
     places: Points | None = None
+
+    def read_back(self) -> PrecisePrior:
+        """The prior of a file."""
+        if self.places is not None:
+            check_places(self.places, self.operator)
+        return self
 
     @property
     def operator(self) -> LaplaceOperator:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.core.codec import stored
-from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
+from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError, NumericalError
 from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
 from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
 from coupledgp.gp.left_out import (
@@ -39,8 +39,6 @@ from coupledgp.random import FloatArray, IntArray
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]
-Header: TypeAlias = dict[str, Any]  # of values that JSON can hold
-Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
 
 
 class PredictiveLaw(NamedTuple):
@@ -602,15 +600,6 @@ class GaussianProcess(ABC):
         own: Any = self
         found: Self = replace(own, rows=rows)
         return found
-
-    @abstractmethod
-    def state(self) -> tuple[Header, Arrays]:
-        """Return values and arrays from which `from_state` of its class makes the same process."""
-
-    @classmethod
-    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """Objects, made of the arrays of a file, that all members of a mixture share."""
-        return {}
 
 
 def finite_answer(values: FloatArray, name: str) -> FloatArray:

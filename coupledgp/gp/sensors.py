@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -10,24 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.left_out import Groups, LeftOut
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Points,
     PredictiveLaw,
     Problem,
     Want,
     finite_answer,
 )
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.sensors_state import law_from, law_state, places_from, places_state
-from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.law import MOST_AHEAD, Posterior, SensorLaw
@@ -88,6 +85,7 @@ class Unknown(NamedTuple):
     covariance: FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class SensorsGP(GaussianProcess):
     """The law of values at the nodes of a graph over time, given those of sensors.
@@ -121,9 +119,9 @@ class SensorsGP(GaussianProcess):
     usual: UsualDay | None
     past: FloatArray
     times: FloatArray
-    values: FloatArray
+    values: FloatArray = field(metadata={"finite": False})
     window: int | None = None
-    before: Posterior | None = None
+    before: Posterior | None = field(default=None, metadata={"stored": False})
 
     @cached_property
     def units(self) -> Units:  # type: ignore[override]
@@ -550,41 +548,33 @@ class SensorsGP(GaussianProcess):
         filled = self.sensors_at(np.flatnonzero(since))[0]
         return replace(self, usual=self.usual.with_days(filled, self.times[since]))
 
-    def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays of a file, always with the data, since predictions need them."""
-        header, arrays = sites_state(self.places.sites)
-        of_law, more = law_state(self.law_, self.usual)
-        of_places, further = places_state(self.places)
-        header |= {
-            "process": type(self).__name__, "law": of_law, "places": of_places,
-            "window": self.window,
-        }  # fmt: skip
-        arrays |= {
-            "grid_times": self.times, "grid_past": self.past,
-            "grid_values": np.where(self.observed, self.values, 0.0),
-            "grid_observed": self.observed.astype(np.int64),
-        }  # fmt: skip
-        return header, arrays | more | further
+    def read_back(self) -> Self:
+        """The process of a file.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> Self:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        sites = sites_from(entries)
-        times = entries.floats("grid_times", "n")
-        if times.size < 2 or not (np.diff(times) > 0).all():
-            raise ModelFileError("grid_times: expected rising times, got others")
-        law, usual = law_from(entries, sites.n_sites, times)
-        observed = entries.integers("grid_observed", "p", "n", low=0, high=1) == 1
-        if not observed.any():
-            raise ModelFileError("grid_observed: expected a reading at least, got none")
-        window = entries.value("window")
-        return cls(
-            law, places_from(entries, sites, law.sensors), usual,
-            entries.floats("grid_past", "p", "n"), times,
-            np.where(observed, entries.floats("grid_values", "p", "n"), np.nan),
-            None if window is None else entries.integer("window", low=2, high=2**40),
-        )  # fmt: skip
+        Raises
+        ------
+        ModelFileError
+            Its parts are of different sizes, or have no reading.
+        """
+        law, places = self.law_, self.places
+        p, n_sites = law.sensors.size, places.sites.n_sites
+        check_range(law, 0, n_sites - 1, "sensors")
+        if not p or (np.diff(law.sensors) <= 0).any() or self.times.size < 2:
+            raise ModelFileError("sensors: expected rising nodes and two times, got others")
+        law.check(p)
+        check_shapes(self, past=(p, "n"), times=("n",), values=(p, "n"))
+        check_shapes(places, sensors=(p,), mean=("c",), coefficients=(3,))
+        if int(places.sites.components().max()) + 1 != places.mean.size:
+            raise ModelFileError("places: expected a mean of each component, got others")
+        check_range(places, SMALLEST_PRODUCT, LARGEST_PRODUCT, "variance", "nugget", "scale")
+        check_range(self, 2, 2**40, "window")
+        if (np.diff(self.times) <= 0).any() or not self.observed.any():
+            raise ModelFileError("times: expected rising times and a reading, got others")
+        if not np.array_equal(places.sensors, law.sensors) or np.isinf(self.values).any():
+            raise ModelFileError("values: expected readings of the sensors, got others")
+        if self.usual is not None:
+            self.usual.check(p)
+        return self
 
 
 def kept_steps(observed: BoolArray) -> IntArray:

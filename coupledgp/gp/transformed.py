@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_shapes, stored
 from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Points,
     PredictiveLaw,
     Problem,
     Want,
     finite_answer,
 )
-from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.state import text_of
 from coupledgp.gp.target_maps import (
     CLIP_RANGES,
     MappedMarginals,
@@ -34,7 +30,7 @@ from coupledgp.gp.target_maps import (
     back_transformed,
     mapped_back,
 )
-from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
 from coupledgp.ground.validation import MOST_NAMED
 from coupledgp.ground.visible import warn

@@ -6,14 +6,21 @@ Tails of laws of single observations: normal ones, and heavier ones of Student's
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.columns import ColumnMoments
-from coupledgp.ground.validation import SMALLEST, check_spread, varies
+from coupledgp.ground.validation import (
+    LARGEST_PRODUCT,
+    SMALLEST,
+    SMALLEST_PRODUCT,
+    check_spread,
+    varies,
+)
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import (
-    Arrays,
     GaussianProcess,
-    Header,
     Points,
     PredictiveLaw,
     Problem,
     Want,
     finite_answer,
 )
-from coupledgp.gp.schema import Entries, require_type
-from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Tail
-from coupledgp.gp.wrapped import WrappedGP, has_data
+from coupledgp.gp.wrapped import WrappedGP
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.random import FloatArray
 
 # Most entries of parts, points and draws whose quantiles are found at once.

@@ -9,46 +9,31 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.core.sites import FeatureRows
 from coupledgp.couplings.frequencies.registry import POSTERIOR, PosteriorLaw, parse_law
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
-from coupledgp.features.registry import Drawn, make_features, restore_features
+from coupledgp.features.registry import Drawn, features_text, make_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.protocol import (
-    Arrays,
     Batch,
     Data,
-    Header,
     Points,
     Want,
-)
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import (
-    data_arrays,
-    data_from,
-    hyperparameters_from,
-    hyperparameters_state,
-    positive_scale,
-    scalars,
-    statistics_from,
-    statistics_state,
-    tensors,
-    text_of,
-    units_from,
 )
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_PILOT_ROWS,
     PILOT_ROWS,
-    POOL,
     pilot_form,
     pilot_places,
     posterior_draw,
@@ -81,6 +66,7 @@ def batch_chunks(stream: FeatureStream, batch: Batch) -> Iterator[Chunk]:
         yield features, *(torch.tensor(a, device=features.device) for a in arrays)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FeaturePrior:
     """`f(x) = sqrt(v) phi((x - c) / l) . w`, `w ~ N(0, I)`.
@@ -130,7 +116,7 @@ class FeaturePrior:
         if own.maker is not FourierFeatures or len(data) < LEAST_PILOT_ROWS:
             raise InvalidInputError(
                 f"coupling: {POSTERIOR!r} needs Fourier features and at least {LEAST_PILOT_ROWS} "
-                f"rows, got {text_of(own.maker, 'features')} and {len(data)} rows"
+                f"rows, got {features_text(own)} and {len(data)} rows"
             )
         form = self.pilot(data, of_draws)
         draw = posterior_draw(form, own.dim, size, of_draws)
@@ -238,6 +224,7 @@ class FeaturePrior:
         return 1.0 + math.sqrt(square * float(np.square(inputs).sum(axis=1).mean()))
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightSpaceGP(ExactByPrior):
     """A feature prior given data: O(n M^2) time and O(M^2) memory for M features.
@@ -455,85 +442,40 @@ class WeightSpaceGP(ExactByPrior):
         """The process without its rows."""
         return replace(self, rows=None)
 
-    def state(self) -> tuple[Header, Arrays]:
-        own, statistics = self.feature_map, self.statistics
-        header, arrays = hyperparameters_state(self.hyperparameters)
-        arrays |= {"center": self.feature_prior.center, **_map_arrays(own)}
-        arrays |= {f"posterior.{k}": v for k, v in tensors(self.posterior).items()}
-        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        header |= {"posterior": scalars(self.posterior), "n_rows": statistics.n_rows}
-        own_header, own_arrays = statistics_state(statistics)
-        header, arrays = header | own_header, arrays | own_arrays
-        if self.rows is not None:
-            arrays |= data_arrays(self.rows)
-        drawn = isinstance(own.coupling, PosteriorLaw)
-        header |= {
-            "features": text_of(own.maker, "features"),
-            "n_frequencies": own.n_frequencies,
-            "kernel": text_of(own.spectrum, "kernel"),
-            "coupling": text_of(POOL if drawn else own.coupling, "coupling"),
-            "normalize": self.normalize,
-            "proposal": str(own.coupling) if drawn else "kernel",
-            "scalars": {"log_marginal_likelihood_value_": self.log_evidence},
-        }
-        return header, arrays
+    def read_back(self) -> WeightSpaceGP:
+        """The process of a file, whose statistics are of features in its map's data type.
 
-    @classmethod
-    def from_state(cls, header: Header, arrays: Arrays) -> WeightSpaceGP:
-        """Put the process of `state` together again."""
-        entries = Entries(header, arrays)
-        center = entries.floats("center", "d")
-        units = units_from(entries)
-        drawn = restore_features(
-            entries.text("features"), center.size,
-            entries.integer("n_frequencies", low=1, high=2**31), entries.text("coupling"),
-            entries.text("kernel"), _map_state(arrays),
+        Raises
+        ------
+        ModelFileError
+            Its parts are of different sizes.
+        """
+        prior, own, k = self.feature_prior, self.statistics, self.units.n_outputs
+        m, dim = prior.feature_map.n_features, prior.feature_map.dim
+        check_shapes(prior, center=(dim,))
+        check_shapes(prior.hyperparameters, lengthscale=(dim,))
+        check_shapes(own, offset=(k,))
+        for chunk in own.rows:
+            shapes = [tuple(part.shape) for part in chunk]
+            n = shapes[0][0]
+            if not n or shapes not in ([(n, m), (n, k)], [(n, m), (n, k), (n, 2)]):
+                raise ModelFileError(f"statistics: expected rows of {m} features, got others")
+        if own.moments is not None:
+            check_shapes(
+                own.moments, gram=(m, m), cross=(m, k), feature_sum=(m,), target_sum=(k,),
+                target_square=(k,), offset=(k,),
+            )  # fmt: skip
+            check_range(own.moments, 1, 2**62, "n_rows")
+        if own.n_features != m or (own.moments is None) is (not own.rows):
+            raise ModelFileError("statistics: expected rows or their moments, got others")
+        factor = self.posterior.factor.shape[:1]
+        check_shapes(self.posterior, mean=(m, k), basis=(m, *factor), factor=(*factor, *factor))
+        check_range(
+            self.posterior, SMALLEST_PRODUCT, LARGEST_PRODUCT, "outputscale", "noise"
         )  # fmt: skip
-        entries.sizes["M"] = drawn.n_features
-        statistics = statistics_from(entries, drawn.dtype)
-        rows = data_from(entries) if "X" in arrays else None
-        if header.get("proposal") == POSTERIOR:
-            drawn.coupling = PosteriorLaw()
-        return cls(
-            FeaturePrior(drawn, center, hyperparameters_from(entries)),
-            statistics,
-            posterior_from(entries),
-            units,
-            entries.flag("normalize"),
-            rows,
-        )
-
-
-def posterior_from(entries: Entries) -> WeightPosterior:
-    """The posterior of a file; its factor is of the order M where there is no basis."""
-    name = "posterior"
-    basis = f"{name}.basis"
-    mean = torch.as_tensor(entries.floats(f"{name}.mean", "M", "k"))
-    order = "rank" if basis in entries.arrays else "M"
-    for variance in ("outputscale", "noise"):
-        positive_scale(entries, name, variance)
-    found: WeightPosterior = entries.record(
-        WeightPosterior,
-        name,
-        mean=mean,
-        basis=torch.as_tensor(entries.floats(basis, "M", "rank")) if order == "rank" else None,
-        factor=torch.as_tensor(entries.factor(f"{name}.factor", order)),
-    )
-    return found
-
-
-def _map_arrays(feature_map: FeatureMap) -> Arrays:
-    """Arrays of a feature map by their names in a file; names of optional arrays get a prefix."""
-    state = feature_map.state_dict()
-    return {k if _is_common(k) else f"{MAP_PREFIX}{k}": v for k, v in state.items()}
-
-
-def _map_state(arrays: Arrays) -> Arrays:
-    """The `state_dict` of a feature map among the arrays of a file."""
-    common = {k: v for k, v in arrays.items() if _is_common(k)}
-    marked = {k: v for k, v in arrays.items() if k.startswith(MAP_PREFIX)}
-    return common | {k.removeprefix(MAP_PREFIX): v for k, v in marked.items()}
-
-
-def _is_common(name: str) -> bool:
-    return name in MAP_ARRAYS or name.startswith("transform.")
+        rank = m if self.posterior.basis is None else factor[0]
+        if factor != (rank,) or not float(self.posterior.factor.diagonal().min()) > 0:
+            raise ModelFileError("factor: expected a diagonal above zero, got another factor")
+        if self.rows is not None:
+            check_shapes(self.rows, points=("n", dim), targets=("n", k))
+        return replace(self, statistics=replace(own, dtype=prior.feature_map.dtype))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Points,
 )
-from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import torch
 from coupledgp.likelihoods.base import Likelihood

@@ -7,20 +7,14 @@ holds the class, the constructor's parameters, fitted numbers and the names of t
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from typing import Any, Literal
 
-from coupledgp.core.codec import read_file, stored_as
+from coupledgp.core.codec import read_file
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.mixture import restored_process
-from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.varying_noise import ENTRY, VaryingNoiseGP
 from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.ground.tensors import torch
-from coupledgp.linalg.matrices import as_numpy
 from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor

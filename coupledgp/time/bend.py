@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.random import FloatArray
 from coupledgp.time.recursion import HORIZONS, AheadErrors, Block
 from coupledgp.time.spread import between
@@ -54,6 +55,7 @@ def bend_columns(
     return np.concatenate(parts, axis=-1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Bend:
     """The mean of what a linear forecast lacks.

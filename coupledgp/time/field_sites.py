@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 
+from coupledgp.core.codec import stored
+from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners
 from coupledgp.ground.memory import check_memory
-from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.inference.fields.covariance import FieldCovariance, check_kernel
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.kernels.fields import (
     ALPHAS,
@@ -34,6 +36,21 @@ SHARE_BOUNDS = (-6.0, 6.0)
 FACTOR_ENTRIES = 60
 
 
+@stored
+class StoredFieldSites(NamedTuple):
+    """Sites in a file."""
+
+    covariance: FieldCovariance
+    kernel: FieldKernel
+
+    def read_back(self) -> FieldSites:
+        """The sites."""
+        check_kernel(self.kernel, self.covariance.operator)
+        if self.kernel.surface is not None and self.kernel.surface.alpha is None:
+            raise ModelFileError("kernel: expected an alpha, got none")
+        return FieldSites(*self)
+
+
 class FieldSites(Sites):
     """Vertices of an operator: covariances of a field with lengths in the operator's unit.
 
@@ -53,6 +70,10 @@ class FieldSites(Sites):
         self.covariance = covariance
         self.kernel = started(kernel, covariance.operator)
         self.n_sites = covariance.operator.n_vertices
+
+    def as_stored(self) -> StoredFieldSites:
+        """The arguments of the constructor."""
+        return StoredFieldSites(self.covariance, self.kernel)
 
     @property
     def operator(self) -> LaplaceOperator:

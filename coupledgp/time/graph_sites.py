@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.codec import check_range, stored
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum
@@ -68,6 +69,20 @@ class _GraphMoments:
         return self._moments
 
 
+@stored
+class StoredGraphSites(NamedTuple):
+    """Sites in a file."""
+
+    graph: Graph
+    kernel: GraphKernel
+    tolerance: float
+
+    def read_back(self) -> GraphSites:
+        """The sites."""
+        check_range(self, 1e-15, 1.0, "tolerance")
+        return GraphSites(*self)
+
+
 class GraphSites(Sites):
     """Nodes of a graph: `K = S g(W~) S / c` with the nodes' scales S and the mean variance c.
 
@@ -94,6 +109,10 @@ class GraphSites(Sites):
         self.kernel, self.tolerance = kernel, tolerance
         self.n_sites = graph.n_nodes
         self._shared = _GraphMoments(graph)
+
+    def as_stored(self) -> StoredGraphSites:
+        """The arguments of the constructor."""
+        return StoredGraphSites(self.graph, self.kernel, self.tolerance)
 
     @property
     def graph(self) -> Graph:

@@ -8,22 +8,26 @@ precision of the value given all others; deep ones are drawn to what the start f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import ModelFileError
 from coupledgp.ground.progress import tell
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.time.bend import N_COLUMNS as N_BENDS
 from coupledgp.time.bend import Bend, fitted_bend
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.recursion import (
-    FAR,
     HORIZONS,
     LONGEST_LAG,
     MOST_DENSE,
+    N_GROUPS,
     SHARES,
     AheadErrors,
     FittedRecursion,
@@ -33,6 +37,8 @@ from coupledgp.time.recursion import (
     shrunk_covariance,
 )
 from coupledgp.time.spread import (
+    FAR,
+    N_COLUMNS,
     Spread,
     fitted_spread,
     log_volatility,
@@ -42,6 +48,7 @@ from coupledgp.time.spread import (
     volatility_around,
 )
 from coupledgp.time.start import law_of_few_steps, start_law
+from coupledgp.time.student import HEAVIEST
 
 BoolArray = NDArray[np.bool_]
 # Part of the mean variance of sensors below which one is constant.
@@ -56,6 +63,7 @@ STANDS = 0.05
 LEAST_STEPS = 200
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class SensorLaw:
     """Parameters, found once.
@@ -104,11 +112,42 @@ class SensorLaw:
     spread: Spread | None
     bend: Bend | None
     first: FloatArray
-    ridge: float
+    ridge: float = field(metadata={"finite": False})
     is_stable: bool
     density: float
     shares: tuple[float, float] = (0.0, 0.0)
     single: tuple[float, float] = (1.0, 0.0)
+
+    def check(self, p: int) -> None:
+        """Refuse parts of a file that are none of p sensors; ModelFileError."""
+        for part in (self.markov, self.start):
+            if part is not None:
+                check_shapes(part.model, coefficients=(N_GROUPS, p, p))
+                check_shapes(part, innovations=(p, p), first=(p, p))
+                for matrix in (part.innovations, part.first):
+                    np.linalg.cholesky(matrix)  # which refuses what is no covariance
+        check_shapes(
+            self, level=(p,), scale=(p,), spread_of_level=(p,), neighbours=(p, p), first=(p,)
+        )
+        check_range(
+            self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "scale", "spread_of_level", "first"
+        )  # fmt: skip
+        check_range(self, 0.0, np.inf, "neighbours")
+        known = set(self.shares) <= set(SHARES) and self.single[0] > 0
+        if not known or not 0 <= self.single[1] <= HEAVIEST:
+            raise ModelFileError(f"law: expected shares of {SHARES} and a factor, got others")
+        moves = {self.spread is None, self.bend is None, self.start is None}
+        if len(moves) > 1 or not self.ridge > 0:
+            raise ModelFileError("law: expected a spread, a bend and a start, or none, got others")
+        if self.spread is not None and self.bend is not None:
+            horizons = len(HORIZONS)
+            check_shapes(
+                self.spread, variances=(horizons, p), coefficients=(horizons, N_COLUMNS),
+                tails=(horizons,),
+            )  # fmt: skip
+            check_range(self.spread, 0.0, HEAVIEST, "tails")
+            check_range(self.spread, SMALLEST_PRODUCT, LARGEST_PRODUCT, "variances", "far")
+            check_shapes(self.bend, coefficients=(horizons, N_BENDS))
 
     def standardized(self, values: FloatArray) -> FloatArray:
         """X (p, n) of values (p, n) about the usual day."""

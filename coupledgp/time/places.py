@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from coupledgp.core.codec import stored
 from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.graph_sites import GraphSites
@@ -95,6 +96,7 @@ def neighbours_of(sites: Sites, sensors: IntArray) -> FloatArray:
     return neighbour_means(weights)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Places:
     """The law of nodes without a sensor.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas, lapack, solve_triangular
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import NumericalError
 from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
@@ -65,6 +66,7 @@ def is_inside(u: int, n: int) -> bool:
     return LONGEST_LAG < u < n - LONGEST_LAG
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Markov:
     """The law of the series.

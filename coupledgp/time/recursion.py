@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from coupledgp.core.codec import stored
 from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray, IntArray
 
@@ -74,6 +75,7 @@ def adjoint_means(V: FloatArray) -> FloatArray:
     return out
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Recursion:
     """Coefficients A (4, p, p) of the groups of lags."""

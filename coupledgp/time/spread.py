@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.codec import stored
 from coupledgp.random import FloatArray
 from coupledgp.time.recursion import FAR, HORIZONS, AheadErrors
 from coupledgp.time.student import fitted_tail
@@ -106,6 +107,7 @@ def log_volatility(own: FloatArray, neighbours: FloatArray) -> FloatArray:
     return np.log(0.5 * own + 0.5 * around + FLOOR)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Spread:
     """The law of the variance of forecasts.

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import TimeAxis
 from coupledgp.time.days import (
@@ -46,7 +47,11 @@ ROUNDS = 3
 # Longest part of a day without a step, as in the night that skips an hour.
 LONGEST_SKIP = 1.0 / 23.0
 
+# Most steps of a day, and days since 1970, in a file.
+MOST_STEPS, MOST_DATES = 86400, 2**22
 
+
+@stored
 @dataclass(frozen=True, eq=False)
 class UsualDay:
     """Means of sensors by the time of the day, for past and further days.
@@ -73,6 +78,20 @@ class UsualDay:
     values: FloatArray
     variances: FloatArray
     holidays: IntArray
+
+    def check(self, p: int) -> None:
+        """Refuse a usual day of a file that is none of p sensors; ModelFileError."""
+        check_range(self, LEAST_STEPS, MOST_STEPS, "n_steps")
+        days = check_shapes(
+            self, dates=("D",), values=(p, "D", self.n_steps), holidays=("h",),
+            variances=(n_bands(self.n_steps), len(PARTS)),
+        )["D"]  # fmt: skip
+        check_range(self, -MOST_DATES, MOST_DATES, "dates", "holidays")
+        check_range(self, 0.0, np.inf, "variances")
+        if days < LEAST_DAYS or (np.diff(self.dates) <= 0).any():
+            raise ModelFileError(f"dates: expected {LEAST_DAYS} rising days or more, got others")
+        if self.axis.origin is None or not (self.variances[:, -1] > 0).all():
+            raise ModelFileError("usual: expected an origin and variances above zero, got others")
 
     @cached_property
     def scale(self) -> FloatArray:

@@ -1,16 +1,15 @@
 """Processes whose observations follow any likelihood; a likelihood of one's own is one class."""
 
-import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import FourierFeatures
-from coupledgp.gp import container
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
@@ -21,6 +20,7 @@ from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import LikelihoodContract, ProcessContract
+from tests.model_files import changed
 from tests.registries import forgotten
 
 RNG = np.random.default_rng(4)
@@ -139,29 +139,26 @@ class TestStudentT(LikelihoodContract):
 
 def test_files_keep_likelihood_and_law(tmp_path, own_likelihoods):
     process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
-    path = tmp_path / "model.safetensors"
-    container.write(path, *process.state())
-    restored = LatentGP.from_state(*container.read(path))
+    restored = decoded(encoded(process), LatentGP)
     assert restored.likelihood == StudentT(0.3)
     assert restored.log_evidence == process.log_evidence
     for old, new in zip(
         process.law(POINTS, "covariance"), restored.law(POINTS, "covariance"), strict=True
     ):
         np.testing.assert_array_equal(old, new)
-    header, arrays = process.state()
-    header = json.loads(json.dumps(header))
-    header["likelihood"]["name"] = "of somebody"
+    (tmp_path / "m").write_bytes(encoded(process))
+    changed(tmp_path / "m", "Likelihood", dict={"name": "of somebody", "parameters": {"dict": {}}})
     with pytest.raises(ModelFileError, match="likelihood"):
-        LatentGP.from_state(header, arrays)
-    header["likelihood"] = {"name": "bernoulli", "parameters": {}}
+        decoded((tmp_path / "m").read_bytes())
+    changed(tmp_path / "m", "Likelihood", dict={"name": "bernoulli", "parameters": {"dict": {}}})
     with pytest.raises(ModelFileError, match="expected classes 0 and 1"):
-        LatentGP.from_state(header, arrays)
+        decoded((tmp_path / "m").read_bytes())
 
 
 def test_a_likelihood_without_a_name_is_not_stored():
     process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
     with pytest.raises(InvalidInputError, match="register_likelihood"):
-        process.state()
+        encoded(process)
 
 
 def test_a_comparison_of_classes_with_a_reference_is_refused_in_words():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.core.sites import DenseRows, Observed, find_sites
-from coupledgp.gp import container
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -93,9 +93,7 @@ class TestEveryProcess:
         assert whole.log_evidence == pytest.approx(process.log_evidence, abs=1e-5)
         drawn = process.sample(points[:4], 3, rng)
         Poisson().check_targets(drawn[:, 0])
-        path = tmp_path / "model.safetensors"
-        container.write(path, *process.state())
-        restored = LatentGP.from_state(*container.read(path))
+        restored = decoded(encoded(process), LatentGP)
         np.testing.assert_array_equal(restored.data.weights.exposure, exposure)
         one, other = (p.law(points[:4], "variance") for p in (process, restored))
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9)

@@ -11,10 +11,9 @@ from functools import cached_property
 
 import numpy as np
 import pytest
-import torch
 from scipy import linalg
 
-from coupledgp.errors import InvalidInputError, ModelFileError, PrecisionWarning
+from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.lattice_parts import TrendColumns, rounding_error
@@ -162,23 +161,6 @@ def test_further_rows_join_the_sums_or_are_refused():
         own.without_data().updated(far)
     with pytest.raises(InvalidInputError, match="frequencies to draw again"):
         own.redrawn("iid", 8, 0)
-
-
-@pytest.mark.parametrize(("name", "value", "message"), [
-    ("lattice.halves", torch.tensor([0, 3]), "lattice.halves: expected integers"),
-    ("trend.places", torch.tensor([1, 1]), "trend.places: expected 2 different"),
-    ("mean", torch.zeros(3, 2, dtype=torch.float64), "mean: expected"),
-    ("waves", torch.zeros(3, 3, 2, dtype=torch.float64), "waves: expected shape"),
-])  # fmt: skip
-def test_files_are_checked(name, value, message):
-    header, arrays = process(*PLACES["two"]).state()
-    held = {key: torch.as_tensor(np.asarray(part)) for key, part in arrays.items()}
-    again = LatticeGP.from_state(header, held)
-    np.testing.assert_array_equal(
-        again.law(POINTS, "variance").spread, process(*PLACES["two"]).law(POINTS, "variance").spread
-    )
-    with pytest.raises(ModelFileError, match=message):
-        LatticeGP.from_state(header, {**held, name: value})
 
 
 def test_exact_laws_take_few_matrices_and_go_at_once():

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import coupledgp as cgp
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -147,6 +148,6 @@ def test_what_is_left_out_is_predicted_with_the_weights():
 
 
 def test_a_file_keeps_the_weights():
-    header, arrays = CLOSE.state()
-    assert header["purpose"] == "hyperparameters"
-    np.testing.assert_array_equal(arrays["member_weights"], WEIGHTS)
+    again = decoded(encoded(CLOSE), MixtureGP)
+    assert again.purpose == "hyperparameters"
+    np.testing.assert_array_equal(again.weights, WEIGHTS)

@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 import trimesh
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
-from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
@@ -368,10 +367,7 @@ def test_what_has_no_sparse_precision_is_refused():
 
 def test_files_name_the_process():
     made = process("sum")
-    header, arrays = made.state()
-    tensors = {name: torch.as_tensor(np.asarray(value).copy()) for name, value in arrays.items()}
-    restored = restored_process(header, tensors)
-    assert isinstance(restored, PreciseFieldGP)
+    restored = decoded(encoded(made), PreciseFieldGP)
     assert restored.log_evidence == made.log_evidence
 
 

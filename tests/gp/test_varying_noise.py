@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.left_out import LeftOut
@@ -192,21 +192,6 @@ def test_what_cannot_have_noise_that_varies_is_named():
         inner_parts(latent, np.arange(60), np.arange(60))
     with pytest.raises(InvalidInputError, match="method: a model whose noise varies"):
         varying("exact").exact_problem()
-
-
-def test_files_with_arrays_that_do_not_fit_are_refused():
-    header, arrays = varying("exact").state()
-    for change, text in (
-        ({"variance.scale": np.zeros(4)}, "variance.scale"),
-        ({"variance.low": np.full(4, 9.0)}, "variance.low: expected at most"),
-        ({"variance.weights": np.zeros(3)}, "variance.weights: expected shape"),
-    ):
-        with pytest.raises(ModelFileError, match=text):
-            VaryingNoiseGP.from_state(header, arrays | change)
-    with pytest.raises(ModelFileError, match="degrees"):
-        VaryingNoiseGP.from_state(
-            {**header, "varying_noise": {"inner": "ExactGP", "degrees": 2.0}}, arrays
-        )
 
 
 def known(n, degrees, slope, seed):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -97,11 +98,8 @@ def test_statistics_merge_where_they_are(device: PretendDevice) -> None:
 
 
 def test_states_leave_as_files_need_them(device: PretendDevice, tmp_path) -> None:
-    from coupledgp.gp import container
-
     gp = process("fourier", 6, 25, DEVICE)
-    container.write(tmp_path / "m", *gp.state())
-    restored = WeightSpaceGP.from_state(*container.read(tmp_path / "m"))
+    restored = decoded(encoded(gp), WeightSpaceGP)
     for name, value in results_of(gp).items():
         np.testing.assert_allclose(results_of(restored)[name], value, rtol=1e-12, atol=1e-13)
 

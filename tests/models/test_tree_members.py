@@ -1,5 +1,6 @@
 """Boosted trees as a mean, constants, and targets of few values at the front door."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
+from coupledgp.core.codec import decoded, encoded
 from coupledgp.errors import DiscreteTargetsWarning, ModelFileError
 from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.search.tables.local_problem import LocalProblem
@@ -184,17 +185,17 @@ def test_a_file_gives_the_same_model(mixed, tmp_path, include_data):
 
 @pytest.mark.parametrize(("name", "change", "message"), [
     ("left", lambda a: np.append(0, a[1:]), "nodes before those"),
-    ("feature", lambda a: a + 9, "feature: expected integers"),
+    ("feature", lambda a: a + 9, "feature: expected numbers"),
     ("sums", lambda a: a[::-1].copy(), "one after the other"),
     ("value", lambda a: a * np.nan, "finite"),
 ])  # fmt: skip
 def test_trees_of_a_file_end(name, change, message):
-    arrays = trees().arrays()
-    again = BoostedTrees.from_entries(Entries({}, arrays), 3, 2)
-    np.testing.assert_array_equal(again.at(AT), trees().at(AT))
-    arrays[f"trees.{name}"] = change(arrays[f"trees.{name}"])
+    own = trees()
+    again = decoded(encoded(own), BoostedTrees)
+    again.check(3, 2)
+    np.testing.assert_array_equal(again.at(AT), own.at(AT))
     with pytest.raises(ModelFileError, match=message):
-        BoostedTrees.from_entries(Entries({}, arrays), 3, 2)
+        decoded(encoded(replace(own, **{name: change(getattr(own, name))}))).check(3, 2)
 
 
 def test_means_of_other_rows_and_members_that_err_more():

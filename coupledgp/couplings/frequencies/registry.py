@@ -328,4 +328,8 @@ def parse_law(law: Any, name: str = "coupling") -> FrequencyCoupling:
     return PosteriorLaw() if asked else parse_coupling(law, name)
 
 
-stored_as(FrequencyCoupling, coupling_text, parse_law)
+def _text(coupling: FrequencyCoupling) -> str | None:
+    return POSTERIOR if isinstance(coupling, PosteriorLaw) else coupling_text(coupling)
+
+
+stored_as(FrequencyCoupling, _text, parse_law)

@@ -31,7 +31,6 @@ from coupledgp.gp.dense_prior import DensePrior, DenseProblem
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
 from coupledgp.kernels.additive import BASES, Additive
@@ -39,7 +38,13 @@ from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.kernels.rows import Linear
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, ProductLaplace, Spectrum
+from coupledgp.spectra import (
+    GaussianSpectrum,
+    MaternSpectrum,
+    ProductLaplace,
+    Spectrum,
+    spectrum_text,
+)
 
 # Smoothness of kernels, and factors on lengthscales at which draws of them look most alike: rougher
 # kernels have longer ones.
@@ -290,7 +295,7 @@ def _of_stationary(prior: StationaryPrior) -> Iterator[Nearby]:
             changed = replace(
                 hyper, lengthscale=factor * hyper.lengthscale, noise=share * hyper.noise
             )
-            kernel = text_of(spectrum, "kernel")
+            kernel = str(spectrum_text(spectrum))
             name = f"{kernel}, lengthscales times {factor:.2g}{text}"
             yield Nearby(name, kernel, replace(prior, spectrum=spectrum, hyperparameters=changed))
 

@@ -22,7 +22,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.core.codec import stored
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.walks.lengths import (
     SERIES_TOLERANCE,
     ModulationLike,
@@ -47,7 +48,11 @@ LEJA_TIE = 1e-9
 MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
 AFFORDABLE_COST = 100_000_000
 
+# Most hops of a file: the product of more is below the least float.
+MOST_HOPS = 2048
 
+
+@stored
 @dataclass(frozen=True)
 class HopPlan:
     """The number of exact hops, their interpolation nodes, and the error that is expected.
@@ -80,6 +85,12 @@ class HopPlan:
     predicted_error: float
     cost: int
     reason: str
+
+    def read_back(self) -> HopPlan:
+        """The plan of a file."""
+        if len(self.nodes) > MOST_HOPS or not all(-1 <= node <= 1 for node in self.nodes):
+            raise ModelFileError(f"nodes: expected at most {MOST_HOPS} from -1 to 1, got others")
+        return self
 
     @property
     def n_hops(self) -> int:

@@ -36,8 +36,9 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.core.codec import stored
+from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.linalg.low_rank import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.linalg.matrices import (
     Matrix,

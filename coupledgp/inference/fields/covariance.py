@@ -10,10 +10,13 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from coupledgp.core.codec import check_range, stored
+from coupledgp.errors import ModelFileError
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners, location_positions, location_rows
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.inference.fields.precision import (
     edge_noise,
     edge_precision,
@@ -34,6 +37,17 @@ KEPT_FACTORS = 16
 BLOCK_ROWS = 4096
 
 
+@stored
+class StoredCovariance(NamedTuple):
+    """Covariances in a file."""
+
+    operator: LaplaceOperator
+
+    def read_back(self) -> FieldCovariance:
+        """The covariances."""
+        return FieldCovariance(self.operator)
+
+
 class FieldCovariance:
     """Covariances of unit amplitude, `share K_surface + (1 - share) K_position`.
 
@@ -46,6 +60,10 @@ class FieldCovariance:
     def __init__(self, operator: LaplaceOperator) -> None:
         self.operator = operator
         self.surface = SurfaceCovariance(operator)
+
+    def as_stored(self) -> StoredCovariance:
+        """The operator, of which it is made."""
+        return StoredCovariance(self.operator)
 
     def cross(self, kernel: FieldKernel, a: FloatArray, b: FloatArray) -> FloatArray:
         """Covariances (p, n) between locations a (p, ...) and b (n, ...), solved for from b."""
@@ -344,3 +362,17 @@ class SizedCache(Generic[Value]):
         while self._total > self._limit and len(self._values) > 1:
             _, oldest = self._values.popitem(last=False)
             self._total -= self._size(oldest)
+
+
+def check_kernel(kernel: FieldKernel, operator: LaplaceOperator) -> None:
+    """Refuse a kernel of a file that an operator does not have."""
+    if kernel.surface is not None:
+        kernel.surface.check(operator.dimension)
+        check_range(kernel.surface, SMALLEST_PRODUCT, LARGEST_PRODUCT, "range_")
+    if kernel.position is not None:
+        check_range(kernel.position, SMALLEST_PRODUCT, LARGEST_PRODUCT, "lengthscale")
+        columns = kernel.position.columns or ()
+        if len(columns) not in (0, operator.n_columns):
+            raise ModelFileError(f"columns: expected {operator.n_columns} lengths, got others")
+        if operator.positions is None and not any(columns):
+            raise ModelFileError("kernel: expected positions, got an operator without")

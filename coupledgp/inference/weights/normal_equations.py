@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.linalg.low_rank import GRAM_ROUNDINGS, bounded, inverse_sizes
@@ -265,6 +266,7 @@ class SquareRoot:
         return log_evidence(quad, logdet, outputscale, n_rows, self.projected.shape[1])
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
     """Sums over rows of relative noise r and count c, stored in `Moments`.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.ground.tensors import Tensor, torch
@@ -25,6 +26,7 @@ from coupledgp.random import FloatArray, IntArray
 DOUBLE = FeatureRounding()
 
 
+@stored
 @dataclass(frozen=True)
 class WeightPosterior:
     """Law of `f = Phi u`, `u` the weights of features of unit outputscale, given the data.

@@ -10,9 +10,10 @@ to rounding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import SMALLEST
@@ -35,6 +36,7 @@ from coupledgp.random import FloatArray
 Chunk = tuple[Tensor, ...]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Sums over rows, from which a posterior under a fixed feature map follows.
@@ -194,6 +196,7 @@ def stream_moments(
     return Moments.of(chunks, stream.feature_map.n_features, offset)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class DataStatistics:
     """Sufficient statistics of the data: all rows while fewer than M, then their moments.
@@ -221,7 +224,7 @@ class DataStatistics:
     offset: Tensor
     rows: tuple[Chunk, ...] = ()
     moments: Moments | None = None
-    dtype: torch.dtype | None = None
+    dtype: torch.dtype | None = field(default=None, metadata={"stored": False})
 
     @property
     def n_rows(self) -> int:

@@ -344,7 +344,9 @@ class MixtureGP(GaussianProcess):
         return replace(self, members=tuple(member.on(device) for member in self.members))
 
     def without_data(self) -> MixtureGP:
-        return replace(self, rows=None)
+        """The mixture without its rows, unless a member cannot do without them."""
+        kept = (getattr(member, "rows", None) for member in self.members)
+        return replace(self, rows=next((rows for rows in kept if rows is not None), None))
 
     def read_back(self) -> MixtureGP:
         """The mixture of a file.

@@ -1,5 +1,7 @@
 """Saved models on graphs: the same predictions, also in a new process."""
 
+from fractions import Fraction
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -76,8 +78,8 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path) -> None:  # type: ignore[n
         cgp.GraphGPRegressor(
             GRID, "heat", 2, WalkerCoupling(SigmaLengths(order=12)), optimizer=None, random_state=0
         ).fit(TRAIN, VALUES).save(path)
-    odd = cgp.Graph.from_edges([frozenset([1])], [frozenset([2])])
-    gp = cgp.ExactGraphGPRegressor(odd, "heat", optimizer=None).fit([frozenset([1])], [1.0])
+    odd = cgp.Graph.from_edges([Fraction(1, 2)], [Fraction(1, 3)])
+    gp = cgp.ExactGraphGPRegressor(odd, "heat", optimizer=None).fit([Fraction(1, 2)], [1.0])
     with pytest.raises(InvalidInputError, match="labels"):
         gp.save(path)
     assert not path.exists()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 Domain: TypeAlias = Literal["rows", "nodes"]
@@ -308,14 +309,14 @@ class On(Kernel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, RowKernel):
-            raise InvalidInputError(f"on: expected a kernel of rows, got {self.kernel!r}")
+            raise wrong("on", "a kernel of rows", self.kernel)
         if not self.columns or len(set(self.columns)) < len(self.columns):
             raise InvalidInputError(
                 f"on: expected one or more columns, each once, got {list(self.columns)}"
             )
         for column in self.columns:
             if not isinstance(column, (str, int)) or isinstance(column, bool):
-                raise InvalidInputError(f"on: expected names or numbers, got {column!r}")
+                raise wrong("on", "names or numbers", column)
 
     def __str__(self) -> str:
         return f"{self.kernel}{list(self.columns)}"
@@ -404,7 +405,7 @@ def differences(a: FloatArray, b: FloatArray, lengthscale: FloatArray) -> list[F
 def _check_kernels(parts: object, name: str) -> None:
     """Refuse parts of an expression that are no tuple of one or more kernels."""
     if not (isinstance(parts, tuple) and parts and all(isinstance(k, Kernel) for k in parts)):
-        raise InvalidInputError(f"{name}: expected a tuple of kernels, got {parts!r}")
+        raise wrong(name, "a tuple of kernels", parts)
 
 
 def _terms(kernel: Kernel) -> tuple[Kernel, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import unknown_choice
+from coupledgp.ground.validation import unknown_choice, wrong
 from coupledgp.ground.visible import warn
 
 Kind = TypeVar("Kind")
@@ -84,17 +84,17 @@ class Registry(dict[str, Kind]):
             The name is no such word, or is taken; the object is of another kind.
         """
         if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
-            raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
+            raise wrong("name", "a word without '+' or spaces", name)
         taken = name in self.taken or any(make(name) for make in self.patterns.values())
         if taken and not (replace and name in self):
             raise InvalidInputError(f"name: {name!r} is taken")
         one: Any = made if self.accepts(made) or not callable(made) else made()
         if not self.accepts(one):
-            raise InvalidInputError(f"{name}: expected {self.expected}, got {one!r}")
+            raise wrong(name, f"{self.expected}", one)
         self[name] = one
         self.taken.add(name)
 
-    def parse(self, value: Any, name: str) -> Kind:
+    def parse(self, value: Any, name: str = "name") -> Kind:
         """Return the object a text names, or the object itself.
 
         Parameters
@@ -252,10 +252,7 @@ class TextForm(Generic[First, Second]):
 def check_text(value: Any, kind: type, example: str, name: str) -> str:
     """Return a value that should be a text, where an object of `kind` would do too."""
     if not isinstance(value, str):
-        raise InvalidInputError(
-            f"{name}: expected a text such as {example!r} or a {kind.__name__}, "
-            f"got {type(value).__name__}"
-        )
+        raise wrong(name, f"a text such as {example!r} or a {kind.__name__}", type(value))
     return value
 
 

@@ -9,7 +9,7 @@ from coupledgp.attention.linear import attend
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.complex_exponential import exponents
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_positive
+from coupledgp.ground.validation import check_positive, wrong
 from coupledgp.inference.spectra.posterior_kl import check_frequencies
 
 
@@ -108,9 +108,7 @@ def attention_loss(
     q, k = as_finite(queries, "queries"), as_finite(keys, "keys")
     if k.shape[:-2] != q.shape[:-2] or k.shape[-1] != q.shape[-1]:
         expected = ", ".join(map(str, (*q.shape[:-2], "S", q.shape[-1])))
-        raise InvalidInputError(
-            f"keys: expected shape ({expected}) as queries have, got {tuple(k.shape)}"
-        )
+        raise wrong("keys", f"shape ({expected}) as queries have", tuple(k.shape))
     if values is None:
         v = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], -1)
     else:

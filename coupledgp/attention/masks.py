@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import wrong
 
 
 def as_additive(mask: Tensor, name: str) -> Tensor:
@@ -61,9 +62,7 @@ def check_attention_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
     for name, x in {"key": key, "value": value}.items():
         if x.ndim != query.ndim:
-            raise InvalidInputError(
-                f"{name}: expected {query.ndim} dimensions as in query, got {tuple(x.shape)}"
-            )
+            raise wrong(name, f"{query.ndim} dimensions as in query", tuple(x.shape))
     if key.shape[:-1] != value.shape[:-1]:
         raise InvalidInputError(
             f"value: expected shape {tuple(key.shape[:-1])} before the last dimension as in key, "

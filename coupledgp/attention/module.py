@@ -12,7 +12,7 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import ComplexExponentialFeatures
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import Seed
 
 REDUCED = (torch.bfloat16, torch.float16)  # too coarse for exponentials and their sums
@@ -236,10 +236,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             )
         own = self.features
         if not (isinstance(own, ComplexExponentialFeatures) and own.is_identity):
-            raise InvalidInputError(
-                "features: expected ComplexExponentialFeatures with A = I to calibrate, got "
-                f"{type(own).__name__}"
-            )
+            raise wrong("features", "ComplexExponentialFeatures with A = I to calibrate", type(own))
         key = query if key is None else key
         value = key if value is None else value
         check_attention_inputs(query, key, value)
@@ -379,9 +376,8 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         if key_padding_mask is not None:
             padding = key_padding_mask if key_padding_mask.ndim == 2 else key_padding_mask[None]
             if padding.shape != (batch, n_keys):
-                raise InvalidInputError(
-                    f"key_padding_mask: expected shape ({batch}, {n_keys}), "
-                    f"got {tuple(key_padding_mask.shape)}"
+                raise wrong(
+                    "key_padding_mask", f"shape ({batch}, {n_keys})", tuple(key_padding_mask.shape)
                 )
             bias = as_additive(padding, "key_padding_mask")[:, None, :]
         if attn_mask is not None:

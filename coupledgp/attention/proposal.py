@@ -8,7 +8,7 @@ from coupledgp.attention.loss import as_finite
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import Seed, as_rng
 
 
@@ -79,16 +79,14 @@ def attention_proposal(
     q, k = as_finite(queries, "queries"), as_finite(keys, "keys")
     if k.shape[:-2] != q.shape[:-2] or k.shape[-1] != q.shape[-1]:
         expected = ", ".join(map(str, (*q.shape[:-2], "S", q.shape[-1])))
-        raise InvalidInputError(f"keys: expected shape ({expected}), got {tuple(k.shape)}")
+        raise wrong("keys", f"shape ({expected})", tuple(k.shape))
     if causal and q.shape != k.shape:
         raise InvalidInputError(
             f"causal: expected as many queries as keys, got {q.shape[-2]} and {k.shape[-2]}"
         )
     law = parse_coupling(coupling)
     if getattr(law, "antithetic", False) or law.weights(1, 1) is not None:
-        raise InvalidInputError(
-            f"coupling: expected a random law that is not antithetic, got {str(law)!r}"
-        )
+        raise wrong("coupling", "a random law that is not antithetic", str(law))
     m, rng = check_positive_int(n_frequencies, "n_frequencies"), as_rng(generator)
     q, k = q.reshape(-1, *q.shape[-2:]), k.reshape(-1, *k.shape[-2:])
     scores = q @ k.mT

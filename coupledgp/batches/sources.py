@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 
 # Most rows of a batch, and most values unless these are fewer than 256 rows.
 BATCH_ROWS, BATCH_VALUES = 65536, 2**22
@@ -53,9 +54,8 @@ class BatchSource:
 
     def __init__(self, batches: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
         if not (callable(batches) or hasattr(batches, "__iter__")) or isinstance(batches, str):
-            raise InvalidInputError(
-                "batches: expected a function that returns batches or an iterable of them, got "
-                f"{type(batches).__name__}"
+            raise wrong(
+                "batches", "a function that returns batches or an iterable of them", type(batches)
             )
         if not callable(batches) and iter(batches) is batches:
             raise InvalidInputError(

@@ -18,6 +18,7 @@ from coupledgp.cli.predict import load, points_of
 from coupledgp.cli.shared import CHANCE
 from coupledgp.cli.tables import check_columns, is_text, numbers, read_table, texts, value_column
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.spectra import parse_spectrum
 
 # Most test rows that are judged: beside an exact law by solves or dense, and without one.
@@ -68,7 +69,7 @@ def audit(
     inputs = {"--train": train, "--test": test, "--predictions": predictions, "--from-model": model}
     s.check_paths(inputs, {"--output": (output, PAGE)}, as_json)
     if how not in ("auto", "dense", "stochastic"):
-        raise InvalidInputError(f"--compare: expected auto, dense or stochastic, got {how!r}")
+        raise wrong("--compare", "auto, dense or stochastic", how)
     if samples and quantiles:
         raise InvalidInputError("--quantiles: expected no --samples beside it")
     numbers_of = {"outputscale": outputscale, "noise": noise, "mean": mean}

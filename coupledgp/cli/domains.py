@@ -23,7 +23,7 @@ from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.projection import METRES as NOWHERE
 from coupledgp.formats.road_files import LINES, MARKUP, parse_markup, with_int_names
 from coupledgp.geometry.locations import Locations
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.random import IntArray
 
 LENGTHS = ("length", "length_m", "length_km", "distance")
@@ -98,9 +98,7 @@ class Source:
             return "auto" if self.max_edge == "auto" else None
         value = pd.to_numeric(self.max_edge, errors="coerce")
         if not 0 < value < np.inf:
-            raise InvalidInputError(
-                f"--max-edge: expected auto, none or a length > 0, got {self.max_edge!r}"
-            )
+            raise wrong("--max-edge", "auto, none or a length > 0", self.max_edge)
         return float(value)
 
 
@@ -220,7 +218,7 @@ def _measure(path: Path, names: Collection[str], source: Source) -> tuple[Text, 
     given = source.weight or source.length
     if given is not None and given not in names:
         option = "--weight" if source.weight else "--length"
-        raise InvalidInputError(f"{option}: {path}: expected one of {sorted(names)}, got {given!r}")
+        raise wrong(f"{option}: {path}", f"one of {sorted(names)}", given)
     if given is not None:
         return source.weight, source.length
     found = [name for name in (*LENGTHS, "weight") if name in names]
@@ -349,7 +347,7 @@ def read_places(
     if columns is not None:
         chosen, wanted = [one.strip() for one in columns.split(",")], 3 if domain.is_surface else 2
         if len(chosen) != wanted:
-            raise InvalidInputError(f"--places: expected {wanted} names, got {columns!r}")
+            raise wrong("--places", f"{wanted} names", columns)
         t.check_columns(frame, chosen, f"--places: {path}")
         return (_projected(path, frame, chosen, domain), chosen)
     if domain.is_surface:

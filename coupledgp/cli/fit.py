@@ -17,6 +17,7 @@ from coupledgp.cli.options import MODEL, OUTPUT, File, Text, Texts, opt
 from coupledgp.cli.tables import check_columns, dates, is_text, numbers, read_table, texts
 from coupledgp.columns.arrow import BOOLEAN, CATEGORY, DATE, NUMBER
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 
 HELD_OUT = 0.2
 MODELS = "auto, exact, additive, trees, local, hybrid, features, lattice, or sparse-spectrum"
@@ -68,7 +69,7 @@ def fit(
     share = HELD_OUT if holdout is None and test is None else holdout or 0.0
     s.check_share(share)
     if how not in ("auto", "dense", "stochastic", "none"):
-        raise InvalidInputError(f"--compare: expected auto, dense, stochastic or none, got {how!r}")
+        raise wrong("--compare", "auto, dense, stochastic or none", how)
     if how == "none" and report is not None:
         raise InvalidInputError(
             "--report: expected another --compare than none, it compares models"

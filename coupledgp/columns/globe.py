@@ -18,6 +18,7 @@ import numpy as np
 
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 
 # Mean radius of the earth (IUGG), and the distance from the centre up to which a plane serves.
@@ -165,9 +166,8 @@ def geographic_columns(
         return None
     if isinstance(asked, str):
         if asked != "auto":
-            raise InvalidInputError(
-                "geographic: expected 'auto', None, or the columns of latitude and longitude, got "
-                f"{asked!r}"
+            raise wrong(
+                "geographic", "'auto', None, or the columns of latitude and longitude", asked
             )
         found = [
             [j for j, text in enumerate(texts) if text.lower() in known]
@@ -190,12 +190,10 @@ def _asked(asked: Any, texts: list[str], n_columns: int) -> tuple[int, int]:
         number = texts.index(one) if isinstance(one, str) and one in texts else one
         if not isinstance(number, (int, np.integer)) or not 0 <= number < n_columns:
             known = ", ".join(texts) or f"numbers below {n_columns}"
-            raise InvalidInputError(f"geographic: expected columns among {known}, got {one!r}")
+            raise wrong("geographic", f"columns among {known}", one)
         found.append(int(number))
     if len(found) != 2 or found[0] == found[1]:
-        raise InvalidInputError(
-            f"geographic: expected two columns, latitude and longitude, got {asked!r}"
-        )
+        raise wrong("geographic", "two columns, latitude and longitude", asked)
     return found[0], found[1]
 
 

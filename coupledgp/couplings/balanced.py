@@ -23,6 +23,7 @@ from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.compiled import compiled, part
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
 # Atoms of a block beyond the functions: fewer take more factorisations, more take longer steps.
@@ -106,7 +107,7 @@ def recombined_sample(
     start = np.asarray(weights, dtype=np.float64)
     size = _checked(start, functions)
     if n_atoms < 2:
-        raise InvalidInputError(f"n_atoms: expected at least 2, got {n_atoms}")
+        raise wrong("n_atoms", "at least 2", n_atoms)
     columns = np.vstack([np.ones(size), np.asarray(functions)[: n_atoms - 2]])
     found = _Flight(start, np.full(size, np.inf), columns, as_rng(generator)).ended(n_atoms)
     places = np.flatnonzero(found > 0)

@@ -24,6 +24,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import wrong
 from coupledgp.models.batch_passes import FitInBatches
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
@@ -183,9 +184,7 @@ def fit(
     """
     device = getattr(model, "device", None)
     if parse_device(device) != CPU:
-        raise InvalidInputError(
-            f"device: expected None on a cluster, whose workers take their CPUs, got {device!r}"
-        )
+        raise wrong("device", "None on a cluster, whose workers take their CPUs", device)
     cluster = Cluster(client)
     with named_exhaustion("fit"):
         if type(model) not in (SparseSpectrumGPRegressor, LatticeGPRegressor):
@@ -236,7 +235,7 @@ def predict(
     """
     check_is_fitted(model)
     if not isinstance(model, TableEstimator):
-        raise InvalidInputError(f"model: expected one of a table, got {type(model).__name__}")
+        raise wrong("model", "one of a table", type(model))
     return predict_partitions(model, X, return_std, latent)
 
 

@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import tell
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.models.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
@@ -209,10 +210,7 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, sample_weight: Any = None) -
         return Partitions(cluster, _paired(inputs.to_delayed(), y, sample_weight), X)
     if is_dask(X, "array"):
         return Partitions(cluster, _paired(_blocks(X, "X", None), y, sample_weight, X), X)
-    raise InvalidInputError(
-        "X: expected a Dask DataFrame, a Dask Array or a list of delayed partitions, got "
-        f"{type(X).__name__}"
-    )
+    raise wrong("X", "a Dask DataFrame, a Dask Array or a list of delayed partitions", type(X))
 
 
 def is_dask(value: Any, kind: str) -> bool:
@@ -271,9 +269,7 @@ def _parts(value: Any, name: str, count: int, like: Any) -> list[Any] | None:
     elif is_dask(value, "dataframe"):
         parts = value.to_delayed()
     else:
-        raise InvalidInputError(
-            f"{name}: expected a Dask collection in the partitions of X, got {type(value).__name__}"
-        )
+        raise wrong(name, "a Dask collection in the partitions of X", type(value))
     if len(parts) != count:
         raise InvalidInputError(
             f"{name}: expected {count} partitions as X has, got {len(parts)}; repartition one of "
@@ -318,10 +314,7 @@ def _as_batch(number: int, part: Any) -> TableBatch:
     """A partition as it was given, as a batch."""
     if isinstance(part, tuple) and 2 <= len(part) <= 3:
         return TableBatch(*part)
-    raise InvalidInputError(
-        f"partition {number}: X: expected a tuple (X, y) or (X, y, sample_weight), got "
-        f"{type(part).__name__}"
-    )
+    raise wrong(f"partition {number}: X", "a tuple (X, y) or (X, y, sample_weight)", type(part))
 
 
 def _named(function: Callable[..., Any], number: int, batch: Any, *arguments: Any) -> Any:

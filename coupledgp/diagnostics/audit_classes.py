@@ -34,6 +34,7 @@ from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import RowDigests
 from coupledgp.ground.progress import reporter, tell
+from coupledgp.ground.validation import wrong
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import IntArray
 
@@ -221,7 +222,7 @@ def _classes(model: Any, y_train: Any) -> Any:
         raise InvalidInputError("y_train: expected labels for a model without classes_, got None")
     found = np.unique(np.asarray(y_train)) if known is None else np.asarray(known)
     if known is None and len(found) != 2:
-        raise InvalidInputError(f"y_train: expected two classes, got {len(found)}")
+        raise wrong("y_train", "two classes", len(found))
     return found
 
 

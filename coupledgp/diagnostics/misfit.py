@@ -15,7 +15,7 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     residual_correlation_of,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import IntArray
 
 
@@ -73,7 +73,7 @@ def residual_correlation(
     law = law_of(subject, "model")
     y = check_targets(asked.y, law.mean.shape)
     if len(y) < 3:
-        raise InvalidInputError(f"X_test: expected three points at least, got {len(y)}")
+        raise wrong("X_test", "three points at least", len(y))
     near = None if neighbors is None else _checked(neighbors, len(y))
     return residual_correlation_of(
         law, y, near, n_draws, check_positive_int(seed, "seed", minimum=0)

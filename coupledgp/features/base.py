@@ -14,7 +14,7 @@ from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hadamard import HadamardTransform
 from coupledgp.ground.tensors import Tensor, TensorHolder, torch
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
@@ -313,7 +313,7 @@ def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor
         X = X.copy()
     rows = torch.as_tensor(X).to(dtype=like.dtype, device=like.device)
     if rows.ndim < 2 or rows.shape[-1] != dim:
-        raise InvalidInputError(f"{name}: expected shape (..., n, {dim}), got {tuple(rows.shape)}")
+        raise wrong(name, f"shape (..., n, {dim})", tuple(rows.shape))
     return rows
 
 
@@ -327,9 +327,7 @@ def check_weights(weights: Tensor, frequencies: Tensor) -> Tensor:
     """
     m = len(frequencies)
     if weights.shape != (m,):
-        raise InvalidInputError(
-            f"weights: expected shape ({m},), one a frequency, got {tuple(weights.shape)}"
-        )
+        raise wrong("weights", f"shape ({m},), one a frequency", tuple(weights.shape))
     if not (torch.isfinite(weights).all() and (weights >= 0).all()):
         raise InvalidInputError("weights: expected finite numbers >= 0, got others")
     total = float(weights.double().sum())

@@ -16,6 +16,7 @@ import numpy as np
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
+from coupledgp.ground.validation import wrong
 
 # Grids of VTK, read by meshio.
 VTK = (".vtu", ".vtk")
@@ -54,9 +55,7 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     import trimesh
 
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidInputError(
-            f"mesh: expected a file ending in {', '.join(ENDINGS)}, got {str(path)!r}"
-        )
+        raise wrong("mesh", f"a file ending in {', '.join(ENDINGS)}", str(path))
     if not path.is_file():
         raise DataNotFoundError(f"mesh: no file {path}")
     if path.suffix.lower() in VTK:

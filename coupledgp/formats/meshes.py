@@ -17,7 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
@@ -127,9 +127,7 @@ def mesh_format(path: str | os.PathLike[str], name: str = "path") -> str:
     """The extension of a path, which must be one of a format; `name` names the path in errors."""
     kind = Path(path).suffix.lower()
     if kind not in WRITERS:
-        raise InvalidInputError(
-            f"{name}: expected a file ending in {', '.join(WRITERS)}, got {os.fspath(path)!r}"
-        )
+        raise wrong(name, f"a file ending in {', '.join(WRITERS)}", os.fspath(path))
     if kind in (".vtu", ".vtk"):
         _meshio()
     return kind
@@ -164,9 +162,8 @@ def _geometry(mesh: Any) -> tuple[FloatArray, IntArray]:
         given = mesh_arrays(mesh)
         vertices, faces = np.asarray(given[0], np.float64), np.asarray(given[1], np.int64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"mesh: expected an object with vertices (v, 3) and faces (f, 3), got "
-            f"{type(mesh).__name__}"
+        raise wrong(
+            "mesh", "an object with vertices (v, 3) and faces (f, 3)", type(mesh)
         ) from error
     shapes = (vertices.shape, faces.shape)
     if any(len(shape) != 2 or shape[1] != 3 or not shape[0] for shape in shapes):

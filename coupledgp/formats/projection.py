@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.forms import LONLAT as LONLAT
 from coupledgp.ground.extras import library
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 
 METRES = "metres"
@@ -60,9 +61,7 @@ class Plane:
             return cls()
         found = parsed_crs(crs)
         if not (found.is_projected or found.is_geographic):
-            raise InvalidInputError(
-                f"crs: expected a geographic or a projected system, got {found.name!r}"
-            )
+            raise wrong("crs", "a geographic or a projected system", found.name)
         lonlat = transformed(coordinates, found, LONLAT)
         if found.is_projected and _is_true(found, lonlat):
             unit = float(found.axis_info[0].unit_conversion_factor)
@@ -100,9 +99,8 @@ def parsed_crs(crs: Any) -> Any:
     try:
         found = pyproj.CRS.from_user_input(crs)
     except pyproj.exceptions.CRSError as error:
-        raise InvalidInputError(
-            f"crs: expected a coordinate reference system such as 'EPSG:4326', or 'metres', got "
-            f"{crs!r}"
+        raise wrong(
+            "crs", "a coordinate reference system such as 'EPSG:4326', or 'metres'", crs
         ) from error
     return found.sub_crs_list[0] if found.is_compound else found
 

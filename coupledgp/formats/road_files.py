@@ -14,7 +14,7 @@ from coupledgp.formats.road_lines import from_table, read_layer
 from coupledgp.formats.roads import RoadNetwork, RoadPieces, of_pieces, warn_of_unit
 from coupledgp.geometry.degrees import are_degrees
 from coupledgp.ground.extras import library
-from coupledgp.ground.validation import check_positive
+from coupledgp.ground.validation import check_positive, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
@@ -105,16 +105,11 @@ def read_roads(
     if hasattr(source, "geometry") and hasattr(source, "crs"):
         return from_table(source, length, crs, tolerance)
     if not isinstance(source, str | os.PathLike):
-        raise InvalidInputError(
-            f"source: expected a path, a networkx graph or a GeoDataFrame, got "
-            f"{type(source).__name__}"
-        )
+        raise wrong("source", "a path, a networkx graph or a GeoDataFrame", type(source))
     path = Path(source)
     kind = path.suffix.lower()
     if kind not in (*LINES, *MARKUP):
-        raise InvalidInputError(
-            f"source: expected a file ending in {', '.join((*LINES, *MARKUP))}, got {str(path)!r}"
-        )
+        raise wrong("source", f"a file ending in {', '.join((*LINES, *MARKUP))}", str(path))
     path.open("rb").close()  # an error of the system names the file
     try:
         if kind in MARKUP:
@@ -297,7 +292,5 @@ def _edge_value(edge: tuple[Any, Any, dict[str, Any]], name: str, what: str) -> 
         value = np.nan
     loop_of_nothing = edge[0] == edge[1] and value == 0
     if not np.isfinite(value) or not (value > 0 or loop_of_nothing):
-        raise InvalidInputError(
-            f"edge {edge[0]!r}-{edge[1]!r}: expected {what} as its {name!r}, got {given!r}"
-        )
+        raise wrong(f"edge {edge[0]!r}-{edge[1]!r}", f"{what} as its {name!r}", given)
     return value

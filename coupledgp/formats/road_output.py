@@ -23,7 +23,7 @@ from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.random import FloatArray
 
 PURPOSE = "writing maps over time"
@@ -104,9 +104,7 @@ def map_format(path: str | os.PathLike[str], crs: str | None, name: str = "path"
     """The extension of a path for places of a coordinate system, which must be one of a format."""
     kind = Path(path).suffix.lower()
     if kind not in DRIVERS:
-        raise InvalidInputError(
-            f"{name}: expected a file ending in {' or '.join(DRIVERS)}, got {os.fspath(path)!r}"
-        )
+        raise wrong(name, f"a file ending in {' or '.join(DRIVERS)}", os.fspath(path))
     if kind == ".geojson" and crs is None:
         raise InvalidInputError(
             f"{name}: GeoJSON is in longitude and latitude, and the places have no coordinate "
@@ -151,9 +149,7 @@ def _sorted_fields(
     placed: dict[str, Columns] = {"edges": {}, "nodes": {}}
     for name, given in fields.items():
         if not name or name.lower() in OWN:
-            raise InvalidInputError(
-                f"fields: expected a name that is none of {', '.join(OWN)}, got {name!r}"
-            )
+            raise wrong("fields", f"a name that is none of {', '.join(OWN)}", name)
         try:
             values = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import check_edge_values
-from coupledgp.ground.validation import check_choice, check_positive, real_array
+from coupledgp.ground.validation import check_choice, check_positive, real_array, wrong
 from coupledgp.random import FloatArray, IntArray
 
 MaxEdge = float | Literal["auto"] | None
@@ -52,15 +52,11 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"lengths: expected numbers, one an edge: {error}") from None
     if len(sources) != len(targets):
-        raise InvalidInputError(
-            f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
-        )
+        raise wrong("targets", f"{len(sources)} ends to match sources", len(targets))
     if not len(sources):
         raise InvalidInputError("sources: expected at least one edge, got none")
     if values.shape != (len(sources),):
-        raise InvalidInputError(
-            f"lengths: expected shape ({len(sources)},), one an edge, got {values.shape}"
-        )
+        raise wrong("lengths", f"shape ({len(sources)},), one an edge", values.shape)
     check_edge_values(
         values,
         "lengths",
@@ -95,7 +91,7 @@ def surface_points(points: ArrayLike) -> FloatArray:
     """Checked points (n, 3), finite."""
     values = as_numbers(points, "points")
     if values.ndim != 2 or values.shape[1] != 3 or not len(values):
-        raise InvalidInputError(f"points: expected shape (n, 3), got {values.shape}")
+        raise wrong("points", "shape (n, 3)", values.shape)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if bad.size:
         raise InvalidInputError(
@@ -110,9 +106,7 @@ def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
     """Checked positions (n_nodes, 2 or 3)."""
     values = as_numbers(positions, "positions")
     if values.ndim != 2 or values.shape[0] != n_nodes or values.shape[1] not in (2, 3):
-        raise InvalidInputError(
-            f"positions: expected shape ({n_nodes}, 2 or 3), one a node, got {values.shape}"
-        )
+        raise wrong("positions", f"shape ({n_nodes}, 2 or 3), one a node", values.shape)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if bad.size:
         raise InvalidInputError(
@@ -128,9 +122,7 @@ def edge_courses(
 ) -> list[FloatArray | None]:
     """Checked courses: n_edges arrays (k, d), k > 1, or None."""
     if positions is None or len(courses) != n_edges:
-        raise InvalidInputError(
-            f"courses: expected {n_edges} (one an edge) beside positions, got {len(courses)}"
-        )
+        raise wrong("courses", f"{n_edges} (one an edge) beside positions", len(courses))
     found: list[FloatArray | None] = []
     for edge, course in enumerate(courses):
         line = None if course is None else as_numbers(course, "courses")
@@ -176,7 +168,7 @@ def edge_offsets(offsets: ArrayLike, lengths: FloatArray, edges: IntArray) -> Fl
     """Checked offsets (p,) on edges of lengths (p,); rounding beyond the ends is cut off."""
     values = as_numbers(offsets, "offsets")
     if values.shape != lengths.shape:
-        raise InvalidInputError(f"offsets: expected shape {lengths.shape}, got {values.shape}")
+        raise wrong("offsets", f"shape {lengths.shape}", values.shape)
     slack = OFFSET_ROUNDING * lengths
     bad = np.flatnonzero(~((values >= -slack) & (values <= lengths + slack)))
     if bad.size:

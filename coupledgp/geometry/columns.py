@@ -11,7 +11,7 @@ import numpy as np
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import ElementLookup, split_points
-from coupledgp.ground.validation import check_choice, real_array
+from coupledgp.ground.validation import check_choice, real_array, wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Most kinds of a column of texts.
@@ -131,7 +131,7 @@ def named_columns(given: Mapping[str, Any], on: str | None, sizes: Mapping[str, 
     found = []
     for name, values in given.items():
         if not isinstance(name, str) or not name:
-            raise InvalidInputError(f"columns: expected texts as names, got {name!r}")
+            raise wrong("columns", "texts as names", name)
         array = _numbers(values, f"columns[{name!r}]")
         places = [place for place in ON if sizes[place] == len(array)] if on is None else [on]
         if len(places) > 1:
@@ -153,7 +153,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
     """Values (size, k) as numbers; texts become a component for each kind."""
     array = np.asarray(values)
     if array.ndim not in (1, 2) or not array.size:
-        raise InvalidInputError(f"{name}: expected shape (p,) or (p, k), got {array.shape}")
+        raise wrong(name, "shape (p,) or (p, k)", array.shape)
     if array.dtype.kind in "UOS" and array.ndim == 1:
         texts = np.array([str(value) for value in array.tolist()])
         kinds = np.unique(texts)

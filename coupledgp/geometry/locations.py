@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import MOST_NAMED, real_array
+from coupledgp.ground.validation import MOST_NAMED, real_array, wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Digits of the weights by which places differ: more than a sensor's position has.
@@ -137,9 +137,7 @@ def split_points(points: ArrayLike) -> tuple[IntArray, FloatArray]:
     """Vertex numbers and weights, both (p, c), of the rows of `points` (p, 2 c)."""
     rows = real_array(points, "points")
     if rows.ndim != 2 or rows.shape[1] not in (4, 6):
-        raise InvalidInputError(
-            f"points: expected shape (p, 4) on networks or (p, 6) on surfaces, got {rows.shape}"
-        )
+        raise wrong("points", "shape (p, 4) on networks or (p, 6) on surfaces", rows.shape)
     n_corners = rows.shape[1] // 2
     return rows[:, :n_corners].astype(np.int64), rows[:, n_corners:]
 

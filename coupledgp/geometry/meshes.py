@@ -21,7 +21,7 @@ from coupledgp.geometry.locations import as_points
 from coupledgp.geometry.nearest import nearest_places
 from coupledgp.geometry.refinement import RefinedMesh, centroid_places, refine
 from coupledgp.graphs.forms import mesh_arrays
-from coupledgp.ground.validation import check_positive_int, plain_array
+from coupledgp.ground.validation import check_positive_int, plain_array, wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Area, relative to the squared diameter, below which a mesh counts as a curve or a point.
@@ -74,9 +74,7 @@ def point_parts(points: ArrayLike, n_neighbors: int) -> dict[str, Any]:
     used, number = np.unique(weld(given), return_inverse=True)
     check_positive_int(n_neighbors, "n_neighbors", 3)
     if n_neighbors >= used.size:
-        raise InvalidInputError(
-            f"n_neighbors: expected fewer than the {used.size} distinct points, got {n_neighbors}"
-        )
+        raise wrong("n_neighbors", f"fewer than the {used.size} distinct points", n_neighbors)
     positions = np.ascontiguousarray(given[used])
     stiffness, mass = point_matrices(positions, n_neighbors)
     links = sparse.triu(stiffness, k=1).tocoo()
@@ -165,7 +163,7 @@ def arrays(mesh: Any) -> tuple[FloatArray, IntArray]:
     vertices = as_numbers(plain_array(given_vertices, "mesh"), "mesh")
     faces = np.asarray(plain_array(given_faces, "mesh"))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
-        raise InvalidInputError(f"mesh: expected vertices of shape (v, 3), got {vertices.shape}")
+        raise wrong("mesh", "vertices of shape (v, 3)", vertices.shape)
     if faces.ndim != 2 or faces.shape[0] == 0 or faces.shape[1] != 3:
         raise InvalidInputError(
             f"mesh: expected triangles, faces of shape (f, 3), got {faces.shape}; trimesh.Trimesh("

@@ -27,6 +27,7 @@ from coupledgp.geometry.cotangents import MASS_FLOOR, Matrices, laplacian_matric
 from coupledgp.geometry.degrees import are_degrees, centre, local_metres
 from coupledgp.geometry.refinement import MAX_VERTICES
 from coupledgp.graphs.graph import list_like, number_ends
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 # A loop needs three pieces to enclose a length that is not zero between different vertices.
@@ -87,7 +88,7 @@ def read_networkx(graph: Any, length: str) -> Roads:
         It is no such graph, an edge has no length, or some of the nodes have no position.
     """
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
-        raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
+        raise wrong("graph", "a networkx graph", type(graph))
     edges = list(graph.edges(data=True))
     if not edges:
         raise InvalidInputError(

@@ -37,7 +37,7 @@ from coupledgp.geometry.networks import longest_way, network_parts, read_network
 from coupledgp.graphs.assembly import Csr, Labels, assemble, check_labels, check_symmetric_csr
 from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges
-from coupledgp.ground.validation import LARGEST, SMALLEST, check_positive
+from coupledgp.ground.validation import LARGEST, SMALLEST, check_positive, wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the squared diameter that diffusion covers in a graph's unit of time: fits start at
@@ -491,9 +491,7 @@ class LaplaceOperator:
             points = table_points(points, self.origin is not None, "points")
         given = as_numbers(points, "points")
         if given.ndim != 2 or given.shape[1] != self.positions.shape[1] or not len(given):
-            raise InvalidInputError(
-                f"points: expected shape (p, {self.positions.shape[1]}), got {given.shape}"
-            )
+            raise wrong("points", f"shape (p, {self.positions.shape[1]})", given.shape)
         bad = np.flatnonzero(~np.isfinite(given).all(axis=1))
         if bad.size:
             raise InvalidInputError(

@@ -12,6 +12,7 @@ from scipy import integrate, special
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.units import NORMAL, Tail
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.spectra.posterior_form import (
     mixture_log_density,
     precision_weighted_mean,
@@ -84,7 +85,7 @@ class Groups:
 def _row_numbers(rows: ArrayLike, n_rows: int) -> IntArray:
     found = np.asarray(rows)
     if found.ndim != 1 or not found.size or not np.issubdtype(found.dtype, np.integer):
-        raise InvalidInputError(f"rows: expected numbers of observations, got {rows!r}")
+        raise wrong("rows", "numbers of observations", rows)
     if found.min() < 0 or found.max() >= n_rows:
         raise InvalidInputError(f"rows: expected numbers from 0 to {n_rows - 1}")
     return found.astype(np.int64)

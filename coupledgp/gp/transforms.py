@@ -18,6 +18,7 @@ from scipy import special
 from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.units import safe_scale
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry
 
@@ -189,9 +190,7 @@ class BoxCox(PowerTransform):
 
     def __post_init__(self) -> None:
         if self.power is not None and not (np.isfinite(self.power) and self.power >= 0):
-            raise InvalidInputError(
-                f"power: expected a number >= 0, for which y has a mean, got {self.power!r}"
-            )
+            raise wrong("power", "a number >= 0, for which y has a mean", self.power)
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -234,7 +233,7 @@ class Counts(PowerTransform):
 
     def __post_init__(self) -> None:
         if self.power is not None and not 0 <= self.power <= 1:
-            raise InvalidInputError(f"power: expected a number from 0 to 1, got {self.power!r}")
+            raise wrong("power", "a number from 0 to 1", self.power)
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -277,9 +276,9 @@ class YeoJohnson(PowerTransform):
 
     def __post_init__(self) -> None:
         if self.power is not None and not 0 <= self.power <= 2:
-            raise InvalidInputError(f"power: expected a number from 0 to 2, got {self.power!r}")
+            raise wrong("power", "a number from 0 to 2", self.power)
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
-            raise InvalidInputError(f"scale: expected a number > 0, got {self.scale!r}")
+            raise wrong("scale", "a number > 0", self.scale)
 
     def adapted(self, targets: FloatArray, counts: FloatArray | None) -> Self:
         mean = np.asarray(np.average(targets, weights=counts))

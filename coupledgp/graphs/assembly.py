@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.ground.validation import LARGEST, SMALLEST, real_array
+from coupledgp.ground.validation import LARGEST, SMALLEST, real_array, wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Least and largest weight or length of an edge.
@@ -152,9 +152,7 @@ def number(index: dict[Hashable, int], label: Any) -> int:
     try:
         return index.setdefault(value, len(index))
     except TypeError:
-        raise InvalidInputError(
-            f"labels: expected hashable node labels, got {type(label).__name__}"
-        ) from None
+        raise wrong("labels", "hashable node labels", type(label)) from None
 
 
 def plain_label(label: Any) -> Any:
@@ -166,7 +164,7 @@ def check_labels(labels: Iterable[Any], n_nodes: int) -> Labels:
     """Return distinct labels, one for each node."""
     found = tuple(plain_label(label) for label in labels)
     if len(found) != n_nodes:
-        raise InvalidInputError(f"labels: expected {n_nodes} (one a node), got {len(found)}")
+        raise wrong("labels", f"{n_nodes} (one a node)", len(found))
     seen: dict[Hashable, int] = {}
     for label in found:
         before = len(seen)

@@ -29,7 +29,13 @@ from coupledgp.graphs.assembly import (
     lengths_to_weights,
     plain_label,
 )
-from coupledgp.ground.validation import check_positive, check_positive_int, check_sizes, real_array
+from coupledgp.ground.validation import (
+    check_positive,
+    check_positive_int,
+    check_sizes,
+    real_array,
+    wrong,
+)
 from coupledgp.random import FloatArray, IntArray
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
@@ -157,9 +163,7 @@ class Graph:
         """
         sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
         if len(sources) != len(targets):
-            raise InvalidInputError(
-                f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
-            )
+            raise wrong("targets", f"{len(sources)} ends to match sources", len(targets))
         values = edge_weights(weights, lengths, sources, targets)
         start, end, size, found = number_ends(sources, targets, n_nodes, labels)
         return cls(assemble(start, end, values, size), found)
@@ -380,9 +384,8 @@ class Graph:
             return self._index_labels(wanted)
         if not all_integers(wanted):
             odd = next(v for v in wanted if not all_integers([v]))
-            raise InvalidInputError(
-                f"nodes: expected ints from 0 to {self.n_nodes - 1}, as this graph has no labels, "
-                f"got {odd!r}"
+            raise wrong(
+                "nodes", f"ints from 0 to {self.n_nodes - 1}, as this graph has no labels", odd
             )
         numbers = np.asarray(wanted, dtype=np.int64).reshape(-1)
         bad = numbers[(numbers < 0) | (numbers >= self.n_nodes)]
@@ -470,7 +473,7 @@ def list_like(values: Any, name: str) -> list[Any] | IntArray:
     if hasattr(values, "detach"):
         values = readers.plain_array(values)
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidInputError(f"{name}: expected a sequence of nodes, got {values!r}")
+        raise wrong(name, "a sequence of nodes", values)
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InvalidInputError(f"{name}: expected a 1-D sequence, got shape {values.shape}")
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
@@ -499,7 +502,7 @@ def number_ends(
     if n_nodes is not None:
         n_nodes = check_positive_int(n_nodes, "n_nodes")
         if n_nodes > MOST_NODES:
-            raise InvalidInputError(f"n_nodes: expected at most {MOST_NODES}, got {n_nodes}")
+            raise wrong("n_nodes", f"at most {MOST_NODES}", n_nodes)
     found: Labels | None = None
     if labels is not None:
         found = tuple(plain_label(label) for label in labels)
@@ -548,9 +551,7 @@ def edge_weights(
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name}: expected numbers, one an edge: {error}") from None
     if values.shape != (len(sources),):
-        raise InvalidInputError(
-            f"{name}: expected shape ({len(sources)},), one an edge, got {values.shape}"
-        )
+        raise wrong(name, f"shape ({len(sources)},), one an edge", values.shape)
     check_edge_values(values, name, lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}")
     return values if lengths is None else lengths_to_weights(values)
 

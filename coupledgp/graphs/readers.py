@@ -19,6 +19,7 @@ from coupledgp.ground.validation import (
     check_magnitude,
     check_positive_int,
     real_array,
+    wrong,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
@@ -93,7 +94,7 @@ def networkx_edges(
     Directions are dropped with a warning; an edge and the one back are one, as networkx has it.
     """
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
-        raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
+        raise wrong("graph", "a networkx graph", type(graph))
     if graph.is_directed():
         warn(
             "graph: expected an undirected graph, got a directed one; a kernel has no directions, "
@@ -105,9 +106,7 @@ def networkx_edges(
         default = argument == "weight" and name == "weight"
         if name is not None and not default and edges and not any(name in e[-1] for e in edges):
             names = sorted({str(name) for *_, attributes in edges for name in attributes})
-            raise InvalidInputError(
-                f"{argument}: expected an attribute of edges, {names}, got {name!r}"
-            )
+            raise wrong(argument, f"an attribute of edges, {names}", name)
     ends = [e[0] for e in edges], [e[1] for e in edges]
     if lengths is not None:
         for source, target, attributes in edges:
@@ -164,7 +163,7 @@ def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray,
     given, found = mesh_arrays(mesh)
     faces, vertices = np.asarray(found, dtype=np.int64), real_array(given, "mesh")
     if faces.ndim != 2 or faces.shape[1] < 3 or faces.shape[0] == 0:
-        raise InvalidInputError(f"mesh: expected faces of shape (f, 3), got {faces.shape}")
+        raise wrong("mesh", "faces of shape (f, 3)", faces.shape)
     outside = faces[(faces < 0) | (faces >= vertices.shape[0])]
     if outside.size:
         raise InvalidInputError(
@@ -229,18 +228,14 @@ def torch_geometric_matrix(data: Any) -> sparse.coo_array:
     """Adjacency matrix (n, n) of a torch_geometric `Data`."""
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
-        raise InvalidInputError(
-            f"data: expected a torch_geometric Data with edge_index, got {type(data).__name__}"
-        )
+        raise wrong("data", "a torch_geometric Data with edge_index", type(data))
     ends = plain_array(edge_index)
     values = getattr(data, "edge_weight", None)
     if values is None:
         values = getattr(data, "edge_attr", None)
     weights = np.ones(ends.shape[1]) if values is None else plain_array(values).astype(np.float64)
     if weights.size != ends.shape[1]:
-        raise InvalidInputError(
-            f"data: expected one weight an edge ({ends.shape[1]}), got {weights.shape}"
-        )
+        raise wrong("data", f"one weight an edge ({ends.shape[1]})", weights.shape)
     size = int(data.num_nodes)
     return sparse.coo_array((weights.reshape(-1), (ends[0], ends[1])), shape=(size, size))
 
@@ -272,9 +267,7 @@ def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntA
     size = positions.shape[0]
     check_positive_int(n_neighbors, "n_neighbors")
     if n_neighbors >= size:
-        raise InvalidInputError(
-            f"n_neighbors: expected fewer than the {size} points, got {n_neighbors}"
-        )
+        raise wrong("n_neighbors", f"fewer than the {size} points", n_neighbors)
     # A power of two that leaves the squares of distances finite.
     _, exponent = np.frexp(np.abs(positions).max())
     scaled = np.ldexp(positions, -int(exponent))

@@ -23,6 +23,8 @@ LARGEST_PRODUCT, SMALLEST_PRODUCT = 1e150, 1e-150
 LARGEST_INT = 2**53
 # Relative spread below which numbers count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
+# Most characters of a value that an error shows.
+MOST_SHOWN = 300
 # Most columns that an error names.
 MOST_NAMED = 5
 # Fewest numbers of which a repeated one can be a code of missing values.
@@ -30,8 +32,18 @@ LEAST_SENTINEL_ROWS = 10
 
 
 def wrong(name: str, expected: str, got: Any) -> InvalidInputError:
-    """The error for a wrong value: what it is called, what was expected, and what came."""
-    return InvalidInputError(f"{name}: expected {expected}, got {got!r}")
+    """The error for a wrong value: what it is called, what was expected, and what came.
+
+    Classes are shown by name, arrays by their shape, other values by a `repr` that is cut.
+    """
+    if isinstance(got, np.ndarray) and got.ndim:
+        shown = f"an array of shape {got.shape}"
+    elif isinstance(got, np.generic):
+        shown = repr(got.item())
+    else:
+        shown = got.__name__ if isinstance(got, type) else repr(got)
+    short = shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
+    return InvalidInputError(f"{name}: expected {expected}, got {short}")
 
 
 def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import AxisTerm, Evaluated, Factor, Parameter, RowKernel
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.kernels.pairs import GAUSSIAN, MATERN_12, MATERN_32, MATERN_52, AdditivePairs
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum, parse_spectrum
@@ -87,7 +87,7 @@ class Additive(RowKernel):
                 f"base: expected one of {', '.join(map(str, BASES))}, got {base}"
             )
         if not isinstance(self.full, bool):
-            raise InvalidInputError(f"full: expected True or False, got {self.full!r}")
+            raise wrong("full", "True or False", self.full)
         object.__setattr__(self, "base", base)
 
     def parameters(self, labels: Sequence[str]) -> tuple[Parameter, ...]:

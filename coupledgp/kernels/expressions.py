@@ -29,7 +29,7 @@ from coupledgp.expressions import (
     RowKernel,
     Sum,
 )
-from coupledgp.ground.validation import unknown_choice
+from coupledgp.ground.validation import unknown_choice, wrong
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.registry import (
     graph_kernel_from,
@@ -75,7 +75,7 @@ def parse_kernel(kernel: str | Kernel, domain: Domain = "rows", name: str = "ker
     if isinstance(kernel, Kernel):
         return kernel
     if not isinstance(kernel, str):
-        raise InvalidInputError(f"{name}: expected a text or a kernel, got {type(kernel).__name__}")
+        raise wrong(name, "a text or a kernel", type(kernel))
     return _Parser(kernel, domain, name).parsed()
 
 

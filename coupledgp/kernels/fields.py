@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_choice, check_positive
+from coupledgp.ground.validation import check_choice, check_positive, wrong
 from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum, parse_spectrum
 
@@ -62,7 +62,7 @@ class WhittleMatern:
         if self.range_ is not None:
             object.__setattr__(self, "range_", check_positive(self.range_, "range_"))
         if self.alpha not in (None, 1, 2, 4) or isinstance(self.alpha, bool):
-            raise InvalidInputError(f"alpha: expected 1, 2 or 4, got {self.alpha!r}")
+            raise wrong("alpha", "1, 2 or 4", self.alpha)
 
     def check(self, dimension: int) -> None:
         """Refuse an alpha that an operator of this dimension does not take."""
@@ -188,7 +188,7 @@ class FieldKernel:
         if self.surface is None or self.position is None:
             object.__setattr__(self, "share", 0.0 if self.surface is None else 1.0)
         elif self.share is not None and not 0 < self.share < 1:
-            raise InvalidInputError(f"share: expected a number between 0 and 1, got {self.share!r}")
+            raise wrong("share", "a number between 0 and 1", self.share)
 
     @property
     def family(self) -> str:

@@ -16,6 +16,7 @@ from scipy.sparse.linalg import SuperLU, spilu, splu
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.compiled import compiled
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Options under which SuperLU takes the diagonal as pivots: the matrix is positive definite.
@@ -235,7 +236,7 @@ def symmetric_pattern(matrix: sparse.sparray) -> sparse.csr_array:
     """
     n_rows, n_columns = matrix.shape
     if n_rows != n_columns or n_rows == 0:
-        raise InvalidInputError(f"matrix: expected a square one with rows, got {matrix.shape}")
+        raise wrong("matrix", "a square one with rows", matrix.shape)
     rows = sparse.csr_array(matrix)
     arrays = (np.ones(rows.nnz), rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
     return sparse.csr_array(arrays, shape=rows.shape)

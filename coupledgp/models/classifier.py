@@ -23,7 +23,7 @@ from coupledgp.expressions import Kernel
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.validation import check_positive_int, plain_array
+from coupledgp.ground.validation import check_positive_int, plain_array, wrong
 from coupledgp.inference.nodes.forecast import seconds_of, within_budget
 from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.models.grids import ClassesOnGrids
@@ -163,7 +163,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
     ) -> Data:
         """Indicators of labels y at points, each as often as its weights say."""
         if len(codes) != len(points):
-            raise InvalidInputError(f"y: expected {len(points)} labels, got {len(codes)}")
+            raise wrong("y", f"{len(points)} labels", len(codes))
         weights = self._weights(y, len(points), given)
         return RowArguments(weights, None).data(points, indicators(codes, n_classes))
 
@@ -186,9 +186,8 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         strange = self.classes_[places] != labels
         if strange.any():
-            raise InvalidInputError(
-                f"y: expected labels {self.classes_.tolist()} of the fit, got "
-                f"{labels[strange].tolist()[0]!r}"
+            raise wrong(
+                "y", f"labels {self.classes_.tolist()} of the fit", labels[strange].tolist()[0]
             )
         return places
 

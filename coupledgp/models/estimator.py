@@ -18,7 +18,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess, Points, Want
 from coupledgp.gp.wrapped import innermost, rewrapped
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.validation import check_positive_int, check_vector
+from coupledgp.ground.validation import check_positive_int, check_vector, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.models.explained import error_sentence
 from coupledgp.models.frames import law_frame
@@ -459,7 +459,7 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidInputError):
             raise
-        raise InvalidInputError(f"{name}: expected probabilities, got {value!r}") from None
+        raise wrong(name, "probabilities", value) from None
     if not ((array > 0) & (array < 1)).all():
         raise InvalidInputError(
             f"{name}: expected probabilities between 0 and 1, got {array.tolist()}"

@@ -27,6 +27,7 @@ from coupledgp.ground.validation import (
     check_lengthscale,
     check_positive,
     check_positive_int,
+    wrong,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -260,9 +261,7 @@ class LatticeGPRegressor(FitInBatches):
         check_choice(self.trend, TRENDS, "trend")
         check_positive_int(self.n_draws, "n_draws", minimum=2)
         if self.optimizer not in (None, "information"):
-            raise InvalidInputError(
-                f"optimizer: expected 'information' or None, got {self.optimizer!r}"
-            )
+            raise wrong("optimizer", "'information' or None", self.optimizer)
         if parse_device(self.device) != CPU:
             raise InvalidInputError(
                 f"device: expected None or 'cpu', since lattices are on the CPU, got {self.device}"
@@ -296,7 +295,7 @@ class LatticeGPRegressor(FitInBatches):
             numbers = self._numbers_of_places(columns)
         found = [place for number in numbers for place in self._encoded(columns, number)]
         if len(set(numbers)) < len(numbers):
-            raise InvalidInputError(f"places: expected different columns, got {self.places!r}")
+            raise wrong("places", "different columns", self.places)
         if len(found) > MOST_AXES:
             raise InvalidInputError(
                 f"places: expected at most {MOST_AXES} coordinates, got {len(found)}: latitude and "
@@ -308,17 +307,13 @@ class LatticeGPRegressor(FitInBatches):
         """Numbers of the columns of the table that are places."""
         places = self.places
         if places is None or isinstance(places, (str, int)) or not 1 <= len(places) <= MOST_AXES:
-            raise InvalidInputError(
-                f"places: expected a list of one to {MOST_AXES} columns, got {places!r}"
-            )
+            raise wrong("places", f"a list of one to {MOST_AXES} columns", places)
         known = [str(columns.name(place)) for place in range(columns.n_features)]
         found = []
         for given in places:
             number = known.index(given) if given in known else given
             if not isinstance(number, (int, np.integer)) or not 0 <= number < len(known):
-                raise InvalidInputError(
-                    f"places: expected columns among {', '.join(known)}, got {given!r}"
-                )
+                raise wrong("places", f"columns among {', '.join(known)}", given)
             found.append(int(number))
         pair = None if columns.encoding is None else columns.encoding.places
         if pair is not None and 0 < len(set(pair) & set(found)) < 2:
@@ -410,7 +405,7 @@ class LatticeGPRegressor(FitInBatches):
             )
         own = np.broadcast_to(np.asarray(sides, dtype=np.float64), len(process.trend.places))
         if not (np.isfinite(own) & (own >= 0)).all():
-            raise InvalidInputError(f"sides: expected numbers of at least zero, got {sides!r}")
+            raise wrong("sides", "numbers of at least zero", sides)
         mean, variance = process.block_law(points, own)
         self._judge(points, mean)
         mean = record.shaped(mean, 1)

@@ -7,7 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, Points
-from coupledgp.ground.validation import check_magnitude, forward_array, plain_array, real_array
+from coupledgp.ground.validation import (
+    check_magnitude,
+    forward_array,
+    plain_array,
+    real_array,
+    wrong,
+)
 from coupledgp.random import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -43,7 +49,7 @@ def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
         raise InvalidInputError(f"y: expected finite values, got NaN or inf{advice}")
     check_magnitude(array, "y")
     if len(array) != n_rows:
-        raise InvalidInputError(f"y: expected {n_rows} values to match nodes, got {len(array)}")
+        raise wrong("y", f"{n_rows} values to match nodes", len(array))
     return array
 
 

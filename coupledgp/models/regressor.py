@@ -28,7 +28,7 @@ from coupledgp.ground.parameters import option, positive
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import has_torch
 from coupledgp.ground.threads import LIGHT, numbers_of
-from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.inference.nodes.forecast import seconds_of, within_budget
@@ -353,9 +353,7 @@ class GPRegressor(LikelihoodOption, TableRegressor):
         for name in names:
             check_choice(name, ("auto", *KINDS), "model")
         if not names or "auto" in names:
-            raise InvalidInputError(
-                f"model: expected 'auto' alone, or some of {', '.join(KINDS)}, got {self.model!r}"
-            )
+            raise wrong("model", f"'auto' alone, or some of {', '.join(KINDS)}", self.model)
         return names
 
     def check_restored(self) -> None:

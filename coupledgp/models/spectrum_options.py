@@ -8,7 +8,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.inference.spectra.posterior_draw import (
     LEAST_DRAWN_ROWS,
     LEAST_PER_DIMENSION,
@@ -56,10 +56,7 @@ def check_posterior(model: Any, n_rows: int) -> None:
     if model.frequencies != "posterior":
         return
     if n_rows < LEAST_PILOT_ROWS:
-        raise InvalidInputError(
-            f"X: expected at least {LEAST_PILOT_ROWS} rows for frequencies='posterior', got "
-            f"{n_rows}"
-        )
+        raise wrong("X", f"at least {LEAST_PILOT_ROWS} rows for frequencies='posterior'", n_rows)
     if model.coupling is not None:
         raise InvalidInputError(
             "coupling: expected None beside frequencies='posterior', got "
@@ -88,15 +85,13 @@ def check_fitting(model: Any, n_rows: int) -> None:
             f"features={model.features!r}"
         )
     if n_rows < LEAST_ROWS:
-        raise InvalidInputError(
-            f"X: expected at least {LEAST_ROWS} rows to fit frequencies to, got {n_rows}"
-        )
+        raise wrong("X", f"at least {LEAST_ROWS} rows to fit frequencies to", n_rows)
 
 
 def check_keeping(keep_rows: Any) -> None:
     """Refuse a value of `keep_rows` that is neither True, False nor None."""
     if keep_rows not in (True, False, None) or type(keep_rows) is int:
-        raise InvalidInputError(f"keep_rows: expected True, False or None, got {keep_rows!r}")
+        raise wrong("keep_rows", "True, False or None", keep_rows)
 
 
 def check_use_of_queries(model: Any) -> None:

@@ -45,6 +45,7 @@ from coupledgp.ground.validation import (
     plain_array,
     real_array,
     sentinels,
+    wrong,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.evidence.problem import RowWeights
@@ -509,9 +510,7 @@ def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r:.60}") from None
     if array.shape != (n_rows,):
-        raise InvalidInputError(
-            f"{name}: expected shape ({n_rows},), one number a row, got {array.shape}"
-        )
+        raise wrong(name, f"shape ({n_rows},), one number a row", array.shape)
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
     return array
@@ -533,9 +532,7 @@ def noise_of_level(level: float | None, units: Units, given: float | None) -> fl
     if level is None:
         return None
     if given is not None:
-        raise InvalidInputError(
-            f"noise: expected None beside sample_noise, which states it, got {given!r}"
-        )
+        raise wrong("noise", "None beside sample_noise, which states it", given)
     return level / float(units.scale[0] ** 2)
 
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from coupledgp.diagnostics.scoring.laws import Law, law_of_process
 from coupledgp.diagnostics.scoring.measures import kl_per_point
-from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.ground.progress import tell
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
@@ -485,7 +486,7 @@ class HeldOutRows:
         """
         n_rows = len(data)
         if n_rows < MIN_ROWS:
-            raise InvalidInputError(f"X: expected at least {MIN_ROWS} rows, got {n_rows}")
+            raise wrong("X", f"at least {MIN_ROWS} rows", n_rows)
         used = np.random.default_rng(seed).permutation(n_rows)[:max_rows]
         n_query = min(n_query, len(used) // ROWS_A_QUERY)
         train, query = np.sort(used[n_query:]), used[:n_query]

@@ -20,6 +20,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.parameters import folded
 from coupledgp.ground.progress import tell
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.tables.local import LOCAL_ROUNDS
@@ -409,10 +410,7 @@ def check_selectable(model: Any) -> Any:
     """
     if isinstance(model, Selectable):
         return model
-    raise InvalidInputError(
-        "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
-        f"got {type(model).__name__}"
-    )
+    raise wrong("model", "a SparseSpectrumGPRegressor or a GraphGPRegressor", type(model))
 
 
 def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
@@ -426,9 +424,7 @@ def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
         `couplings` is no list of couplings that the model takes.
     """
     if isinstance(couplings, str) or not len(couplings):
-        raise InvalidInputError(
-            f"couplings: expected a list of texts or objects, got {couplings!r}"
-        )
+        raise wrong("couplings", "a list of texts or objects", couplings)
     named: dict[str, Any] = {}
     known: list[Any] = []
     for coupling in couplings:

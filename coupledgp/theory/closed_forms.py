@@ -64,7 +64,7 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.registry import FeaturesLike, features_class
-from coupledgp.ground.validation import check_magnitude, check_positive_int, check_vector
+from coupledgp.ground.validation import check_magnitude, check_positive_int, check_vector, wrong
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum
 
@@ -144,14 +144,14 @@ def check_pair(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
     check_magnitude(first, "x")
     check_magnitude(second, "y")
     if first.shape != second.shape:
-        raise InvalidInputError(f"y: expected shape {first.shape} as x, got {second.shape}")
+        raise wrong("y", f"shape {first.shape} as x", second.shape)
     return first, second
 
 
 def check_distance(t: float) -> float:
     """Return a length `|x - y|` or `|x + y|`, which is finite and not negative."""
     if not (np.isfinite(t) and t >= 0):
-        raise InvalidInputError(f"t: expected a finite number >= 0, got {t!r}")
+        raise wrong("t", "a finite number >= 0", t)
     return float(t)
 
 

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 
@@ -210,9 +210,7 @@ class QuasiMonteCarlo(FrequencyCoupling):
 
     def __post_init__(self) -> None:
         if self.sequence not in ("halton", "sobol"):
-            raise InvalidInputError(
-                f"sequence: expected 'halton' or 'sobol', got {self.sequence!r}"
-            )
+            raise wrong("sequence", "'halton' or 'sobol'", self.sequence)
 
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator

@@ -21,7 +21,7 @@ from coupledgp.couplings.walkers.sigma import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.ground.validation import check_positive_int, check_vector
+from coupledgp.ground.validation import check_positive_int, check_vector, wrong
 from coupledgp.random import FloatArray, IntArray
 
 LENGTH_TOLERANCE = 1e-6  # chance of a longer walk than `natural_length`
@@ -108,7 +108,7 @@ class GeometricLaw(LengthLaw):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.p_halt, (int, float, np.number)) and 0 < self.p_halt < 1):
-            raise InvalidInputError(f"p_halt: expected a number in (0, 1), got {self.p_halt!r}")
+            raise wrong("p_halt", "a number in (0, 1)", self.p_halt)
 
     def survival(self, max_length: int) -> FloatArray:
         return (1.0 - self.p_halt) ** np.arange(max_length + 1, dtype=np.float64)

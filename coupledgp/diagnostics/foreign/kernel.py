@@ -14,7 +14,7 @@ from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
-from coupledgp.ground.validation import check_positive, real_array
+from coupledgp.ground.validation import check_positive, real_array, wrong
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.random import FloatArray
@@ -52,10 +52,7 @@ class FunctionPrior(DensePrior):
     def covariance(self, a: Points, b: Points) -> FloatArray:
         found = np.asarray(self.function(a, b), dtype=np.float64)
         if found.shape != (len(a), len(b)) or not np.isfinite(found).all():
-            raise InvalidInputError(
-                f"kernel: expected finite covariances of shape {(len(a), len(b))}, got "
-                f"{found.shape}"
-            )
+            raise wrong("kernel", f"finite covariances of shape {(len(a), len(b))}", found.shape)
         return found
 
     def variance(self, points: Points) -> FloatArray:
@@ -105,9 +102,7 @@ class StatedKernel:
         spectrum = parse_spectrum(kernel, "kernel")
         scales = real_array(lengthscale, "lengthscale").reshape(-1)
         if scales.size not in (1, n_columns) or not (np.isfinite(scales) & (scales > 0)).all():
-            raise InvalidInputError(
-                f"lengthscale: expected one positive number, or {n_columns}, got {lengthscale!r}"
-            )
+            raise wrong("lengthscale", f"one positive number, or {n_columns}", lengthscale)
         hyperparameters = Hyperparameters(
             np.broadcast_to(scales, n_columns).copy(),
             check_positive(outputscale, "outputscale"),

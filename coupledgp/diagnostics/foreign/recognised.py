@@ -14,6 +14,7 @@ from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.dense_prior import DenseProblem
 from coupledgp.gp.exact import StationaryPrior
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -90,9 +91,8 @@ def _own_kernel(model: Any, n_columns: int) -> StatedKernel:
     problem = process.exact_problem()
     prior = problem.prior if isinstance(problem, DenseProblem) else None
     if not isinstance(prior, StationaryPrior) or process.data.points.shape[1] != n_columns:
-        raise InvalidInputError(
-            f"kernel: expected a model of one stationary kernel of {n_columns} columns, got "
-            f"{type(model).__name__}"
+        raise wrong(
+            "kernel", f"a model of one stationary kernel of {n_columns} columns", type(model)
         )
     own, scale = prior.hyperparameters, float(problem.scale[0])
     return StatedKernel.stationary(

@@ -16,6 +16,7 @@ from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -151,7 +152,7 @@ def column_groups(model: Any, name: str, data: Data) -> NDArray[Any]:
     names = [str(one) for one in getattr(model, "feature_names_in_", ())]
     if name not in names:
         known = f"one of {', '.join(names)}" if names else "an array, since inputs have no names"
-        raise InvalidInputError(f"groups: expected {known}, got {name!r}")
+        raise wrong("groups", f"{known}", name)
     encoding, place = getattr(model, "encoding_", None), names.index(name)
     if encoding is None:
         return data.points[:, place]

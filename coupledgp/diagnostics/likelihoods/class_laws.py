@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coupledgp.diagnostics.scoring.laws import PointLaws
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import real_array
+from coupledgp.ground.validation import real_array, wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 
@@ -90,9 +90,7 @@ class ClassLaws:
         """
         given = np.asarray(labels).reshape(-1)
         if len(given) != len(self.chances):
-            raise InvalidInputError(
-                f"{name}: expected {len(self.chances)} labels, one a point, got {len(given)}"
-            )
+            raise wrong(name, f"{len(self.chances)} labels, one a point", len(given))
         order = np.argsort(self.classes)
         try:
             places = order[
@@ -105,7 +103,7 @@ class ClassLaws:
             ) from None
         if np.any(strange):
             known, other = self.classes.tolist(), given[strange].tolist()[0]
-            raise InvalidInputError(f"{name}: expected labels {known}, got {other!r}")
+            raise wrong(name, f"labels {known}", other)
         return np.asarray(places)
 
     @property

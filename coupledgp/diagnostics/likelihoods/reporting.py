@@ -48,7 +48,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.progress import reporter, tell
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, class_log_chances
 from coupledgp.random import FloatArray, IntArray
@@ -422,9 +422,7 @@ def likelihood_report(
     process = latent_process(model)
     given = None if exposure is None else np.asarray(exposure, dtype=np.float64).reshape(-1)
     if given is not None and given.shape != (len(X_test),):
-        raise InvalidInputError(
-            f"exposure: expected {len(X_test)} numbers, one a test point, got {given.shape}"
-        )
+        raise wrong("exposure", f"{len(X_test)} numbers, one a test point", given.shape)
     with reporter("report", progress):
         task = ObservedTask(model, X_test, y_test, given, chosen, sites)
         overlap, task = _without_overlap(task, leave_out_overlap)

@@ -16,9 +16,9 @@ import numpy as np
 from coupledgp.diagnostics.pages.scale import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
 from coupledgp.diagnostics.verdicts.verdict import in_units_of
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import NotebookPicture
 from coupledgp.ground.output import write_bytes, write_text
+from coupledgp.ground.validation import wrong
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def plotted(draw: Callable[[], Picture], axes: Axes | None = None) -> Any:
     'class'
     """
     if axes is not None and not hasattr(axes, "get_subplotspec"):
-        raise InvalidInputError(f"ax: expected axes of matplotlib, got {type(axes).__name__}")
+        raise wrong("ax", "axes of matplotlib", type(axes))
     before = set() if axes is None else set(axes.figure.figure.axes)
     made: Figure | None = None
     if axes is None:
@@ -243,10 +243,7 @@ def panels_of(
             return figure, np.array([[into]])
         place = into.get_subplotspec()
         if place is None:
-            raise InvalidInputError(
-                f"ax: expected axes of a grid of a figure for {n_rows * n_columns} panels, got "
-                f"{into!r}"
-            )
+            raise wrong("ax", f"axes of a grid of a figure for {n_rows * n_columns} panels", into)
         into.set_axis_off()
         return figure, place.subgridspec(n_rows, n_columns).subplots(squeeze=False, **options)
 

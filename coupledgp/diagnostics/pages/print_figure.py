@@ -9,8 +9,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_bytes
+from coupledgp.ground.validation import wrong
 
 # Letters of a figure are as large as the captions of most journals, its fonts are embedded whole,
 # and texts of an SVG stay texts.
@@ -35,7 +35,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     kind = Path(path).suffix.lstrip(".").lower()
     if kind not in FORMATS:
         endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InvalidInputError(f"path: expected an ending of {endings}, got {str(path)!r}")
+        raise wrong("path", f"an ending of {endings}", str(path))
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[kind]
     buffer = io.BytesIO()  # compressors stumble over a full disk in ways of their own
     with mpl.rc_context(PRINT):

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from coupledgp.diagnostics.residuals.columns import INPUT, ORDER, PREDICTED, UNSEEN, Column
-from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.registry import add, remove
 
@@ -410,9 +410,7 @@ def register_residual_check(check: ResidualCheck, *, replace: bool = False) -> N
     1
     """
     if not isinstance(check, ResidualCheck):
-        raise InvalidInputError(
-            f"check: expected an object of a subclass of ResidualCheck, got {check!r}"
-        )
+        raise wrong("check", "an object of a subclass of ResidualCheck", check)
     add(CHECKS, check.name, check, "name", replace)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 
 # Where the values of a column come from.
@@ -177,10 +178,7 @@ def checked_metadata(metadata: Any, n_points: int) -> dict[str, NDArray[Any]]:
     if metadata is None:
         return {}
     if not (isinstance(metadata, Mapping) or hasattr(metadata, "columns")):
-        raise InvalidInputError(
-            "metadata: expected a data frame or a mapping of names to columns, got "
-            f"{type(metadata).__name__}"
-        )
+        raise wrong("metadata", "a data frame or a mapping of names to columns", type(metadata))
     names = list(metadata) if isinstance(metadata, Mapping) else list(metadata.columns)
     found = {}
     for name in names:

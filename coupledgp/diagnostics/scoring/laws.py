@@ -15,7 +15,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.gp.target_maps import mapped_back
 from coupledgp.gp.transforms import TargetTransform
-from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
+from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array, wrong
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.student import student_cdf, student_log_density, student_quantiles
@@ -133,9 +133,7 @@ def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
     mean, cov = real_array(mean, "mean"), real_array(cov, "cov")
     p = mean.shape[0]
     if cov.shape[:2] != (p, p):
-        raise InvalidInputError(
-            f"{name}: expected a covariance of shape ({p}, {p}), got {cov.shape}"
-        )
+        raise wrong(name, f"a covariance of shape ({p}, {p})", cov.shape)
     if not (np.isfinite(mean).all() and np.isfinite(cov).all()):
         raise InvalidInputError(f"{name}: expected finite predictions, got NaN or inf")
     check_magnitude(mean, name)
@@ -215,7 +213,7 @@ def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"y_test: expected numbers, {error}") from None
     if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):
-        raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")
+        raise wrong("y_test", f"shape {shape} or {shape[:1]}", y.shape)
     if not np.isfinite(y).all():
         raise InvalidInputError("y_test: expected finite values, got NaN or inf")
     check_magnitude(y, "y_test")

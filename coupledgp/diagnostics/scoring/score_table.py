@@ -46,7 +46,7 @@ from coupledgp.diagnostics.scoring.scores import (
     point_nlpd,
     point_squared_error,
 )
-from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 from coupledgp.registry import add, remove
 
@@ -419,18 +419,14 @@ def register_score(score: Score, *, replace: bool = False) -> None:
     >>> unregister_score("over")
     """
     if not isinstance(score, PointScore | MarginalScore | JointScore):
-        raise InvalidInputError(
-            f"score: expected a PointScore, MarginalScore or JointScore, got {type(score).__name__}"
-        )
+        raise wrong("score", "a PointScore, MarginalScore or JointScore", type(score))
     name = score.name
     if not name.isidentifier() or name.startswith("reference_") or name in OWN | FIGURES:
-        raise InvalidInputError(f"name: expected an identifier that is not taken, got {name!r}")
+        raise wrong("name", "an identifier that is not taken", name)
     if isinstance(score, PointScore) and score.standard_error:
         taken = {other.difference_name for other in paired_scores() if other.name != name}
         if score.difference_name in taken:
-            raise InvalidInputError(
-                f"loss_name: expected a name that is not taken, got {score.difference_name!r}"
-            )
+            raise wrong("loss_name", "a name that is not taken", score.difference_name)
     add(SCORES, name, score, "name", replace)
 
 
@@ -451,7 +447,7 @@ def unregister_score(name: str) -> None:
     coupledgp.errors.InvalidInputError: name: expected a score that was registered, got 'rmse'
     """
     if name in OWN:
-        raise InvalidInputError(f"name: expected a score that was registered, got {name!r}")
+        raise wrong("name", "a score that was registered", name)
     remove(SCORES, name, "name")
 
 

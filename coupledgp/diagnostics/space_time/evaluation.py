@@ -20,7 +20,7 @@ from coupledgp.diagnostics.space_time.splits import SensorReadings, SpaceTimeSpl
 from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
-from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int, wrong
 from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.random import draw_seed
 
@@ -165,9 +165,7 @@ def drawn_splits(
         generators = np.random.default_rng(seed).spawn(check_positive_int(splits, "splits"))
         found = [(plan or SplitPlan()).draw(readings, rng) for rng in generators]
     if not found or not all(isinstance(split, SpaceTimeSplit) for split in found):
-        raise InvalidInputError(
-            f"splits: expected a number or SpaceTimeSplit objects, got {splits!r}"
-        )
+        raise wrong("splits", "a number or SpaceTimeSplit objects", splits)
     for split in found:
         split.check(readings)
     return found

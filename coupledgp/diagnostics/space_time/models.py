@@ -10,6 +10,7 @@ from coupledgp.diagnostics.space_time.scoring import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.sensor_table import moments_back
 from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.series import Panel, as_panel
 from coupledgp.time.sites import SiteLabels, as_domain
 
@@ -34,9 +35,7 @@ def readings_of(model: Any, data: Any, times: Any = None, values: Any = None) ->
         return data
     domain = getattr(model, "graph", None)
     if domain is None:
-        raise InvalidInputError(
-            f"model: expected an estimator on a graph, got {type(model).__name__}"
-        )
+        raise wrong("model", "an estimator on a graph", type(model))
     missing = getattr(model, "missing_values", None)
     panel = as_panel(data, times, values, missing_values=missing)
     return readings_of_panel(panel, as_domain(domain))
@@ -84,9 +83,7 @@ def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:
     found = fitted.predict(list(readings.labels), readings.stamps, return_std=True)
     mean, std = (np.asarray(part, dtype=np.float64) for part in found)
     if mean.shape != readings.values.shape or std.shape != mean.shape:
-        raise InvalidInputError(
-            f"model: expected predictions of shape {readings.values.shape}, got {mean.shape}"
-        )
+        raise wrong("model", f"predictions of shape {readings.values.shape}", mean.shape)
     if (std <= 0).any():
         raise InvalidInputError("model: expected positive standard deviations, got zero or less")
     return SpaceTimeLaw(mean, std)

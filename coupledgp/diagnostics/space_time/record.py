@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from coupledgp.diagnostics.space_time.sensor_table import deviates
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 
@@ -308,9 +309,8 @@ class SpaceTimePage:
             if found != wanted:
                 raise InvalidInputError(f"{name}: expected shape {wanted}, got {found}")
         if self.positions is not None and len(self.positions) != len(self.nodes):
-            raise InvalidInputError(
-                f"positions: expected {len(self.nodes)} rows, as many as nodes, got "
-                f"{len(self.positions)}"
+            raise wrong(
+                "positions", f"{len(self.nodes)} rows, as many as nodes", len(self.positions)
             )
 
     @property

@@ -30,8 +30,7 @@ from coupledgp.diagnostics.space_time.scoring import ALL, BY_DAY, BY_STEP, LEVEL
 from coupledgp.diagnostics.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.space_time.times import most_times, thinned_times
 from coupledgp.diagnostics.space_time.words import ordinal
-from coupledgp.errors import InvalidInputError
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray
 from coupledgp.time.sites import as_domain
 
@@ -110,7 +109,7 @@ def space_time_report(
     (6, 45)
     """
     if not hasattr(model, "panel_"):
-        raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")
+        raise wrong("model", "a fitted model", type(model))
     check_positive_int(splits, "splits", minimum=0)
     domain = as_domain(model.graph)
     readings = MapReadings.of(model)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 from coupledgp.series.durations import has_unit, seconds
 
@@ -91,9 +92,7 @@ class SpaceTimeSplit:
         InvalidInputError
         """
         if self.hidden.shape != readings.values.shape:
-            raise InvalidInputError(
-                f"splits: expected masks of shape {readings.values.shape}, got {self.hidden.shape}"
-            )
+            raise wrong("splits", f"masks of shape {readings.values.shape}", self.hidden.shape)
         left = (readings.seen & ~self.hidden).sum()
         if not (readings.seen & (self.kind >= 0)).any() or not left:
             raise InvalidInputError(
@@ -158,7 +157,7 @@ class SplitPlan:
         for name in ("sensors", "cells", "gap_sensors"):
             share = getattr(self, name)
             if not 0 <= share <= 1:
-                raise InvalidInputError(f"{name}: expected a share from 0 to 1, got {share!r}")
+                raise wrong(name, "a share from 0 to 1", share)
         for name in ("gap", "horizon"):
             value = getattr(self, name)
             if value is not None and not has_unit(value):
@@ -232,9 +231,7 @@ def check_at_least_zero(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number >= 0):
-        raise InvalidInputError(
-            f"{name}: expected a number >= 0 or a duration such as '6h', got {value!r}"
-        )
+        raise wrong(name, "a number >= 0 or a duration such as '6h'", value)
     return number
 
 
@@ -243,7 +240,7 @@ def _length(value: Any, name: str, readings: SensorReadings) -> float:
     if not has_unit(value):
         return check_at_least_zero(value, name)
     if readings.seconds_of_day is None:
-        raise InvalidInputError(f"{name}: expected a number, as times are numbers, got {value!r}")
+        raise wrong(name, "a number, as times are numbers", value)
     return seconds(value, name)
 
 

@@ -25,7 +25,7 @@ from coupledgp.diagnostics.studies.tables import (
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.output import text_written
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class CouplingStudy(ExplainedChoice, Plotted):
         """Return the rows of a size, the largest if none is given, in the order of couplings."""
         size = self.sizes[-1] if size is None else size
         if size not in self.sizes:
-            raise InvalidInputError(f"size: expected one of {self.sizes}, got {size!r}")
+            raise wrong("size", f"one of {self.sizes}", size)
         return [row for row in self.rows if row.size == size]
 
     def comparisons(

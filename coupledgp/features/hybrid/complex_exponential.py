@@ -14,7 +14,7 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import as_rows
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import Seed
 
 ComplexArray = NDArray[np.complex128]
@@ -268,13 +268,11 @@ def check_matrix(matrix: Any, dim: int) -> tuple[ComplexArray, ComplexArray]:
     try:
         array = np.asarray(matrix, dtype=np.complex128)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"matrix: expected numbers, got {matrix!r}") from None
+        raise wrong("matrix", "numbers", matrix) from None
     if array.ndim == 0:
         array = np.full(dim, array)
     if array.shape not in ((dim,), (dim, dim)):
-        raise InvalidInputError(
-            f"matrix: expected a number, shape ({dim},) or ({dim}, {dim}), got {array.shape}"
-        )
+        raise wrong("matrix", f"a number, shape ({dim},) or ({dim}, {dim})", array.shape)
     if not np.isfinite(array).all():
         raise InvalidInputError("matrix: expected finite numbers, got NaN or inf")
     sizes = np.abs(array) if array.ndim == 1 else np.linalg.svd(array, compute_uv=False)

@@ -18,6 +18,7 @@ from coupledgp.features.walks.lengths import (
 )
 from coupledgp.features.walks.sample import Truncation, Walks
 from coupledgp.graphs.products import by_column_blocks, column_blocks, fused_product
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 
 # Share of nonzeros above which products of sparse rows are no faster than those of dense ones.
@@ -169,9 +170,7 @@ class WalkFeatures(LinearOperator):
     def _chosen(self, positions: Any) -> Any:
         chosen = np.arange(self.shape[0]) if positions is None else np.asarray(positions)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-            raise InvalidInputError(
-                f"positions: expected a 1-D sequence of integers, got {positions!r}"
-            )
+            raise wrong("positions", "a 1-D sequence of integers", positions)
         bad = chosen[(chosen < 0) | (chosen >= self.shape[0])]
         if bad.size:
             raise InvalidInputError(

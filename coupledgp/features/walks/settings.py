@@ -28,7 +28,7 @@ from coupledgp.features.walks.visits import form_of
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.ground.memory import check_memory
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
 # Number of walkers of every node, or one for each node of the graph.
@@ -104,7 +104,7 @@ def check_n_walks(graph: Graph, n_walks: WalksLike) -> int | IntArray:
     """
     if np.ndim(n_walks) == 0:
         if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
-            raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks!r}")
+            raise wrong("n_walks", f"at most {WALKS_LIMIT}", n_walks)
         return int(n_walks)  # type: ignore[arg-type]
     numbers = np.asarray(n_walks)
     if numbers.shape != (graph.n_nodes,) or numbers.dtype.kind not in "iu":

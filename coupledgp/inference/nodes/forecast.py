@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.ground.memory import available_bytes
-from coupledgp.ground.validation import check_positive
+from coupledgp.ground.validation import check_positive, wrong
 
 # Multiply-adds a second: of dense products and factorisations, of products of a column with a
 # sparse matrix and of a block of columns, and of all eigenvectors of a dense matrix.
@@ -110,9 +110,8 @@ class Budget:
             unit = found[2].lower() if found else ""
             name = "seconds" if unit in SECONDS else "bytes" if unit in BYTES else ""
             if found is None or not name or name in limits:
-                raise InvalidInputError(
-                    "budget: expected seconds, or a text such as '90s', '5min' or '5min, 6GB', got "
-                    f"{budget!r}"
+                raise wrong(
+                    "budget", "seconds, or a text such as '90s', '5min' or '5min, 6GB'", budget
                 )
             limits[name] = check_positive(_number(found[1], budget), "budget") * {
                 **SECONDS, **BYTES
@@ -169,7 +168,7 @@ def seconds_of(budget: float | str) -> float:
     """Seconds of a budget, a number or a text such as `"90s"`."""
     seconds = Budget.of(budget).seconds
     if seconds is None:
-        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
+        raise wrong("budget", "seconds, such as '60s'", budget)
     return seconds
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.nodes.cholesky_prior import power_and_scale
 from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.precision import (
@@ -145,7 +145,7 @@ class PrecisionEvidence(ExactKernelEvidence):
     def _scale(self, kernel: GraphKernel) -> float:
         power, scale = power_and_scale(kernel)
         if power != self.power:
-            raise InvalidInputError(f"kernel: expected exponent {self.power}, got {kernel!r}")
+            raise wrong("kernel", f"exponent {self.power}", kernel)
         return scale
 
     def _root(self, s: float) -> RootTerms:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
+from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive, wrong
 from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.linalg.matrices import cholesky
@@ -257,7 +257,7 @@ def check_table(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
     targets = np.asarray(y, dtype=np.float64)
     targets = check_matrix(targets[:, None] if targets.ndim == 1 else targets, "y")
     if len(targets) != len(inputs):
-        raise InvalidInputError(f"y: expected {len(inputs)} rows as X has, got {len(targets)}")
+        raise wrong("y", f"{len(inputs)} rows as X has", len(targets))
     return inputs, targets
 
 
@@ -280,9 +280,7 @@ def check_frequencies(frequencies: Tensor, dim: int) -> None:
             f"{tuple(np.shape(frequencies))}"
         )
     if frequencies.shape[1] != dim or not len(frequencies):
-        raise InvalidInputError(
-            f"frequencies: expected shape (m, {dim}), got {tuple(frequencies.shape)}"
-        )
+        raise wrong("frequencies", f"shape (m, {dim})", tuple(frequencies.shape))
 
 
 def with_weights(frequencies: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -291,7 +289,5 @@ def with_weights(frequencies: Tensor, weights: Tensor | None) -> tuple[Tensor, T
     if weights is None:
         weights = frequencies.new_full((m,), 1 / m)
     elif weights.shape != (m,):
-        raise InvalidInputError(
-            f"weights: expected shape ({m},), one a frequency, got {tuple(weights.shape)}"
-        )
+        raise wrong("weights", f"shape ({m},), one a frequency", tuple(weights.shape))
     return frequencies.double(), weights.double()

@@ -16,7 +16,7 @@ from itertools import chain
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import SMALLEST
+from coupledgp.ground.validation import SMALLEST, wrong
 from coupledgp.inference.weights.normal_equations import (
     FeatureRounding,
     NormalEquations,
@@ -379,9 +379,7 @@ class DataStatistics:
 def _check_alike(n_features: int, offset: Tensor, n_others: int, other: Tensor) -> None:
     """Refuse to merge sums over other features, or of targets with another offset."""
     if n_features != n_others:
-        raise InvalidInputError(
-            f"statistics: expected {n_features} features to merge with, got {n_others}"
-        )
+        raise wrong("statistics", f"{n_features} features to merge with", n_others)
     if offset.device != other.device:
         raise InvalidInputError(
             f"statistics: expected sums on {offset.device} to merge with, got {other.device}"

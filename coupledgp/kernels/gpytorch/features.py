@@ -25,7 +25,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.fourier import check_directions
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import Seed, as_rng
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
@@ -224,7 +224,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         assert self.frequencies is not None
         dim = self.frequencies.shape[-1]
         if x.shape[-1] != dim:
-            raise InvalidInputError(f"X: expected shape (..., n, {dim}), got {tuple(x.shape)}")
+            raise wrong("X", f"shape (..., n, {dim})", tuple(x.shape))
 
     def _member_features(
         self, inputs: Tensor, members: torch.Size, index: tuple[int, ...]

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import Solved, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     LadderProblem,
@@ -64,9 +64,8 @@ class BatchedEvidence(LadderProblem):
         self.n_rows, self.n_outputs = summary.n_rows, units.n_outputs
         n_features = stream.feature_map.n_features
         if self.n_rows < n_features:
-            raise InvalidInputError(
-                f"n_frequencies: expected at most as many features as rows, {self.n_rows}, got "
-                f"{n_features}"
+            raise wrong(
+                "n_frequencies", f"at most as many features as rows, {self.n_rows}", n_features
             )
         self._sample: tuple[IntArray, Data] | None = None
         self._last: tuple[FloatArray, DataStatistics] | None = None

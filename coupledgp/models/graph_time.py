@@ -33,7 +33,7 @@ from coupledgp.series import Panel, TimeAxis
 from coupledgp.series.panel import missing_numbers
 from coupledgp.time.law import Posterior, fitted_law, units_of
 from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
-from coupledgp.time.sites import SiteLabels, Sites, as_domain, domain_of, sites_of
+from coupledgp.time.sites import SiteLabels, Sites, as_domain, sites_of
 from coupledgp.time.start import started
 from coupledgp.time.usual_day import (
     FittedDay,
@@ -344,7 +344,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
 
     def _plain(self, name: str, value: Any) -> Any:
         if name == "graph":
-            return domain_of(self.grid_process_.places.sites)
+            return self.grid_process_.places.sites.domain
         if name == "kernel":
             return value if isinstance(value, str) else type(value).__name__
         if name == "holidays" and value is not None:

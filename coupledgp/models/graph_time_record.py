@@ -20,7 +20,7 @@ from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import Panel, TimeAxis, as_panel
-from coupledgp.time.sites import SiteLabels, domain_of
+from coupledgp.time.sites import SiteLabels
 
 # Standard deviations beyond which an observation counts as an outlier.
 FAR = 4.0
@@ -153,7 +153,7 @@ class SpaceTimeRecord(ProcessRegressor):
 
     @property
     def _labels(self) -> SiteLabels:
-        return SiteLabels(domain_of(self.grid_process_.places.sites))
+        return SiteLabels(self.grid_process_.places.sites.domain)
 
     @property
     def grid_process_(self) -> SensorsGP:

@@ -20,12 +20,11 @@ from scipy.optimize import minimize
 from coupledgp.core.codec import stored
 from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.time.graph_sites import GraphSites
 from coupledgp.time.recursion import neighbour_means
-from coupledgp.time.site_base import Sites
+from coupledgp.time.sites import GraphSites, Sites
 from coupledgp.time.spread import FACTORS, LEVELS, gamma_coefficients
 
-# Shares of what sensors have alone, in units of the kernel's variance.
+# Shares of what sensors have alone, in units of the kernel's mean variance at the sensors.
 NUGGETS = np.geomspace(1e-3, 30.0, 24)
 # Neighbours by the kernel where the graph joins too few sensors, and the share that is too few.
 N_NEIGHBOURS, LEAST_JOINED = 6, 0.5
@@ -48,14 +47,15 @@ def kernel_of(sites: Sites, sensors: IntArray, M: FloatArray) -> FittedKernel:
         sensors, M = sensors[some], M[np.ix_(some, some)]
 
     def profiled(point: FloatArray) -> tuple[float, float, float]:
-        gram = sites.grams(sensors, [point])[0]
+        gram = sites.with_theta(point).gram(sensors)
         values, vectors = np.linalg.eigh(gram)
         squares = ((M @ vectors) * vectors).sum(axis=0)
-        d = np.maximum(values, 0.0)[None] + NUGGETS[:, None]
+        nuggets = NUGGETS * max(float(values.mean()), 1e-300)
+        d = np.maximum(values, 0.0)[None] + nuggets[:, None]
         v = (squares / d).mean(axis=1)
         loss = np.log(d).sum(axis=1) + len(M) * np.log(np.maximum(v, 1e-300))
         k = int(np.argmin(loss))
-        return float(loss[k]), float(v[k]), float(NUGGETS[k])
+        return float(loss[k]), float(v[k]), float(nuggets[k])
 
     starts = sites.starts()
     losses = [profiled(point)[0] for point in starts]
@@ -72,7 +72,7 @@ def kernel_of(sites: Sites, sensors: IntArray, M: FloatArray) -> FittedKernel:
 
 def correlations_of(sites: Sites, sensors: IntArray) -> FloatArray:
     """Correlations (p, p) of the sensors under the kernel."""
-    gram = np.asarray(sites.gram(sensors))
+    gram = sites.gram(sensors)
     roots = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
     found = gram / np.outer(roots, roots)
     np.fill_diagonal(found, 1.0)
@@ -82,7 +82,7 @@ def correlations_of(sites: Sites, sensors: IntArray) -> FloatArray:
 def neighbours_of(sites: Sites, sensors: IntArray) -> FloatArray:
     """Weights (p, p) of neighbours: by edges between sensors, or by the kernel if these are few."""
     if isinstance(sites, GraphSites):
-        adjacency = sites.graph.adjacency[sensors][:, sensors].toarray()
+        adjacency = sites.domain.adjacency[sensors][:, sensors].toarray()
         np.fill_diagonal(adjacency, 0.0)
         if (adjacency.sum(axis=1) > 0).mean() >= LEAST_JOINED:
             return neighbour_means(adjacency)

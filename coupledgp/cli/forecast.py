@@ -22,8 +22,8 @@ from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_files import LINES
 from coupledgp.ground.extras import library
-from coupledgp.series import Panel, as_panel
-from coupledgp.series.stamps import read_stamps, zone_name
+from coupledgp.time.panel import Panel, as_panel
+from coupledgp.time.stamps import read_stamps, zone_name
 
 KINDS = np.array(["observed", "gap", "forecast", "hidden"], dtype=object)
 MOST_ROWS, SAME = 2 * 10**7, 1e-6

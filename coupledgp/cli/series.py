@@ -15,8 +15,8 @@ from coupledgp.cli.options import Text
 from coupledgp.cli.shared import about, on_disk
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import library
-from coupledgp.series import Panel, as_panel
-from coupledgp.series.stamps import Stamps, read_stamps
+from coupledgp.time.panel import Panel, as_panel
+from coupledgp.time.stamps import Stamps, read_stamps
 
 NETCDF, ZARR = (".nc", ".nc4", ".cdf", ".h5netcdf"), (".zarr",)
 FORMAT = "--time-format '%d.%m.%Y %H:%M' reads others"

@@ -7,7 +7,6 @@ from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
 from coupledgp.models.fields import next_sensors as next_sensors
 from coupledgp.models.files import load_model as load_model
 from coupledgp.models.files import save_model as save_model
-from coupledgp.models.graph_time import GraphTimeGPRegressor as GraphTimeGPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor as LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
 from coupledgp.models.node_classifier import GraphGPClassifier as GraphGPClassifier
@@ -24,3 +23,4 @@ from coupledgp.selection.study import GraphChoice as GraphChoice
 from coupledgp.selection.study import choose_graph as choose_graph
 from coupledgp.selection.study import coupling_study as coupling_study
 from coupledgp.selection.study import posterior_report as posterior_report
+from coupledgp.time.estimator import GraphTimeGPRegressor as GraphTimeGPRegressor

@@ -18,7 +18,6 @@ from coupledgp.ground.tensors import torch
 from coupledgp.models.classifier import GPClassifier
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
-from coupledgp.models.graph_time import GraphTimeGPRegressor
 from coupledgp.models.lattice import LatticeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.node_classifier import GraphGPClassifier
@@ -27,6 +26,7 @@ from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.stored import MODEL_CLASSES
+from coupledgp.time.estimator import GraphTimeGPRegressor
 
 MODEL_CLASSES.update(
     (kind.__name__, kind)

@@ -23,7 +23,7 @@ from scipy.fft import irfft, rfft
 from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series import TimeAxis
+from coupledgp.time.axis import TimeAxis
 from coupledgp.time.days import (
     KINDS,
     PARTS,

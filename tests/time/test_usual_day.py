@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from coupledgp.random import FloatArray
-from coupledgp.series import TimeAxis
 from coupledgp.time import days as dm
 from coupledgp.time import usual_day as ud
+from coupledgp.time.axis import TimeAxis
 from coupledgp.time.days import DayMoments, variance_loss
 from coupledgp.time.usual_day import UsualDay
 

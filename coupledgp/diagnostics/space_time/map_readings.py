@@ -16,7 +16,7 @@ from coupledgp.diagnostics.space_time.record import (
 from coupledgp.gp.target_maps import mapped_back
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture

@@ -11,7 +11,7 @@ from coupledgp.diagnostics.space_time.sensor_table import moments_back
 from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import wrong
-from coupledgp.series import Panel, as_panel
+from coupledgp.time.panel import Panel, as_panel
 from coupledgp.time.sites import SiteLabels, as_domain
 
 

@@ -14,7 +14,7 @@ from coupledgp.diagnostics.space_time.sensor_table import deviates
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 # Codes of cells (sensor, time).
 OBSERVED, GAP, FORECAST = range(3)

@@ -45,7 +45,7 @@ from coupledgp.diagnostics.space_time.words import (
 )
 from coupledgp.ground.visible import printable
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from coupledgp.diagnostics.space_time.record import (
     KindScore,
 )
 from coupledgp.random import FloatArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 MINUTE, HOUR, DAY, WEEK = 60.0, 3600.0, 86_400.0, 604_800.0
 # Words of a day and a month, which `strftime` would take from the language of the machine.

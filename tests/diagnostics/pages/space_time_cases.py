@@ -16,7 +16,7 @@ from coupledgp.diagnostics.space_time.record import (
     SensorErrors,
 )
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 HOSTILE = "</script><img src=x onerror='stop()'>$\\frac{&quot;"
 N_NODES, N_SENSORS, N_TIMES, N_AHEAD = 16, 12, 60, 4

@@ -30,7 +30,7 @@ from coupledgp.diagnostics.space_time.words import (
     time_texts,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 from tests.diagnostics.pages.space_time_cases import HOSTILE, N_TIMES, report
 
 

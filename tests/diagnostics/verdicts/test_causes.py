@@ -19,8 +19,8 @@ from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.quality import quality
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.weight_space import FITTED_REMARK
-from coupledgp.series.axis import TimeAxis
-from coupledgp.series.constant_runs import constant_runs
+from coupledgp.time.axis import TimeAxis
+from coupledgp.time.constant_runs import constant_runs
 from tests.diagnostics.verdicts.test_rules import MEAN, beside
 
 N = 160

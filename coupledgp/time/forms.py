@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import MOST_NAMED, plain_array, real_array
 from coupledgp.random import FloatArray
-from coupledgp.series.stamps import Stamps, read_stamps
+from coupledgp.time.stamps import Stamps, read_stamps
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
 Arrays = Mapping[str, NDArray[Any]]

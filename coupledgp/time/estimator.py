@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.sensors import SensorsGP, kept_steps
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import Counts, TargetTransform
 from coupledgp.gp.wrapped import innermost
@@ -23,16 +22,17 @@ from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int, check_sizes
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
-from coupledgp.models.graph_time_laws import SpaceTimeLaws
-from coupledgp.models.graph_time_record import read_panel
 from coupledgp.models.options import estimator
 from coupledgp.models.stored import FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
-from coupledgp.series import Panel, TimeAxis
-from coupledgp.series.panel import missing_numbers
+from coupledgp.time.answers import SpaceTimeLaws
+from coupledgp.time.axis import TimeAxis
 from coupledgp.time.law import Posterior, fitted_law, units_of
+from coupledgp.time.panel import Panel, missing_numbers
 from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
+from coupledgp.time.process import SensorsGP, kept_steps
+from coupledgp.time.record import read_panel
 from coupledgp.time.sites import SiteLabels, Sites, as_domain, sites_of
 from coupledgp.time.start import started
 from coupledgp.time.usual_day import (

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.series import as_panel
+from coupledgp.time.panel import as_panel
 
 START, STEP = np.datetime64("2012-03-01T00:00"), np.timedelta64(5, "m")
 TIMES = START + STEP * np.arange(6)

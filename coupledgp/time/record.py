@@ -12,14 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.sensors import SensorsGP
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import check_magnitude, check_vector
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series import Panel, TimeAxis, as_panel
+from coupledgp.time.axis import TimeAxis
+from coupledgp.time.panel import Panel, as_panel
+from coupledgp.time.process import SensorsGP
 from coupledgp.time.sites import SiteLabels
 
 # Standard deviations beyond which an observation counts as an outlier.

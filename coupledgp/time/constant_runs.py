@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coupledgp.random import FloatArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 DAY = 86_400.0
 # Fewest readings of a run; share of other sensors' steps without a change during it, from which all

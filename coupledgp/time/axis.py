@@ -12,9 +12,9 @@ from coupledgp.core.codec import stored, stored_as
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series import durations
-from coupledgp.series.grids import on_grid, regular_step, rounded
-from coupledgp.series.stamps import (
+from coupledgp.time import durations
+from coupledgp.time.grids import on_grid, regular_step, rounded
+from coupledgp.time.stamps import (
     Labelled,
     Stamps,
     as_datetimes,

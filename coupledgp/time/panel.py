@@ -14,9 +14,9 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import MOST_NAMED, check_magnitude, sentinels
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.axis import TimeAxis
-from coupledgp.series.constant_runs import constant_runs
-from coupledgp.series.forms import (
+from coupledgp.time.axis import TimeAxis
+from coupledgp.time.constant_runs import constant_runs
+from coupledgp.time.forms import (
     ArrayForm,
     Form,
     labels_of,
@@ -25,7 +25,7 @@ from coupledgp.series.forms import (
     real_values,
     shown,
 )
-from coupledgp.series.stamps import Stamps, read_stamps
+from coupledgp.time.stamps import Stamps, read_stamps
 
 FORMS = (
     "a DataArray of nodes and times, a wide table (rows times, columns nodes), nodes with times= "

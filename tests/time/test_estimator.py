@@ -16,7 +16,7 @@ from sklearn.base import clone
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
 from coupledgp.gp.transforms import Counts
-from coupledgp.models.graph_time import looks_like_counts
+from coupledgp.time.estimator import looks_like_counts
 from tests.model_files import changed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

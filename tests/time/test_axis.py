@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.series import TimeAxis
+from coupledgp.time.axis import TimeAxis
 
 START = np.datetime64("2012-03-01T00:00")
 FIVE = np.timedelta64(5, "m")
@@ -187,7 +187,7 @@ def test_steps_that_are_missing_are_on_the_grid():
 
 
 def stamps(times):
-    from coupledgp.series.stamps import read_stamps
+    from coupledgp.time.stamps import read_stamps
 
     return read_stamps(times)
 

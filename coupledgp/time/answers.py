@@ -16,9 +16,9 @@ from coupledgp.ground.memory import check_memory, named_exhaustion
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.models.estimator import check_probabilities, interval_ends
 from coupledgp.models.frames import law_frame
-from coupledgp.models.graph_time_record import SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.time.days import KINDS
+from coupledgp.time.record import SpaceTimeRecord
 from coupledgp.time.student import student_quantiles
 from coupledgp.time.usual_day import DAY as SECONDS_OF_DAY
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from coupledgp.models import GPRegressor as GPRegressor
     from coupledgp.models import GraphGPClassifier as GraphGPClassifier
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
-    from coupledgp.models import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from coupledgp.models import save_model as save_model
     from coupledgp.models import select as select
     from coupledgp.page_rank import pagerank as pagerank
+    from coupledgp.time.estimator import GraphTimeGPRegressor as GraphTimeGPRegressor
 else:
     __all__, __getattr__, __dir__ = attach(__name__, {
         "": "couplings dask diagnostics features kernels theory",
@@ -55,11 +55,12 @@ else:
         "inference.spectra.posterior_kl": "posterior_kl_loss",
         "models": (
             "ExactGPRegressor ExactGraphGPRegressor FieldGPRegressor GPClassifier GPRegressor "
-            "GraphGPClassifier GraphGPRegressor GraphTimeGPRegressor LatticeGPRegressor "
+            "GraphGPClassifier GraphGPRegressor LatticeGPRegressor "
             "LocalGPRegressor SparseSpectrumGPRegressor TableEncoder audit choose_graph "
             "coupling_study load_model next_sensors posterior_report save_model select"
         ),
         "page_rank": "pagerank",
+        "time.estimator": "GraphTimeGPRegressor",
     })  # fmt: skip
 
 __version__ = "0.3.0.dev0"

@@ -23,4 +23,3 @@ from coupledgp.selection.study import GraphChoice as GraphChoice
 from coupledgp.selection.study import choose_graph as choose_graph
 from coupledgp.selection.study import coupling_study as coupling_study
 from coupledgp.selection.study import posterior_report as posterior_report
-from coupledgp.time.estimator import GraphTimeGPRegressor as GraphTimeGPRegressor

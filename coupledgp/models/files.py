@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Literal
 
 from coupledgp.core.codec import read_file
@@ -26,15 +27,13 @@ from coupledgp.models.process_estimator import ProcessEstimator
 from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.stored import MODEL_CLASSES
-from coupledgp.time.estimator import GraphTimeGPRegressor
 
 MODEL_CLASSES.update(
     (kind.__name__, kind)
     for kind in (
         GPClassifier, GPRegressor, LatticeGPRegressor, LocalGPRegressor,
         SparseSpectrumGPRegressor, ExactGPRegressor,
-        GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
-        GraphGPClassifier,
+        GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphGPClassifier,
     )
 )  # fmt: skip
 
@@ -136,6 +135,7 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     True
     """
     where = parse_device(device)
+    import_module("coupledgp.time.estimator")  # which stands on this package
     model = read_file(path, ProcessEstimator)
     return model if where == CPU else _on(model, device, where)
 

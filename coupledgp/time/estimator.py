@@ -23,7 +23,7 @@ from coupledgp.ground.validation import check_choice, check_positive_int, check_
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
 from coupledgp.models.options import estimator
-from coupledgp.models.stored import FittedModel
+from coupledgp.models.stored import MODEL_CLASSES, FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
 from coupledgp.time.answers import SpaceTimeLaws
@@ -364,6 +364,9 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         sensors = results.get("sensors")
         if not np.array_equal(np.sort(sensors), process.law_.sensors):
             raise ModelFileError("sensors: expected each sensor once, got others")
+
+
+MODEL_CLASSES["GraphTimeGPRegressor"] = GraphTimeGPRegressor
 
 
 class Rows(NamedTuple):

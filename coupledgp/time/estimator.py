@@ -26,15 +26,13 @@ from coupledgp.models.options import estimator
 from coupledgp.models.stored import MODEL_CLASSES, FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
-from coupledgp.time.answers import SpaceTimeLaws
+from coupledgp.time.answers import SpaceTimeLaws, read_panel
 from coupledgp.time.axis import TimeAxis
-from coupledgp.time.law import Posterior, fitted_law, units_of
+from coupledgp.time.law import Posterior, fitted_law, started, units_of
 from coupledgp.time.panel import Panel, missing_numbers
 from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
 from coupledgp.time.process import SensorsGP, kept_steps
-from coupledgp.time.record import read_panel
 from coupledgp.time.sites import SiteLabels, Sites, as_domain, sites_of
-from coupledgp.time.start import started
 from coupledgp.time.usual_day import (
     FittedDay,
     UsualDay,

@@ -30,7 +30,7 @@ from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.law import MOST_AHEAD, Posterior, SensorLaw
 from coupledgp.time.places import Places
 from coupledgp.time.recursion import LONGEST_LAG
-from coupledgp.time.student import student_cdf, student_log_density, student_quantiles
+from coupledgp.time.spread import student_cdf, student_log_density, student_quantiles
 from coupledgp.time.usual_day import UsualDay
 
 BoolArray = NDArray[np.bool_]

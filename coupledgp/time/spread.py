@@ -11,19 +11,98 @@ mean for the sensor i and F the columns 1, y, y^2, u, u^2 and log v:
 phi maximises the gamma likelihood, that is minimises `sum F phi + r exp(-F phi)`, r the ratio of
 the squared error to S_ih. Errors over their standard deviations have Student's law of variance one
 (`student`), whose degrees of freedom have the greatest likelihood at each h.
+
+Student's law of variance one, by tau, the inverse of its degrees of freedom nu (0 is normal), is
+
+    log p(z) = log G((nu + 1) / 2) - log G(nu / 2) - log(pi (nu - 2)) / 2
+               - (nu + 1) / 2 log(1 + z^2 / (nu - 2)) .
+
+What a linear forecast lacks: the error h steps ahead, left out, has the mean `G beta_h`, G hats
+(piecewise linear functions, one at one knot and zero at the others) of three numbers and their
+products with a fourth: y; u; w, the level if the last value would stay as it is about the usual
+day; and d, the last value less the forecast. Roads in free flow stay there, and those in a jam do
+not: a linear recursion draws both to the mean. beta is a ridge regression over all sensors, kept
+where the squared error of blocks of time left out falls by more than its standard error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from coupledgp.core.codec import stored
 from coupledgp.random import FloatArray
-from coupledgp.time.recursion import FAR, HORIZONS, AheadErrors
-from coupledgp.time.student import fitted_tail
+from coupledgp.time.recursion import FAR, HORIZONS, AheadErrors, Block
+
+# Greatest tau of a fit, the least that is not taken as zero, and the most values of a fit.
+HEAVIEST, LIGHTEST, MOST_VALUES = 0.4, 1.0 / 30.0, 50_000
+# Tau below which the normal law is taken.
+NORMAL = 1e-6
+
+
+def student_log_density(z: FloatArray, tau: ArrayLike) -> FloatArray:
+    """Log densities at z, nats."""
+    z, tau = np.broadcast_arrays(z, tau)
+    found = np.array(-0.5 * (z**2 + np.log(2 * np.pi)))
+    heavy = tau > NORMAL
+    t = tau[heavy]
+    ratio = t / (1.0 - 2.0 * t)  # 1 / (nu - 2)
+    half = 0.5 / t
+    found[heavy] = (
+        gammaln(half + 0.5) - gammaln(half) + 0.5 * np.log(ratio / np.pi)
+        - (half + 0.5) * np.log1p(z[heavy] ** 2 * ratio)
+    )  # fmt: skip
+    return found
+
+
+def student_cdf(z: FloatArray, tau: ArrayLike) -> FloatArray:
+    """Chances of at most z."""
+    z, tau = np.broadcast_arrays(z, tau)
+    found, heavy = np.array(ndtr(z)), tau > NORMAL
+    t = tau[heavy]
+    found[heavy] = stdtr(1.0 / t, z[heavy] / np.sqrt(1.0 - 2.0 * t))
+    return found
+
+
+def student_quantiles(p: FloatArray, tau: ArrayLike) -> FloatArray:
+    """Quantiles at probabilities p."""
+    p, tau = np.broadcast_arrays(p, tau)
+    found, heavy = np.array(ndtri(p)), tau > NORMAL
+    t = tau[heavy]
+    found[heavy] = stdtrit(1.0 / t, p[heavy]) * np.sqrt(1.0 - 2.0 * t)
+    return found
+
+
+def fitted_scale(z: FloatArray) -> tuple[float, float]:
+    """The variance and the tau of greatest likelihood of residuals (m,); one and zero of none."""
+    some = z[:: -(-z.size // MOST_VALUES)] if z.size else z
+    if not some.any():
+        return 1.0, 0.0
+    best = minimize(
+        lambda at: at[0] / 2 - float(student_log_density(some * np.exp(-at[0] / 2), at[1]).mean()),
+        (np.log((some**2).mean()), 0.2), method="Nelder-Mead",
+        bounds=[(None, None), (0.0, HEAVIEST)], options={"xatol": 1e-3, "fatol": 1e-6},
+    )  # fmt: skip
+    tail = float(best.x[1])
+    return float(np.exp(best.x[0])), tail if tail > LIGHTEST else 0.0
+
+
+def fitted_tail(z: FloatArray) -> float:
+    """The tau of greatest likelihood of residuals (m,) over their standard deviations."""
+    some = z[:: -(-z.size // MOST_VALUES)] if z.size else z
+    if not some.size:
+        return 0.0
+    best = minimize_scalar(
+        lambda tau: -float(student_log_density(some, tau).mean()), bounds=(0.0, HEAVIEST),
+        method="bounded", options={"xatol": 1e-4},
+    )  # fmt: skip
+    return float(best.x) if best.x > LIGHTEST else 0.0
+
 
 BoolArray = NDArray[np.bool_]
 # Columns of F.
@@ -255,3 +334,111 @@ def fitted_spread(
         half = 0.5 * np.clip(F @ coefficients[k], *FACTORS)
         tails[k] = fitted_tail(errors[there] * np.exp(-half))
     return Spread(variances, coefficients, tails)
+
+
+# Knots of the hats, and clip of the difference d.
+KNOTS, MOST_CHANGE = np.array([-4.0, -2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 3.0]), 4.0
+# Number of columns, and the ridge of a regression on rows of about unit variance.
+N_BENDS, BEND_RIDGE = 3 + 8 * KNOTS.size, 100.0
+
+
+def hats(values: FloatArray) -> FloatArray:
+    """Weights (..., 8) of the knots, of sum one, linear between them."""
+    at = np.clip(values, KNOTS[0], KNOTS[-1])
+    place = np.clip(np.searchsorted(KNOTS, at, side="right") - 1, 0, KNOTS.size - 2)
+    share = (at - KNOTS[place]) / (KNOTS[place + 1] - KNOTS[place])
+    out = np.zeros((*at.shape, KNOTS.size))
+    np.put_along_axis(out, place[..., None], 1.0 - share[..., None], axis=-1)
+    np.put_along_axis(out, place[..., None] + 1, share[..., None], axis=-1)
+    return out
+
+
+def bend_columns(
+    level: FloatArray, forecast: FloatArray, last: FloatArray, gain: FloatArray,
+    log_volatility: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """G (..., 67) at forecast levels and forecasts x, last values x, and d level / d x."""
+    d = np.clip(last - forecast, -MOST_CHANGE, MOST_CHANGE)[..., None]
+    v = log_volatility[..., None]
+    of_level, of_forecast = hats(level), hats(forecast)
+    stays = hats(level + gain * (last - forecast))
+    parts = [v, d, v * d, of_level, of_forecast, stays, stays * d, of_level * d, of_forecast * d,
+             hats(last) * d, v * of_level]  # fmt: skip
+    return np.concatenate(parts, axis=-1)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """The mean of what a linear forecast lacks.
+
+    Attributes
+    ----------
+    coefficients : FloatArray (4, 67)
+        beta of each of `HORIZONS`; zero where squared errors do not fall in blocks left out.
+    """
+
+    coefficients: FloatArray
+
+    def means(
+        self, level: FloatArray, forecast: FloatArray, last: FloatArray, gain: FloatArray,
+        volatility: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Corrections (p, h) of forecasts x (p, h) of the next steps.
+
+        Levels are (p, h); last values, gains and log volatilities (p,). Beyond the last horizon H
+        they fade with `(H / h)^2`.
+        """
+        h = forecast.shape[1]
+        wide = [np.broadcast_to(part[:, None], forecast.shape) for part in (last, gain, volatility)]
+        G = bend_columns(level, forecast, *wide)
+        fade = np.minimum(1.0, HORIZONS[-1] / np.arange(1, h + 1)) ** 2
+        return np.asarray(np.einsum("ihk,hk->ih", G, between(self.coefficients, h)) * fade)
+
+
+def fitted_bend(
+    ahead: AheadErrors, X: FloatArray, volatility: FloatArray, base: FloatArray, gain: FloatArray,
+    blocks: Sequence[Block],
+) -> tuple[Bend, AheadErrors]:  # fmt: skip
+    """The correction of forecasts of series X (p, n), and the errors that it leaves.
+
+    Levels are `base + gain x`, log volatilities (p, n) those after each step. The correction of a
+    block of time comes from the others, so that the errors are still left out.
+    """
+    errors, forecasts = ahead.errors.copy(), ahead.forecasts.copy()
+    coefficients = np.zeros((len(HORIZONS), N_BENDS))
+    for k, h in enumerate(HORIZONS):
+        parts = []
+        for first, last, _ in blocks:
+            steps = np.arange(max(first, h), last)
+            there = ~np.isnan(ahead.errors[k][:, steps])
+            made = ahead.forecasts[k][:, steps]
+            wide = np.broadcast_to(gain[:, None], made.shape)
+            given = (base[:, steps] + wide * made, made, X[:, steps - h], wide,
+                     volatility[:, steps - h])  # fmt: skip
+            G = bend_columns(*(part[there] for part in given))
+            e = ahead.errors[k][:, steps][there]
+            parts.append((steps, there, G, e, G.T @ G, G.T @ e))
+        gram, right = (np.sum([part[j] for part in parts], axis=0) for j in (4, 5))
+        before, after, made_up = [], [], []
+        for _, _, G, e, own, of_errors in parts:
+            correction = G @ _solved(gram - own, right - of_errors)
+            before.append(float(e @ e))
+            after.append(float(((e - correction) ** 2).sum()))
+            made_up.append(correction)
+        count = sum(part[3].size for part in parts)
+        gains = 1.0 - np.array(after) / np.maximum(before, 1e-300)
+        error = float(gains.std(ddof=1)) / np.sqrt(gains.size)
+        if not gains.mean() > error + N_BENDS / max(count, 1):
+            continue
+        coefficients[k] = _solved(gram, right)
+        for (steps, there, *_), correction in zip(parts, made_up, strict=True):
+            change = np.zeros(there.shape)
+            change[there] = correction
+            errors[k][:, steps] -= change
+            forecasts[k][:, steps] += change
+    return Bend(coefficients), AheadErrors(errors, forecasts)
+
+
+def _solved(gram: FloatArray, right: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.solve(gram + BEND_RIDGE * np.eye(len(gram)), right))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from coupledgp.time import bend as bd
 from coupledgp.time import recursion as ar
 from coupledgp.time import spread as sp
 
@@ -33,24 +32,24 @@ def prepared(x):
 
 def test_hats_interpolate_and_add_up_to_one():
     at = np.array([-9.0, -4.0, -1.7, -0.4, 0.13, 2.9, 3.0, 8.0])
-    found = bd.hats(at)
+    found = sp.hats(at)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    for k, row in enumerate(np.eye(bd.KNOTS.size)):
-        np.testing.assert_allclose(found[:, k], np.interp(at, bd.KNOTS, row), atol=1e-15)
+    for k, row in enumerate(np.eye(sp.KNOTS.size)):
+        np.testing.assert_allclose(found[:, k], np.interp(at, sp.KNOTS, row), atol=1e-15)
 
 
 def test_columns_are_as_many_as_said_and_of_one_row_each():
     rng = np.random.default_rng(2)
     given = rng.normal(size=(5, 3, 4))
-    found = bd.bend_columns(*given)
-    assert found.shape == (3, 4, bd.N_COLUMNS)
-    np.testing.assert_array_equal(found[1, 2], bd.bend_columns(*given[:, 1, 2][:, None])[0])
+    found = sp.bend_columns(*given)
+    assert found.shape == (3, 4, sp.N_BENDS)
+    np.testing.assert_array_equal(found[1, 2], sp.bend_columns(*given[:, 1, 2][:, None])[0])
 
 
 def test_corrections_are_ridge_regressions_on_the_other_blocks():
     x = bent()
     fit, _, ahead, volatility = prepared(x)
-    found, left = bd.fitted_bend(ahead, x, volatility, BASE, GAIN, fit.blocks)
+    found, left = sp.fitted_bend(ahead, x, volatility, BASE, GAIN, fit.blocks)
     k, h = 1, 3
     rows, targets, of_block = [], [], []
     for number, block in enumerate(fit.blocks):
@@ -59,7 +58,7 @@ def test_corrections_are_ridge_regressions_on_the_other_blocks():
                 if np.isnan(ahead.errors[k, i, t]):
                     continue
                 f = ahead.forecasts[k, i, t]
-                rows.append(bd.bend_columns(
+                rows.append(sp.bend_columns(
                     np.array(GAIN[i] * f), np.array(f), np.array(x[i, t - h]), GAIN[i],
                     np.array(volatility[i, t - h]),
                 ))  # fmt: skip
@@ -69,7 +68,7 @@ def test_corrections_are_ridge_regressions_on_the_other_blocks():
 
     def ridge(kept):
         return np.linalg.solve(
-            G[kept].T @ G[kept] + bd.RIDGE * np.eye(bd.N_COLUMNS), G[kept].T @ e[kept]
+            G[kept].T @ G[kept] + sp.BEND_RIDGE * np.eye(sp.N_BENDS), G[kept].T @ e[kept]
         )
 
     np.testing.assert_allclose(found.coefficients[k], ridge(of_block >= 0), atol=1e-9)
@@ -85,7 +84,7 @@ def test_corrections_are_ridge_regressions_on_the_other_blocks():
 def test_errors_fall_where_the_recursion_bends_and_not_in_noise():
     x = bent()
     fit, _, ahead, volatility = prepared(x)
-    found, left = bd.fitted_bend(ahead, x, volatility, BASE, GAIN, fit.blocks)
+    found, left = sp.fitted_bend(ahead, x, volatility, BASE, GAIN, fit.blocks)
     assert np.nanmean(left.errors[0] ** 2) < 0.95 * np.nanmean(ahead.errors[0] ** 2)
     assert found.coefficients[0].any()
     # And those of values that were not there.
@@ -93,12 +92,12 @@ def test_errors_fall_where_the_recursion_bends_and_not_in_noise():
     new = ar.errors_ahead(other, np.ones(x.shape, bool), [ar.Block(12, N, fit.model)])
     calm = sp.volatility_after(new.errors[0], NONE)
     made = new.forecasts[0][:, 13:]
-    correction = np.einsum("ihk,k->ih", bd.bend_columns(
+    correction = np.einsum("ihk,k->ih", sp.bend_columns(
         0.8 * made, made, other[:, 12:-1], np.full(made.shape, 0.8), calm[:, 12:-1]
     ), found.coefficients[0])  # fmt: skip
     error = other[:, 13:] - made
     assert np.mean((error - correction) ** 2) < 0.95 * np.mean(error**2)
     noise = np.random.default_rng(3).normal(size=(P, N))
     fit, _, ahead, volatility = prepared(noise)
-    found, left = bd.fitted_bend(ahead, noise, volatility, BASE, GAIN, fit.blocks)
+    found, left = sp.fitted_bend(ahead, noise, volatility, BASE, GAIN, fit.blocks)
     assert not found.coefficients[1:].any()

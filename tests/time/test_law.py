@@ -13,11 +13,10 @@ from scipy.stats import t as student_t
 from sklearn.linear_model import GammaRegressor
 
 from coupledgp.time import recursion as ar
-from coupledgp.time import student as st
-from coupledgp.time.law import MOST_AHEAD, Posterior, fitted_law
+from coupledgp.time import spread as st
+from coupledgp.time.law import MOST_AHEAD, Posterior, fitted_law, one_lag, start_law, started
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.spread import gamma_coefficients
-from coupledgp.time.start import one_lag, start_law, started
 
 P = 4
 

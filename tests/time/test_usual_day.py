@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from coupledgp.random import FloatArray
-from coupledgp.time import days as dm
 from coupledgp.time import usual_day as ud
 from coupledgp.time.axis import TimeAxis
-from coupledgp.time.days import DayMoments, variance_loss
-from coupledgp.time.usual_day import UsualDay
+from coupledgp.time.usual_day import DayMoments, UsualDay, variance_loss
 
 P = 24
 NO_HOLIDAYS = np.empty(0, dtype=np.int64)
@@ -24,7 +22,7 @@ def axis_of(n_days: float, start: str = "2024-03-04") -> TimeAxis:
 
 def moments_of(n_days: int, seed: int = 0, holidays: tuple[int, ...] = ()) -> DayMoments:
     dates = 19786 + np.arange(n_days)  # 2024-03-04 is a Monday
-    same = dm.parts_of_days(dates, np.array(holidays, dtype=np.int64))
+    same = ud.parts_of_days(dates, np.array(holidays, dtype=np.int64))
     variances = np.random.default_rng(seed).uniform(0.2, 2.0, (4, 4))
     variances[0, 0] = 0.0
     return DayMoments(same, variances)
@@ -61,7 +59,7 @@ def test_days_left_out_are_refits_without_them(n_days: int) -> None:
 
 def test_further_day_is_the_regression_on_all_days() -> None:
     moments = moments_of(8)
-    alike = dm.parts_of_days(19786 + np.arange(9), NO_HOLIDAYS)[:, -1, :-1]
+    alike = ud.parts_of_days(19786 + np.arange(9), NO_HOLIDAYS)[:, -1, :-1]
     weights, variances = moments.further(alike)
     for b, v in enumerate(moments.variances):
         V = np.tensordot(v, moments.same, axes=1)
@@ -73,8 +71,8 @@ def test_further_day_is_the_regression_on_all_days() -> None:
 @pytest.mark.parametrize("flat", [False, True])
 def test_slopes_of_the_loss_are_differences(flat: bool) -> None:
     rng = np.random.default_rng(1)
-    same = dm.parts_of_days(19786 + np.arange(9), np.array([19787]))
-    parts = same[dm.distinct_parts(same, flat=flat)]
+    same = ud.parts_of_days(19786 + np.arange(9), np.array([19787]))
+    parts = same[ud.distinct_parts(same, flat=flat)]
     M = np.cov(rng.normal(size=(9, 30)))
     logs = rng.normal(size=len(parts))
     free = np.ones(9) if flat else None
@@ -89,9 +87,9 @@ def test_one_kind_of_day_is_the_shrinkage_of_textbooks() -> None:
     # Five working days: the balanced one-way layout, whose estimates have a closed form.
     rng = np.random.default_rng(2)
     a = rng.normal(size=(1, 400)) * 1.5 + rng.normal(size=(5, 400))
-    same = dm.parts_of_days(19786 + np.arange(5), NO_HOLIDAYS)
+    same = ud.parts_of_days(19786 + np.arange(5), NO_HOLIDAYS)
     M = a @ a.T / 400
-    v = dm.fitted_variances(M, same, flat=False)
+    v = ud.fitted_variances(M, same, flat=False)
     within = (np.trace(M) - M.sum() / 5) / 4
     between = M.sum() / 25
     assert v[3] == pytest.approx(within, rel=1e-3)
@@ -103,20 +101,20 @@ def test_one_kind_of_day_is_the_shrinkage_of_textbooks() -> None:
 
 
 def test_parts_that_repeat_others_are_dropped() -> None:
-    working = dm.parts_of_days(19786 + np.arange(5), NO_HOLIDAYS)
-    assert dm.distinct_parts(working, flat=False) == [0, 3]
-    assert dm.distinct_parts(working, flat=True) == [3]
-    week = dm.parts_of_days(19786 + np.arange(14), NO_HOLIDAYS)
-    assert dm.distinct_parts(week, flat=False) == [0, 1, 2, 3]
-    friday = dm.parts_of_days(19790 + np.arange(2), NO_HOLIDAYS)
-    assert dm.distinct_parts(friday, flat=False) == [0, 3]
+    working = ud.parts_of_days(19786 + np.arange(5), NO_HOLIDAYS)
+    assert ud.distinct_parts(working, flat=False) == [0, 3]
+    assert ud.distinct_parts(working, flat=True) == [3]
+    week = ud.parts_of_days(19786 + np.arange(14), NO_HOLIDAYS)
+    assert ud.distinct_parts(week, flat=False) == [0, 1, 2, 3]
+    friday = ud.parts_of_days(19790 + np.arange(2), NO_HOLIDAYS)
+    assert ud.distinct_parts(friday, flat=False) == [0, 3]
 
 
 def drawn(n_days: int, p: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Values (p, n) of days with a shape of each kind, and the shape of each (p, D, P)."""
     rng = np.random.default_rng(seed)
     hours = np.arange(P)
-    kinds = dm.kinds_of(19786 + np.arange(n_days), NO_HOLIDAYS)
+    kinds = ud.kinds_of(19786 + np.arange(n_days), NO_HOLIDAYS)
     waves = np.cos(2 * np.pi * (hours - rng.uniform(0, P, (p, 2, 1))) / P)
     shape = 3.0 * waves[:, kinds]
     own = rng.normal(size=(p, n_days, P))

@@ -18,7 +18,7 @@ from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array, wrong
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.time.student import student_cdf, student_log_density, student_quantiles
+from coupledgp.time.spread import student_cdf, student_log_density, student_quantiles
 
 # Quantiles of a transformed law that its ranked probability score is summed over.
 N_QUANTILES = 64

@@ -27,7 +27,7 @@ from coupledgp.diagnostics.space_time.words import (
 )
 from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
 from coupledgp.ground.visible import printable
-from coupledgp.time.constant_runs import ConstantRun, constant_runs
+from coupledgp.time.panel import ConstantRun, constant_runs
 
 # Share of a rival's RMSE below which a difference is called none.
 EVEN = 0.03

@@ -20,7 +20,7 @@ from coupledgp.diagnostics.verdicts.quality import quality
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.weight_space import FITTED_REMARK
 from coupledgp.time.axis import TimeAxis
-from coupledgp.time.constant_runs import constant_runs
+from coupledgp.time.panel import constant_runs
 from tests.diagnostics.verdicts.test_rules import MEAN, beside
 
 N = 160

@@ -311,9 +311,7 @@ class On(Kernel):
         if not isinstance(self.kernel, RowKernel):
             raise wrong("on", "a kernel of rows", self.kernel)
         if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise InvalidInputError(
-                f"on: expected one or more columns, each once, got {list(self.columns)}"
-            )
+            raise wrong("on", "one or more columns, each once", list(self.columns))
         for column in self.columns:
             if not isinstance(column, (str, int)) or isinstance(column, bool):
                 raise wrong("on", "names or numbers", column)

@@ -339,9 +339,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             ("query", "key", "value"), (query, key, value), matrices, shifts, strict=True
         ):
             if x.shape[-1] != matrix.shape[1]:
-                raise InvalidInputError(
-                    f"{name}: expected last dimension {matrix.shape[1]}, got {x.shape[-1]}"
-                )
+                raise wrong(name, f"last dimension {matrix.shape[1]}", x.shape[-1])
             heads = torch.nn.functional.linear(x, matrix, shift)
             split = heads.reshape(*heads.shape[:-1], self.num_heads, -1)
             projected.append(split.transpose(1, 2))

@@ -22,6 +22,7 @@ from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_files import LINES
 from coupledgp.ground.extras import library
+from coupledgp.ground.validation import wrong
 from coupledgp.time.panel import Panel, as_panel
 from coupledgp.time.stamps import read_stamps, zone_name
 
@@ -168,9 +169,7 @@ def _numbers(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidInputError(
-            f"--missing-values: expected numbers with commas between, got {text!r:.60}"
-        ) from None
+        raise wrong("--missing-values", "numbers with commas between", text) from None
 
 
 def _draw(
@@ -248,9 +247,8 @@ def _parsed(text: str, axis: Any, zone: Text) -> Any:
                 found.add((*ends, axis.duration(":".join(parts[j:]))))
     first, last, step = found.pop() if len(found) == 1 else (1.0, 0.0, 1.0)
     if not 0 <= last - first < MOST_ROWS * step:
-        raise InvalidInputError(
-            "--times: expected FIRST:LAST:STEP, such as 2012-03-05:2012-03-06:15min, in "
-            f"{axis.kind}, got {text!r:.100}"
+        raise wrong(
+            "--times", f"FIRST:LAST:STEP, such as 2012-03-05:2012-03-06:15min, in {axis.kind}", text
         )
     return first + step * np.arange(int(np.floor((last - first) / step + 1e-9) + 1))
 

@@ -21,6 +21,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.extras import library
 from coupledgp.ground.progress import duration
+from coupledgp.ground.validation import wrong
 
 # Places of a grid along each column, and most of a whole grid.
 N_PLACES, MOST_PLACES = 100, 50_000_000
@@ -134,9 +135,8 @@ def grid_of(text: str | None, n_places: int) -> tuple[int, ...]:
     """
     parts = [str(N_PLACES)] * n_places if text is None else text.lower().split("x")
     if len(parts) != n_places or not all(one.isdecimal() and 0 < int(one) < 10**9 for one in parts):
-        raise InvalidInputError(
-            f"--grid: expected {n_places} numbers above zero joined by x, one for each of "
-            f"--places, got {text!r:.60}"
+        raise wrong(
+            "--grid", f"{n_places} numbers above zero joined by x, one for each of --places", text
         )
     counts = tuple(int(part) for part in parts)
     if np.prod(counts, dtype=float) > MOST_PLACES:

@@ -26,7 +26,7 @@ import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.ground import parameters
 from coupledgp.ground.progress import Progress, silent, watched
-from coupledgp.ground.validation import json_values
+from coupledgp.ground.validation import json_values, wrong
 from coupledgp.random import FloatArray, IntArray
 
 DASH = "-"
@@ -276,7 +276,7 @@ def parameters_of(
         name, mark, value = text.partition("=")
         name, value = name.strip().replace("-", "_"), value.strip()
         if not mark or not name:
-            raise InvalidInputError(f"--set: expected NAME=VALUE, got {text!r:.60}")
+            raise wrong("--set", "NAME=VALUE", text)
         if name not in known:
             raise InvalidInputError(
                 f"--set: {kind.__name__} takes {', '.join(sorted(known))}, got {name!r:.60}"

@@ -120,7 +120,7 @@ def _checked(start: FloatArray, functions: FloatArray) -> int:
         raise InvalidInputError("probabilities, weights: expected a vector of positive numbers")
     shape = np.shape(functions)
     if len(shape) != 2 or shape[1] != start.size:
-        raise InvalidInputError(f"functions: expected shape (r, {start.size}), got {shape}")
+        raise wrong("functions", f"shape (r, {start.size})", shape)
     if not np.isfinite(functions).all():
         raise InvalidInputError("functions: expected finite values, got NaN or inf")
     return start.size

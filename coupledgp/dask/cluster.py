@@ -25,6 +25,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.ground.extras import library
 from coupledgp.ground.tensors import Tensor, TensorHolder, torch
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.lattice.sums import LatticeSums
 from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -185,7 +186,7 @@ def checked_client(client: Any) -> Any:
                 "process; Client() starts one for the cores of this machine"
             ) from None
     if not isinstance(client, distributed.Client):
-        raise InvalidInputError(f"client: expected a distributed.Client, got {client!r:.80}")
+        raise wrong("client", "a distributed.Client", client)
     if client.asynchronous:
         raise InvalidInputError("client: expected one that is not asynchronous")
     check_connected(client)

@@ -188,10 +188,7 @@ def fit(
     cluster = Cluster(client)
     with named_exhaustion("fit"):
         if type(model) not in (SparseSpectrumGPRegressor, LatticeGPRegressor):
-            raise InvalidInputError(
-                "model: expected a SparseSpectrumGPRegressor or LatticeGPRegressor, got a "
-                f"{type(model).__name__}"
-            )
+            raise wrong("model", "a SparseSpectrumGPRegressor or LatticeGPRegressor", type(model))
         fit_table(model, partitions_of(cluster, X, y, sample_weight))
     return model
 

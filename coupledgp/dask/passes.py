@@ -298,9 +298,7 @@ def _blocks(array: Any, name: str, like: Any) -> list[Any]:
     known = like is not None and not _unknown(like) and not _unknown(array)
     if known and like.chunks[0] != array.chunks[0]:
         if like.shape[0] != array.shape[0]:
-            raise InvalidInputError(
-                f"{name}: expected {like.shape[0]} rows as X has, got {array.shape[0]}"
-            )
+            raise wrong(name, f"{like.shape[0]} rows as X has", array.shape[0])
         array = array.rechunk({0: like.chunks[0]})
     return row_blocks(array, name)[0]
 

@@ -20,7 +20,7 @@ from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupl
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray, Seed, as_rng, open_uniforms
 from coupledgp.spectra import GaussianSpectrum, SpectrumLike
 
@@ -368,7 +368,5 @@ def _mean_square_kernel(rows: FloatArray, others: FloatArray) -> float:
 def _checked_keys(keys: ArrayLike, data: FloatArray) -> FloatArray:
     others = _checked_rows(keys, "keys")
     if others.shape[1] != data.shape[1]:
-        raise InvalidInputError(
-            f"keys: expected {data.shape[1]} columns as data, got {others.shape[1]}"
-        )
+        raise wrong("keys", f"{data.shape[1]} columns as data", others.shape[1])
     return others

@@ -30,7 +30,7 @@ from coupledgp.features.registry import FeaturesLike, make_features, parse_featu
 from coupledgp.ground.descent import constant, descend
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_positive, check_positive_int, wrong
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
@@ -211,7 +211,7 @@ def learn_copula(
     loss = objective if callable(objective) else gram_loss(objective, "fourier", parsed)
     size = check_positive_int(getattr(loss, "dim", dim), "dim")
     if dim not in (None, size):
-        raise InvalidInputError(f"dim: expected {size} as the objective's inputs have, got {dim}")
+        raise wrong("dim", f"{size} as the objective's inputs have", dim)
     m = size if n_frequencies is None else check_positive_int(n_frequencies, "n_frequencies")
     rng = as_rng(generator)
     ensembles = _Ensembles(_checked(coupling), m, size, parsed, loss)

@@ -223,7 +223,7 @@ def _location(name: str, size: int, counts: Mapping[str, int], given: str | None
     expected = f"{counts[given]} values" if given else " or ".join(
         f"{count} values at its {place}" for place, count in counts.items()
     )  # fmt: skip
-    raise InvalidInputError(f"{name}: expected {expected}, got {size}")
+    raise wrong(name, expected, size)
 
 
 def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:

@@ -233,9 +233,7 @@ def _course(edge: tuple[Any, Any, dict[str, Any]], ends: FloatArray) -> FloatArr
         line = shapely.from_wkt(given) if isinstance(given, str) else given
         course = shapely.get_coordinates(shapely.force_2d(line))
     except (TypeError, shapely.errors.ShapelyError) as error:
-        raise InvalidInputError(
-            f"edge {edge[0]!r}-{edge[1]!r}: expected a line as its geometry, got {given!r:.80}"
-        ) from error
+        raise wrong(f"edge {edge[0]!r}-{edge[1]!r}", "a line as its geometry", given) from error
     if len(course) < 2 or line.geom_type != "LineString" or not np.isfinite(course).all():
         raise InvalidInputError(
             f"edge {edge[0]!r}-{edge[1]!r}: expected a LineString as its geometry, got "

@@ -13,6 +13,7 @@ from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.networks import at_shares, cut, piece_positions
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.ground.extras import library
+from coupledgp.ground.validation import wrong
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
@@ -177,7 +178,7 @@ class RoadNetwork:
         of the labels, so that the network of the pieces has none at all.
         """
         if not max_edge > 0:
-            raise InvalidInputError(f"max_edge: expected a length > 0 in metres, got {max_edge}")
+            raise wrong("max_edge", "a length > 0 in metres", max_edge)
         # A length that fits a whole number of times is not cut once more by rounding.
         found = cut(self.ends, self.lengths, self.n_nodes, max_edge * (1 + 1e-9))
         shares = zip(found.parents, found.starts, found.ends, strict=True)

@@ -38,9 +38,7 @@ def as_numbers(values: Any, name: str) -> FloatArray:
     except InvalidInputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(
-            f"{name}: expected an array of numbers, got {values!r:.80}"
-        ) from None
+        raise wrong(name, "an array of numbers", values) from None
 
 
 def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
@@ -149,18 +147,14 @@ def element_numbers(numbers: ArrayLike | None, count: int, name: str) -> IntArra
     try:
         values = np.asarray(numbers)
     except ValueError:  # lists of several lengths
-        raise InvalidInputError(
-            f"{name}: expected integers of shape (p,), got {numbers!r:.80}"
-        ) from None
+        raise wrong(name, "integers of shape (p,)", numbers) from None
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidInputError(
             f"{name}: expected integers of shape (p,), got {values.dtype} of shape {values.shape}"
         )
     bad = values[(values < 0) | (values >= count)]
     if bad.size:
-        raise InvalidInputError(
-            f"{name}: expected numbers from 0 to {count - 1}, got {bad[:3].tolist()}"
-        )
+        raise wrong(name, f"numbers from 0 to {count - 1}", bad[:3].tolist())
     return values.astype(np.int64)
 
 

@@ -375,7 +375,7 @@ class LaplaceOperator:
             what = "one that is cut" if self.copies is not None else "an operator without faces"
             raise InvalidInputError(f"operator: expected that of a whole mesh, got {what}")
         if check_positive(angle, "angle") >= 180.0:
-            raise InvalidInputError(f"angle: expected degrees above 0 and below 180, got {angle}")
+            raise wrong("angle", "degrees above 0 and below 180", angle)
         share = check_positive(factor, "factor") if factor != 0 else 0.0
         if share > 1.0:
             raise InvalidInputError(f"factor: expected a number from 0 to 1, got {factor}")

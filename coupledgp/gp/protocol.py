@@ -31,6 +31,7 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.tensors import torch
+from coupledgp.ground.validation import wrong
 from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
@@ -586,10 +587,7 @@ class GaussianProcess(ABC):
         InvalidInputError
             The process draws nothing.
         """
-        raise InvalidInputError(
-            f"model: expected one with walkers or frequencies to draw again, got a "
-            f"{type(self).__name__}"
-        )
+        raise wrong("model", "one with walkers or frequencies to draw again", type(self))
 
     def without_data(self) -> Self:
         """Return the process without its data if its predictions need none; else itself."""

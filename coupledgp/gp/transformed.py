@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.core.codec import check_shapes, stored
-from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
+from coupledgp.errors import HeavyTailWarning, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions, MappedFunctions
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import (
@@ -32,7 +32,7 @@ from coupledgp.gp.target_maps import (
 )
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.gp.wrapped import WrappedGP
-from coupledgp.ground.validation import MOST_NAMED
+from coupledgp.ground.validation import MOST_NAMED, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.inference.spectra.posterior_form import precision_weighted_mean
 from coupledgp.random import FloatArray
@@ -304,7 +304,7 @@ def forward(targets: FloatArray, transforms: Sequence[TargetTransform]) -> Float
         The number of outputs differs from that of the transforms, or a target has no value.
     """
     if targets.shape[1] != len(transforms):
-        raise InvalidInputError(f"y: expected {len(transforms)} outputs, got {targets.shape[1]}")
+        raise wrong("y", f"{len(transforms)} outputs", targets.shape[1])
     columns = [t.forward(t.check(targets[:, k])) for k, t in enumerate(transforms)]
     return np.column_stack(columns)
 

@@ -390,9 +390,7 @@ class Graph:
         numbers = np.asarray(wanted, dtype=np.int64).reshape(-1)
         bad = numbers[(numbers < 0) | (numbers >= self.n_nodes)]
         if bad.size:
-            raise InvalidInputError(
-                f"nodes: expected numbers from 0 to {self.n_nodes - 1}, got {bad[:3].tolist()}"
-            )
+            raise wrong("nodes", f"numbers from 0 to {self.n_nodes - 1}", bad[:3].tolist())
         return numbers
 
     def _refuse_mask(self, wanted: list[Any] | IntArray) -> None:

@@ -57,7 +57,7 @@ def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
     if coo.ndim != 2 or coo.shape[0] != coo.shape[1]:
         raise InvalidInputError(f"matrix: expected a square matrix, got shape {coo.shape}")
     if coo.shape[0] > MOST_NODES:
-        raise InvalidInputError(f"matrix: expected at most {MOST_NODES} rows, got {coo.shape[0]}")
+        raise wrong("matrix", f"at most {MOST_NODES} rows", coo.shape[0])
     csr = coo.astype(np.float64).tocsr()
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -166,9 +166,8 @@ def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray,
         raise wrong("mesh", "faces of shape (f, 3)", faces.shape)
     outside = faces[(faces < 0) | (faces >= vertices.shape[0])]
     if outside.size:
-        raise InvalidInputError(
-            f"mesh: expected vertex numbers from 0 to {vertices.shape[0] - 1} in its faces, got "
-            f"{outside[0]}"
+        raise wrong(
+            "mesh", f"vertex numbers from 0 to {vertices.shape[0] - 1} in its faces", outside[0]
         )
     check_magnitude(vertices, "mesh")
     if nodes == "vertices":

@@ -80,7 +80,7 @@ class Additive(RowKernel):
     def __post_init__(self) -> None:
         order = check_positive_int(self.order, "order")
         if order > MOST_ORDER:
-            raise InvalidInputError(f"order: expected 1 to {MOST_ORDER}, got {order}")
+            raise wrong("order", f"1 to {MOST_ORDER}", order)
         base = parse_spectrum(self.base, "base")
         if base not in BASES:
             raise InvalidInputError(

@@ -148,10 +148,7 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
         if classes is not None:
             known = self.classes_ if self.__sklearn_is_fitted__() else np.unique(_labels(y))
             if not np.array_equal(np.unique(_labels(classes)), known):
-                raise InvalidInputError(
-                    f"classes: expected {known.tolist()}, all of which the first y has, got "
-                    f"{classes!r:.80}"
-                )
+                raise wrong("classes", f"{known.tolist()}, all of which the first y has", classes)
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, **weights)
         with named_exhaustion("partial_fit"):

@@ -461,9 +461,7 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
             raise
         raise wrong(name, "probabilities", value) from None
     if not ((array > 0) & (array < 1)).all():
-        raise InvalidInputError(
-            f"{name}: expected probabilities between 0 and 1, got {array.tolist()}"
-        )
+        raise wrong(name, "probabilities between 0 and 1", array.tolist())
     return array
 
 

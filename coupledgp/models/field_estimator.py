@@ -15,7 +15,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
-from coupledgp.ground.validation import real_array
+from coupledgp.ground.validation import real_array, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
@@ -94,9 +94,7 @@ def _located(operator: LaplaceOperator, places: Any, name: str) -> Points:
     except InvalidInputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(
-            f"{name}: expected positions as numbers, got {places!r:.80}"
-        ) from None
+        raise wrong(name, "positions as numbers", places) from None
     return projected(operator, positions, name)
 
 

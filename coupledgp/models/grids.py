@@ -19,7 +19,7 @@ from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.features.sklearn import Columns, FittedToTable
 from coupledgp.gp.seen import DISTANT, FAR_RANGES, MOST_DISTANT, Seen
 from coupledgp.gp.transformed import has_normal_noise
-from coupledgp.ground.validation import MOST_NAMED, check_vector
+from coupledgp.ground.validation import MOST_NAMED, check_vector, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.models.estimator import interval_ends
 from coupledgp.models.stored import FittedModel
@@ -82,9 +82,7 @@ class PlaceGrid:
             )
         rest = set(every) - set(wanted)
         if set(own) != rest:
-            raise InvalidInputError(
-                f"others: expected a value for each of {sorted(rest)}, got {sorted(own)}"
-            )
+            raise wrong("others", f"a value for each of {sorted(rest)}", sorted(own))
         found = {}
         for name, values in coordinates.items():
             found[name] = check_vector(values, f"coordinates[{name!r}]")

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from coupledgp.core.codec import named
 from coupledgp.couplings.walkers.registry import length_law_text
 from coupledgp.diagnostics import pages
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.mixture import MixtureGP, NodesGP
 from coupledgp.gp.node_priors import NodePriorRecipe
@@ -29,6 +29,7 @@ from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_positive,
+    wrong,
 )
 from coupledgp.ground.visible import warn
 from coupledgp.inference.nodes.forecast import Budget, within_budget
@@ -395,7 +396,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         graph, data = self._graph, self.process_.data
         mean, std = self.predict(return_std=True)
         if mean.ndim > 1:
-            raise InvalidInputError(f"y: expected one output to draw a map, got {mean.shape[1]}")
+            raise wrong("y", "one output to draw a map", mean.shape[1])
         layout = pages.NodeLayout.of(X, graph)
         return pages.NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
 

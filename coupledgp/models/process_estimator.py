@@ -27,6 +27,7 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.threads import suited_threads
+from coupledgp.ground.validation import wrong
 from coupledgp.ground.visible import name_of_targets
 from coupledgp.models.options import estimator
 from coupledgp.models.stored import FittedModel, Stored, digests_of, fitted_result, names_of_targets
@@ -265,9 +266,7 @@ class ProcessEstimator(Declared, Plotted, Stored):
         """Return further data, which have as many outputs as the fit's."""
         n_outputs = self.process_.units.n_outputs
         if data.targets.shape[1] != n_outputs:
-            raise InvalidInputError(
-                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
-            )
+            raise wrong("y", f"{n_outputs} outputs as in the first fit", data.targets.shape[1])
         return data
 
     def _reporter(self, title: str) -> AbstractContextManager[Progress]:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.core.codec import named, stored, write_file
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.features.registry import features_text
 from coupledgp.features.sklearn import Columns, Fitted
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -26,6 +26,7 @@ from coupledgp.gp.seen import Seen
 from coupledgp.gp.tables import RowDigests
 from coupledgp.gp.wrapped import has_data
 from coupledgp.ground.parameters import options_of
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
@@ -196,9 +197,7 @@ class Stored(Fitted[FittedModel], BaseEstimator):
         """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
         check_is_fitted(self)
         if row_digests not in (True, False, "inputs"):
-            raise InvalidInputError(
-                f"row_digests: expected True, False or 'inputs', got {row_digests!r:.60}"
-            )
+            raise wrong("row_digests", "True, False or 'inputs'", row_digests)
         record, process = self.fitted_, self.process_
         if include_data:
             len(process.data)  # refuses where there are none

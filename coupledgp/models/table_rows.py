@@ -508,7 +508,7 @@ def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     except InvalidInputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r:.60}") from None
+        raise wrong(name, f"{n_rows} numbers", value) from None
     if array.shape != (n_rows,):
         raise wrong(name, f"shape ({n_rows},), one number a row", array.shape)
     if not np.isfinite(array).all():

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.couplings.frequencies.registry import POSTERIOR
-from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import reporter, tell
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_positive, check_positive_int, wrong
 from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.member_kinds import HeldOutRows
 from coupledgp.selection.members import check_selectable, named_couplings
@@ -367,7 +366,7 @@ def _remark(model: Any, rows: HeldOutRows, trials: Sequence[Trial], size: int) -
 def _check_sizes(sizes: Sequence[int]) -> list[int]:
     checked = [check_positive_int(size, "sizes") for size in sizes]
     if not checked or any(a >= b for a, b in pairwise(checked)):
-        raise InvalidInputError(f"sizes: expected ascending numbers, got {list(sizes)}")
+        raise wrong("sizes", "ascending numbers", list(sizes))
     return checked
 
 

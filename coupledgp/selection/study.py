@@ -46,7 +46,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import as_graph, check_graph
 from coupledgp.ground.notebook import ExplainedChoice
 from coupledgp.ground.progress import reporter, tell
-from coupledgp.ground.validation import check_positive_int
+from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray
 from coupledgp.selection.gains import cannot_gain
 from coupledgp.selection.members import check_selectable, named_couplings, with_parameters
@@ -295,9 +295,7 @@ def posterior_report(
     if exposure is not None:
         raise InvalidInputError("exposure: expected none for a model of normal observations")
     if geometry is not None and not hasattr(model, "graph"):
-        raise InvalidInputError(
-            f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
-        )
+        raise wrong("geometry", "it for a model of a graph", type(model))
     layout = None if geometry is None else NodeLayout.of(geometry, as_graph(model.graph))
     asked = None
     if len(couplings):

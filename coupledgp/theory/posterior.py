@@ -33,9 +33,9 @@ from coupledgp.couplings import (
 )
 from coupledgp.couplings.frequencies.directions import IidDirections
 from coupledgp.couplings.frequencies.norms import IndependentNorms
-from coupledgp.errors import InvalidInputError, PrecisionWarning
+from coupledgp.errors import PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
-from coupledgp.ground.validation import check_positive, check_positive_int
+from coupledgp.ground.validation import check_positive, check_positive_int, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
 from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
@@ -220,9 +220,7 @@ def posterior_errors(
     """
     rows, points = check_matrix(X, "X"), check_matrix(queries, "queries")
     if points.shape[1] != rows.shape[1]:
-        raise InvalidInputError(
-            f"queries: expected {rows.shape[1]} columns as X has, got {points.shape[1]}"
-        )
+        raise wrong("queries", f"{rows.shape[1]} columns as X has", points.shape[1])
     dim, m = rows.shape[1], check_positive_int(n_frequencies, "n_frequencies")
     hyper = check_hyperparameters(dim, lengthscale, outputscale, noise)
     spectrum, law = parse_spectrum(kernel, "kernel"), parse_coupling(coupling)

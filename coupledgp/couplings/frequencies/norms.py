@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, open_uniforms, symmetric_root
 
 
@@ -273,9 +274,7 @@ def check_correlation(correlation: ArrayLike) -> FloatArray:
     if np.abs(matrix - matrix.T).max() > ROUNDING:
         raise InvalidInputError("correlation: expected a symmetric matrix")
     if np.abs(matrix.diagonal() - 1).max() > ROUNDING:
-        raise InvalidInputError(
-            f"correlation: expected ones on the diagonal, got {matrix.diagonal().tolist()}"
-        )
+        raise wrong("correlation", "ones on the diagonal", matrix.diagonal().tolist())
     matrix = (matrix + matrix.T) / 2
     np.fill_diagonal(matrix, 1.0)
     least = float(np.linalg.eigvalsh(matrix)[0])

@@ -50,6 +50,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
     check_vector,
+    wrong,
 )
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 
@@ -363,9 +364,7 @@ def check_permutation(permutation: ArrayLike) -> IntArray:
     """Return a permutation (n,) of 0..n-1 after a check that it is one."""
     values = np.asarray(permutation)
     if values.ndim != 1 or not np.array_equal(np.sort(values), np.arange(values.size)):
-        raise InvalidInputError(
-            f"permutation: expected each of 0..n-1 once, got {np.asarray(permutation).tolist()}"
-        )
+        raise wrong("permutation", "each of 0..n-1 once", np.asarray(permutation).tolist())
     return values.astype(np.int64)
 
 

@@ -16,7 +16,13 @@ from coupledgp.diagnostics.scoring.quantile_laws import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.left_out import LeftOut
-from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
+from coupledgp.ground.validation import (
+    LARGEST_PRODUCT,
+    check_magnitude,
+    check_sizes,
+    real_array,
+    wrong,
+)
 from coupledgp.random import FloatArray
 
 # Largest difference across the diagonal of a covariance, in units of its largest variance: rounding
@@ -96,9 +102,7 @@ class ForeignLaw:
         each = [cls.of(mean, std, p) for mean, std in zip(means, stds, strict=True)]
         shares = np.full(m, 1 / m) if weights is None else _numbers(weights).reshape(-1)
         if shares.shape != (m,) or not (shares >= 0).all() or not shares.sum() > 0:
-            raise InvalidInputError(
-                f"predict: expected {m} weights that are not negative, got {shares.tolist()}"
-            )
+            raise wrong("predict", f"{m} weights that are not negative", shares.tolist())
         shares = shares / shares.sum()
         variances = np.array([one.variance for one in each])
         mean = shares @ means
@@ -141,13 +145,9 @@ class ForeignLaw:
         """
         levels, found = _numbers(chances).reshape(-1), _numbers(values)
         if not len(levels) or not ((levels > 0) & (levels < 1)).all():
-            raise InvalidInputError(
-                f"predict: expected chances of quantiles between 0 and 1, got {levels.tolist()}"
-            )
+            raise wrong("predict", "chances of quantiles between 0 and 1", levels.tolist())
         if len(np.unique(levels)) < len(levels):
-            raise InvalidInputError(
-                f"predict: expected chances of quantiles that differ, got {levels.tolist()}"
-            )
+            raise wrong("predict", "chances of quantiles that differ", levels.tolist())
         if found.shape != (n_points, len(levels)) and found.shape == (len(levels), n_points):
             found = found.T
         if found.shape != (n_points, len(levels)):

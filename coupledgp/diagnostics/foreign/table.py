@@ -28,7 +28,7 @@ from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.diagnostics.scoring.overlap import rows_at
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.tensors import torch
-from coupledgp.ground.validation import check_magnitude, real_array
+from coupledgp.ground.validation import check_magnitude, real_array, wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, Probit
 from coupledgp.random import FloatArray, IntArray
@@ -110,9 +110,7 @@ def tables(
     else:
         train, test = _encoded(X_train, y_train, X_test, y_test)
     if test.X.shape[1] != train.X.shape[1]:
-        raise InvalidInputError(
-            f"X_test: expected {train.X.shape[1]} columns, got {test.X.shape[1]}"
-        )
+        raise wrong("X_test", f"{train.X.shape[1]} columns", test.X.shape[1])
     return train, test
 
 

@@ -152,7 +152,7 @@ def column_groups(model: Any, name: str, data: Data) -> NDArray[Any]:
     names = [str(one) for one in getattr(model, "feature_names_in_", ())]
     if name not in names:
         known = f"one of {', '.join(names)}" if names else "an array, since inputs have no names"
-        raise wrong("groups", f"{known}", name)
+        raise wrong("groups", known, name)
     encoding, place = getattr(model, "encoding_", None), names.index(name)
     if encoding is None:
         return data.points[:, place]

@@ -98,9 +98,7 @@ class ClassLaws:
             ]
             strange = self.classes[places] != given
         except TypeError:
-            raise InvalidInputError(
-                f"{name}: expected labels like {self.classes.tolist()}, got {given[:3].tolist()}"
-            ) from None
+            raise wrong(name, f"labels like {self.classes.tolist()}", given[:3].tolist()) from None
         if np.any(strange):
             known, other = self.classes.tolist(), given[strange].tolist()[0]
             raise wrong(name, f"labels {known}", other)

@@ -27,7 +27,7 @@ from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.progress import tell
-from coupledgp.ground.validation import check_choice
+from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
@@ -320,9 +320,7 @@ def latent_kl(
     other = latent_process(reference)
     law = FunctionLaw.of(other, Subject.of(reference, X_test).points[rows])
     if law.mean.shape != own.mean.shape:
-        raise InvalidInputError(
-            f"reference: expected {own.mean.shape[1]} functions, got {law.mean.shape[1]}"
-        )
+        raise wrong("reference", f"{own.mean.shape[1]} functions", law.mean.shape[1])
     return LatentKL.between(law, own, process.likelihood, "own")
 
 
@@ -336,8 +334,5 @@ def latent_process(model: Any) -> LatentGP:
     """
     process: GaussianProcess | None = process_of(model)
     if not isinstance(process, LatentGP):
-        raise InvalidInputError(
-            f"model: expected one whose observations follow a likelihood, got a "
-            f"{type(model).__name__}"
-        )
+        raise wrong("model", "one whose observations follow a likelihood", type(model))
     return process

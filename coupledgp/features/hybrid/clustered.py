@@ -15,7 +15,7 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.complex_exponential import ComplexArray, exponents, real_features
-from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int, wrong
 from coupledgp.random import FloatArray, Seed, as_rng
 
 FORMS = ("real", "complex", "auto")
@@ -176,7 +176,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         ]:
             points = check_centers(rows, "X" if name == "n_query_clusters" else "Y")
             if check_positive_int(count, name) > len(points):
-                raise InvalidInputError(f"{name}: expected at most {len(points)}, got {count}")
+                raise wrong(name, f"at most {len(points)}", count)
             seed = int(rng.integers(2**31 - 1))
             # The best of four starts, because a poor start of k-means joins two clusters.
             means = KMeans(count, n_init=4, random_state=seed).fit(points)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.core.codec import stored
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.features.walks.lengths import (
     SERIES_TOLERANCE,
     ModulationLike,
@@ -33,7 +33,7 @@ from coupledgp.features.walks.lengths import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density, ritz_values
-from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.ground.validation import check_choice, check_positive_int, wrong
 from coupledgp.random import FloatArray
 
 HopNodes = Literal["chebyshev", "ritz", "power"]
@@ -222,7 +222,7 @@ def plan_hops(
     if exact_hops != "auto":
         r = check_positive_int(exact_hops, "exact_hops", minimum=0)
         if r > MOST_HOPS:
-            raise InvalidInputError(f"exact_hops: expected at most {MOST_HOPS}, got {r}")
+            raise wrong("exact_hops", f"at most {MOST_HOPS}", r)
         nodes = hop_nodes(graph, r, kind)
         error = predicted_error(f, nodes, n_walks, scale)
         return HopPlan(tuple(nodes.tolist()), error, r * nnz, "as asked for")

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.hops import HopNodes, HopPlan, plan_hops, split_series
 from coupledgp.features.walks.lengths import (
     ModulationLike,
@@ -173,9 +172,7 @@ class WalkFeatures(LinearOperator):
             raise wrong("positions", "a 1-D sequence of integers", positions)
         bad = chosen[(chosen < 0) | (chosen >= self.shape[0])]
         if bad.size:
-            raise InvalidInputError(
-                f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {bad[0]}"
-            )
+            raise wrong("positions", f"numbers from 0 to {self.shape[0] - 1}", bad[0])
         return chosen
 
     def slopes(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -229,9 +229,7 @@ def posterior_kl_loss(
     inputs, targets = check_table(X, y)
     points = check_matrix(queries, "queries")
     if points.shape[1] != inputs.shape[1]:
-        raise InvalidInputError(
-            f"queries: expected {inputs.shape[1]} columns as X has, got {points.shape[1]}"
-        )
+        raise wrong("queries", f"{inputs.shape[1]} columns as X has", points.shape[1])
     hyper = check_hyperparameters(inputs.shape[1], lengthscale, outputscale, noise)
     teacher = Teacher(inputs, targets, parse_spectrum(kernel, "kernel"), hyper)
     return PosteriorKL(teacher, teacher.law(points))

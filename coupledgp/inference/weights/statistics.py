@@ -385,7 +385,6 @@ def _check_alike(n_features: int, offset: Tensor, n_others: int, other: Tensor) 
             f"statistics: expected sums on {offset.device} to merge with, got {other.device}"
         )
     if offset.shape != other.shape or not bool((offset == other).all()):
-        raise InvalidInputError(
-            f"statistics: expected the target offset {offset.tolist()} to merge with, got "
-            f"{other.tolist()}"
+        raise wrong(
+            "statistics", f"the target offset {offset.tolist()} to merge with", other.tolist()
         )

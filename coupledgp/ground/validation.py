@@ -24,7 +24,7 @@ LARGEST_INT = 2**53
 # Relative spread below which numbers count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
 # Most characters of a value that an error shows.
-MOST_SHOWN = 300
+MOST_SHOWN = 100
 # Most columns that an error names.
 MOST_NAMED = 5
 # Fewest numbers of which a repeated one can be a code of missing values.

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 import coupledgp as cgp
 from coupledgp.diagnostics.studies.pairs import holm
 from coupledgp.gp.columns import spread_lengthscale
-from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -163,8 +163,8 @@ def hyperparameters(n_rows: int, choice: str, n_averaged: int = 200) -> Run:
         v = float(np.exp(prior.outputscale_sd * rng.standard_normal()))
         s = float(np.exp(prior.noise_mean + prior.noise_sd * rng.standard_normal()))
         hyper = Hyperparameters(base * np.exp(relative), v, s)
-        process = StationaryPrior(spectrum, hyper).given(
-            Data.of(X[:1], np.zeros((1, 1))), units, False
+        process = ExactGP.given(
+            StationaryPrior(spectrum, hyper), Data.of(X[:1], np.zeros((1, 1))), units, False
         )
         values, vectors = np.linalg.eigh(process.latent_prior(everywhere))
         f = vectors @ (np.sqrt(np.clip(values, 0, None)) * rng.standard_normal(len(everywhere)))

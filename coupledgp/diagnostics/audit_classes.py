@@ -29,8 +29,8 @@ from coupledgp.diagnostics.probes import StochasticOptions
 from coupledgp.diagnostics.scoring.overlap import counted
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import RowDigests
 from coupledgp.ground.progress import reporter, tell
@@ -205,8 +205,7 @@ def _exact(
     for prior, column in zip(found.priors, ones.T, strict=True):
         rows = np.ascontiguousarray(prior.inputs(X))
         row = Data.of(rows[:1], np.full((1, 1), prior.mean))
-        function = prior.prior.given(row, prior.units, False)
-        assert isinstance(function, NormalizedProcess)
+        function = ExactGP.given(prior.prior, row, prior.units, False)
         process = LatentGP.given([function], found.likelihood, Data.of(rows, column[:, None]))
         law = FunctionLaw.of(process, np.ascontiguousarray(prior.inputs(at)))
         means.append(law.mean)

@@ -11,14 +11,12 @@ import numpy as np
 from coupledgp.core.codec import check_shapes, stored
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.dense_prior import DensePrior, Loadings, parts_loadings
-from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
 )
 from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box, Tables
-from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 
@@ -38,14 +36,11 @@ class AdditivePrior(DensePrior):
         Tables that several priors share, see `sharing_tables`.
     box : Box or None
         Range of the standardised rows that it is given, by which its trend is bounded.
-    solver : SystemOptions or None
-        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     parts: LocalPrior
     tables: Tables | None = field(default=None, metadata={"stored": False})
     box: Box | None = None
-    solver: SystemOptions | None = None
 
     def read_back(self) -> AdditivePrior:
         """The prior of a file, which has the range of its rows."""
@@ -70,10 +65,6 @@ class AdditivePrior(DensePrior):
         """Hyperparameters of the parts."""
         return self.parts.hyperparameters
 
-    @property
-    def process_class(self) -> type[ExactGP]:
-        return ExactAdditiveGP
-
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
         return self.parts.covariance(a, b, self._own_tables)
@@ -95,12 +86,6 @@ class AdditivePrior(DensePrior):
         """Largest coordinate of rows (n, d), in lengthscales of the local part."""
         tables = self.tables or Tables(self.parts.center, self.parts.spread)
         return self.parts.extent_of(tables.standardised(points))
-
-
-@stored
-@dataclass(frozen=True, eq=False, repr=False)
-class ExactAdditiveGP(ExactGP):
-    """A sum of parts given data, by one Cholesky factor of its covariance."""
 
 
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:

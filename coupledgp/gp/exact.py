@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from coupledgp.core.codec import check_shapes, stored
 from coupledgp.core.sites import DenseRows
-from coupledgp.errors import ModelFileError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.expressions import AxisTerm, Factor
 from coupledgp.gp.dense_prior import (
-    NOISY_GRAM,
     DensePrior,
-    ExactByPrior,
+    DenseProblem,
     Loadings,
     between,
     deviation_error,
@@ -26,24 +26,54 @@ from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.inverse_covariance import FactoredInverse, InverseCovariance, IteratedInverse
 from coupledgp.gp.local_prior import is_rough
+from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import (
     Data,
     Points,
     Want,
 )
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.devices import CPU, check_device_memory, parse_device
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import tell
 from coupledgp.ground.tensors import torch
 from coupledgp.inference.dense.evidence import in_lengthscales
-from coupledgp.inference.dense.system import StationarySystem
-from coupledgp.inference.evidence.problem import Hyperparameters, distances_on, kernel_of
+from coupledgp.inference.dense.system import CovarianceSystem, StationarySystem
+from coupledgp.inference.evidence.problem import (
+    Hyperparameters,
+    distances_on,
+    kernel_of,
+    log_evidence,
+)
 from coupledgp.linalg.distances import scaled_distances
-from coupledgp.linalg.matrices import Matrix, as_numpy, beside, cholesky, library, on_device
+from coupledgp.linalg.low_rank import dense_error, warn_if_imprecise
+from coupledgp.linalg.matrices import (
+    Matrix,
+    add_to_diagonal,
+    as_numpy,
+    beside,
+    cholesky,
+    cholesky_solve,
+    library,
+    on_device,
+)
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
+# Name of `K + s R` in errors.
+NOISY_GRAM = "K + noise I"
+# Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
+MATRICES_AT_ONCE = 6
+# Rows up to which equations are solved by iteration: five minutes for the mean.
+MOST_ITERATED = 50_000
+# Points whose variances are solved for at once, and steps that a solve takes at most, as a rule.
+SOLVED_AT_ONCE, USUAL_STEPS = 256, 40
+# CPU seconds an entry of the kernel takes in a product (`benchmarks/performance/iterated.py`).
+SECONDS_OF_ENTRY = 3e-9
+# The same on a GPU, whose solvers have working memory beside their results.
+MATRICES_ON_DEVICE = 8
 # Points whose covariances with the rows are formed at once: those of 1000 rows fit the cache.
 BLOCK_ROWS = 256
 # Probes and products by which the evidence is estimated where equations are iterated.
@@ -61,23 +91,14 @@ class StationaryPrior(DensePrior):
         Kernel kappa of unit lengthscale and variance.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    device : torch.device
-        Where matrices of a process are.
-    solver : SystemOptions or None
-        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
-    device: torch.device = field(default=CPU, metadata={"stored": False})
-    solver: SystemOptions | None = None
+    takes_devices: ClassVar[bool] = True
 
     def check_points(self, points: Points) -> None:
         check_shapes(self.hyperparameters, lengthscale=points.shape[1:])
-
-    @property
-    def process_class(self) -> type[ExactGP]:
-        return ExactGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
@@ -88,10 +109,10 @@ class StationaryPrior(DensePrior):
             part[:] = self.hyperparameters.outputscale * self.spectrum.kernel(part)
         return found
 
-    def matrix(self, a: Points, b: Points) -> Matrix:
-        if self.device == CPU:
-            return super().matrix(a, b)
-        distances = distances_on(self.device, *self._scaled(a, b), self.spectrum.metric)
+    def matrix(self, a: Points, b: Points, device: torch.device = CPU) -> Matrix:
+        if device == CPU:
+            return self.covariance(a, b)
+        distances = distances_on(device, *self._scaled(a, b), self.spectrum.metric)
         return self.hyperparameters.outputscale * kernel_of(self.spectrum, distances)
 
     def _scaled(self, a: Points, b: Points) -> tuple[FloatArray, FloatArray]:
@@ -133,9 +154,6 @@ class StationaryPrior(DensePrior):
     def extent(self, points: Points) -> float:
         return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
 
-    def on(self, device: torch.device) -> StationaryPrior:
-        return replace(self, device=device)
-
     def variance(self, points: Points) -> FloatArray:
         return np.full(len(points), self.hyperparameters.outputscale)
 
@@ -146,17 +164,101 @@ class StationaryPrior(DensePrior):
 
 
 @stored
+@dataclass(frozen=True)
+class Dense:
+    """The solver by the covariance of rows: a Cholesky factor, or conjugate gradients.
+
+    Attributes
+    ----------
+    iteration : SystemOptions or None
+        How equations are solved by iteration, in O(n) memory; None: by a factor.
+    device : torch.device
+        Where matrices are, of priors that take devices.
+    """
+
+    iteration: SystemOptions | None = None
+    device: torch.device = field(default=CPU, metadata={"stored": False})
+
+    def noisy_gram(self, prior: DensePrior, data: Data) -> Matrix:
+        """Covariance `K + s R` (n, n) of observations, normalised units.
+
+        Raises
+        ------
+        MemoryLimitError
+            The matrix and its factor do not fit in this machine's memory.
+        """
+        check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
+        gram = prior.matrix(data.points, data.points, self.device)
+        noise, weights = prior.noise, data.weights
+        more = noise if weights is None else on_device(noise * weights.relative_noise, self.device)
+        add_to_diagonal(gram, more)
+        return gram
+
+    def factor(self, prior: DensePrior, data: Data) -> Matrix:
+        """Lower Cholesky factor (n, n) of `K + s R`."""
+        return cholesky(self.noisy_gram(prior, data), NOISY_GRAM)
+
+    def system(self, prior: DensePrior, data: Data, targets: FloatArray) -> CovarianceSystem:
+        """Equations in `K + s R` with normalised targets (n, k), solved by iteration.
+
+        Raises
+        ------
+        InvalidInputError
+            There are too many rows.
+        MemoryLimitError
+            Vectors do not fit in this machine's memory.
+        """
+        assert self.iteration is not None
+        n_rows = len(data)
+        seconds = SECONDS_OF_ENTRY * USUAL_STEPS * float(n_rows) ** 2
+        if n_rows > MOST_ITERATED:
+            raise InvalidInputError(
+                f"X: expected at most {MOST_ITERATED} rows for solver='iterative', whose time "
+                f"grows with their square (about {seconds:.0f} CPU s for the "
+                f"mean alone), got {n_rows}; use the model itself, or a subset of rows"
+            )
+        tell(f"{n_rows} rows by iteration: about {seconds:.0f} CPU s")
+        found = prior.system(data, targets, self.iteration)
+        check_memory(found.bytes_needed(SOLVED_AT_ONCE), f"X: {n_rows} rows", "use fewer rows")
+        return found
+
+
+FACTORED = Dense()
+
+
+class ExactByPrior(NormalizedProcess):
+    """A process whose exact counterpart is a prior with covariances, given the same data."""
+
+    normalize: bool
+
+    @property
+    @abstractmethod
+    def exact_prior(self) -> DensePrior:
+        """The prior of the exact process."""
+
+    def exact(self) -> Any:
+        return ExactGP.given(self.exact_prior, self.data, self.units, self.normalize)
+
+    def exact_by(self, solver: SystemOptions) -> Any:
+        prior, by = self.exact_prior, Dense(solver)
+        return ExactGP.given(prior, self.data, self.units, self.normalize, by)
+
+    def exact_problem(self) -> DenseProblem:
+        return self.exact_prior.problem(self.data, self.units)
+
+
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactGP(ExactByPrior):
     """A prior given data, by a Cholesky factor of `K + s R` or by conjugate gradients.
 
-    R is the diagonal matrix of the relative noise of the rows, I where they are all alike. The
-    prior's `solver` says which; by iteration the evidence is an estimate.
+    R is the diagonal matrix of the relative noise of the rows, I where they are all alike. By
+    iteration the evidence is an estimate.
 
     Attributes
     ----------
     dense_prior : DensePrior
-        Kernel, hyperparameters and likelihood.
+        Kernel and hyperparameters.
     units : Units
         Units of y.
     normalize : bool
@@ -169,6 +271,8 @@ class ExactGP(ExactByPrior):
         Log evidence of y in its own units, nats; None where it is estimated at its first use.
     known_factor : Matrix (n, n) or None
         Lower Cholesky factor of `K + s R`; None where it is computed at its first use.
+    solver : Dense
+        How equations in `K + s R` are solved.
     """
 
     dense_prior: DensePrior
@@ -178,16 +282,76 @@ class ExactGP(ExactByPrior):
     alpha: Matrix
     evidence: float | None
     known_factor: Matrix | None = field(default=None, metadata={"stored": False})
+    solver: Dense = FACTORED
+
+    @classmethod
+    def given(
+        cls,
+        prior: DensePrior,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        solver: Dense = FACTORED,
+        warns: bool = True,
+    ) -> Self:
+        """Condition a prior on data, whose rows bound its trends.
+
+        With `warns` there is a PrecisionWarning where rounding shows. By iteration the evidence is
+        estimated when it is asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            The matrices do not fit in this machine's memory, or rows are too many to iterate.
+        NumericalError
+            The covariance is not positive definite to working precision.
+        """
+        prior, normalized = prior.bounded_by(data.points), units.normalized(data.targets)
+        if solver.iteration is not None:
+            system = solver.system(prior, data, normalized)
+            alpha = system.solve(normalized, solver.iteration.tolerance).values
+            found = cls(prior, units, normalize, data, alpha, None, None, solver)
+            # Solves of predictions start from the same preconditioner.
+            found.__dict__["row_inverse"] = IteratedInverse(system, alpha)
+            return found
+        gram, targets = solver.noisy_gram(prior, data), on_device(normalized, solver.device)
+        factor = cholesky(gram, NOISY_GRAM)
+        alpha = cholesky_solve(targets, factor)
+        noise, weights = prior.noise, data.weights
+        if warns:
+            least = noise if weights is None else noise * float(weights.relative_noise.min())
+            warn_if_imprecise(
+                dense_error(gram, alpha, targets, least, prior.extent(data.points)),
+                f"noise: {noise:.1g} of the variance of y",
+                "raise the noise, or use SparseSpectrumGPRegressor",
+            )
+        quad = float((targets * alpha).sum())
+        logdet = 2 * float(library(factor).log(factor.diagonal()).sum())
+        found = cls(prior, units, normalize, data, alpha, 0.0, factor, solver)
+        return replace(found, evidence=found._evidence_of(quad, logdet))
+
+    def _evidence_of(self, quad: float, logdet: float) -> float:
+        """Log evidence of y, from `y' A^-1 y` of normalised targets and from `log det A`."""
+        data, n_outputs = self.rows, self.units.n_outputs
+        evidence = log_evidence(quad, logdet, 1.0, len(data), n_outputs)
+        n_rows: float = len(data)
+        if data.weights is not None:
+            evidence += n_outputs * data.weights.log_repetition(self.dense_prior.noise)
+            n_rows = data.weights.n_counted
+        return evidence - self.units.log_jacobian(n_rows)
 
     @cached_property
     def row_inverse(self) -> FactoredInverse | IteratedInverse:
         """The inverse of `K + s R`; files hold no factor of it."""
         prior, rows, alpha = self.dense_prior, self.rows, as_numpy(self.alpha)
-        if prior.solver is None:
-            # Bound to no process: its matrices would wait for the collector of cycles.
-            return FactoredInverse(partial(_factor_of, prior, rows, self.known_factor), alpha)
-        targets = self.units.normalized(rows.targets)
-        return IteratedInverse(prior.system(rows, targets, prior.solver), alpha)
+        if self.solver.iteration is not None:
+            targets = self.units.normalized(rows.targets)
+            return IteratedInverse(self.solver.system(prior, rows, targets), alpha)
+        if self.known_factor is not None:
+            known = self.known_factor
+            return FactoredInverse(lambda: known, alpha)
+        # Bound to no process: its matrices would wait for the collector of cycles.
+        return FactoredInverse(partial(self.solver.factor, prior, rows), alpha)
 
     @property
     def factor(self) -> Matrix:
@@ -217,8 +381,7 @@ class ExactGP(ExactByPrior):
         rng = np.random.default_rng([system.options.seed, 5])
         logdet, error = system.log_determinant(EVIDENCE_PROBES, EVIDENCE_STEPS, rng)
         quad = float((system.targets * self.alpha).sum())
-        value = self.dense_prior.evidence_of(quad, logdet, self.rows, self.units)
-        return value, 0.5 * n_outputs * error
+        return self._evidence_of(quad, logdet), 0.5 * n_outputs * error
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -245,18 +408,18 @@ class ExactGP(ExactByPrior):
         return float(deviation * np.sqrt(np.diagonal(system.inverse_bound(residuals)).max()))
 
     def latent_law(self, points: Points, want: Want) -> tuple[FloatArray, FloatArray | None]:
-        prior = self.dense_prior
-        size = BLOCK_ROWS if prior.device == CPU else max(len(points), 1)
+        prior, device = self.dense_prior, self.solver.device
+        size = BLOCK_ROWS if device == CPU else max(len(points), 1)
         blocks = [slice(k, k + size) for k in range(0, max(len(points), 1), size)]
         means, variances, parts = [], [], []
         for block in blocks:
-            cross = prior.matrix(points[block], self.rows.points)
+            cross = prior.matrix(points[block], self.rows.points, device)
             means.append(cross @ self.alpha)
             if want == "mean":
                 continue
             known = self.row_inverse.explained(cross)
             # A difference of two variances: at training inputs it may round below zero.
-            own = on_device(prior.variance(points[block]), prior.device)
+            own = on_device(prior.variance(points[block]), device)
             variances.append((own - known.variance).clip(0.0, None))
             if want == "covariance":
                 parts.append(known)
@@ -268,7 +431,7 @@ class ExactGP(ExactByPrior):
         if want == "variance":
             return mean, variance
         left, right = (join(side) for side in zip(*(p[1:] for p in parts), strict=True))
-        posterior = as_numpy(prior.matrix(points, points) - left @ right.T)
+        posterior = as_numpy(prior.matrix(points, points, device) - left @ right.T)
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         np.fill_diagonal(posterior, variance)
@@ -345,19 +508,20 @@ class ExactGP(ExactByPrior):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
-        found: ExactGP = self.dense_prior.given(data, units, self.normalize)
-        return found
+        return self.given(self.dense_prior, data, units, self.normalize, self.solver)
 
     def on(self, device: torch.device) -> Self:
-        prior = self.dense_prior.on(device)
-        known, alpha = self.known_factor, on_device(as_numpy(self.alpha), prior.device)
+        if not self.dense_prior.takes_devices:
+            return self
+        known, alpha = self.known_factor, on_device(as_numpy(self.alpha), device)
         if known is not None:
-            known = on_device(as_numpy(known), prior.device)
-        return replace(self, dense_prior=prior, alpha=alpha, known_factor=known)
+            known = on_device(as_numpy(known), device)
+        solver = replace(self.solver, device=device)
+        return replace(self, alpha=alpha, known_factor=known, solver=solver)
 
     def as_stored(self) -> ExactGP:
         """The process on the CPU, where files hold it."""
-        return self if self.dense_prior.device == CPU else self.on(parse_device(CPU))
+        return self if self.solver.device == CPU else self.on(parse_device(CPU))
 
     def read_back(self) -> Self:
         """The process of a file.
@@ -370,7 +534,7 @@ class ExactGP(ExactByPrior):
         self.dense_prior.check_points(self.rows.points)
         check_shapes(self, alpha=(len(self.rows), self.units.n_outputs))
         check_shapes(self.rows, targets=("n", self.units.n_outputs))
-        if (self.evidence is None) is (self.dense_prior.solver is None):
+        if (self.evidence is None) is (self.solver.iteration is None):
             raise ModelFileError("evidence: expected that of a process by a factor")
         return self
 
@@ -378,6 +542,12 @@ class ExactGP(ExactByPrior):
         return self.row_inverse
 
 
-def _factor_of(prior: DensePrior, rows: Data, known: Matrix | None) -> Matrix:
-    """The Cholesky factor (n, n) that is known, or that of `K + s R`."""
-    return cholesky(prior.noisy_gram(rows), NOISY_GRAM) if known is None else known
+def check_dense_size(n_rows: int, n_matrices: int, device: torch.device = CPU) -> None:
+    """Refuse a dense computation that does not fit in the memory of the device or of the CPU."""
+    check_device_memory(
+        device,
+        (n_matrices if device == CPU else MATRICES_ON_DEVICE) * 8 * n_rows**2,
+        f"X: {n_rows} rows of the exact GP",
+        "use SparseSpectrumGPRegressor, or a subset of rows "
+        "(conditioned_on(X_subset, y_subset).exact_twin())",
+    )

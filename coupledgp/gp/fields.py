@@ -100,10 +100,6 @@ class FieldPrior(DensePrior):
         """The surface or network."""
         return self.fields.operator
 
-    @property
-    def process_class(self) -> type[ExactGP]:
-        return FieldGP
-
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between locations a (n, ...) and b (p, ...)."""
         hyper = self.hyperparameters

@@ -12,14 +12,12 @@ from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import ModelFileError
 from coupledgp.expressions import AxisTerm, Kernel, Sum
 from coupledgp.gp.dense_prior import DensePrior
-from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LARGEST_LOGARITHM
 from coupledgp.gp.protocol import Points
 from coupledgp.gp.tables import Box, standardised
 from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
-from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
 
 
@@ -62,8 +60,6 @@ class KernelPrior(DensePrior):
         Mean and spread of each column, by which rows are standardised.
     box : Box or None
         Range of the standardised rows that it is given, by which trends are bounded.
-    solver : SystemOptions or None
-        How equations in the covariance of rows are solved by iteration; None: by a factor.
     """
 
     kernel: Kernel
@@ -72,7 +68,6 @@ class KernelPrior(DensePrior):
     center: FloatArray
     spread: FloatArray
     box: Box | None = None
-    solver: SystemOptions | None = None
 
     def read_back(self) -> KernelPrior:
         """The prior of a file.
@@ -126,10 +121,6 @@ class KernelPrior(DensePrior):
             dict(zip(self.rows.names, np.exp(self.theta).tolist(), strict=True)),
         )
 
-    @property
-    def process_class(self) -> type[ExactGP]:
-        return KernelGP
-
     def standardised(self, points: Points) -> FloatArray:
         """Standardised rows (n, D)."""
         return standardised(points, self.center, self.spread)
@@ -171,9 +162,3 @@ def covariance_of(
     whole = parsed if isinstance(parsed, Sum) else Sum((parsed,))
     ends = None if box is None else np.array(box.wide)
     return RowCovariance(whole, columns, center, spread, ends)
-
-
-@stored
-@dataclass(frozen=True, eq=False, repr=False)
-class KernelGP(ExactGP):
-    """An expression of kernels given data, by one Cholesky factor of its covariance."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
-from coupledgp.gp.dense_prior import DensePrior, ExactByPrior
+from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
+from coupledgp.gp.exact import ExactByPrior
 from coupledgp.gp.feature_inverse import LatticeInverse
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.lattice_parts import (

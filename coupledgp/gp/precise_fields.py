@@ -253,7 +253,7 @@ class PreciseFieldGP(NormalizedProcess):
         """
         if self.prior_parts.feature_map is None:
             return self
-        process = self.field_prior.given(self.rows, self.units, self.normalize)
+        process = FieldGP.given(self.field_prior, self.rows, self.units, self.normalize)
         assert isinstance(process, FieldGP)
         return process
 

@@ -16,9 +16,8 @@ from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import Drawn, features_text, make_features
 from coupledgp.gp.columns import column_means
-from coupledgp.gp.dense_prior import ExactByPrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
-from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.exact import ExactByPrior, StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.protocol import (
     Batch,

@@ -14,8 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import HYPERPARAMETERS, spread_lengthscale
-from coupledgp.gp.dense_prior import MATRICES_AT_ONCE, check_dense_size
-from coupledgp.gp.exact import ExactGP, StationaryPrior
+from coupledgp.gp.exact import MATRICES_AT_ONCE, Dense, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
@@ -234,8 +233,8 @@ class ExactGPRegressor(StationaryRegressor):
             average = self._averaged(problem, space, found.hyperparameters, rng)
 
         def given(hyperparameters: Hyperparameters) -> ExactGP:
-            prior = StationaryPrior(spectrum, hyperparameters, device=where)
-            return prior.given(data, units, self.normalize_y)
+            prior, solver = StationaryPrior(spectrum, hyperparameters), Dense(device=where)
+            return ExactGP.given(prior, data, units, self.normalize_y, solver)
 
         if average is None:
             return given(found.hyperparameters), search_results(found)
@@ -266,7 +265,7 @@ class ExactGPRegressor(StationaryRegressor):
             check_positive(given["outputscale"], "outputscale"),
             check_positive(given["noise"], "noise"),
         )
-        options = SystemOptions(tolerance=self.tolerance)
-        prior = StationaryPrior(kernel, hyper, solver=options)
+        solver = Dense(SystemOptions(tolerance=self.tolerance))
+        prior = StationaryPrior(kernel, hyper)
         with reporter("fit", self.progress):
-            return prior.given(data, units, self.normalize_y)
+            return ExactGP.given(prior, data, units, self.normalize_y, solver)

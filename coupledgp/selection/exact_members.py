@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
+from coupledgp.gp.additive import AdditivePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.ground.progress import tell
@@ -118,7 +118,7 @@ def leave_one_out(process: ExactGP, targets: FloatArray) -> LeftOutScores:
 class DenseModel(PartsModel):
     """A sum of parts as an exact process."""
 
-    def process(self, problem: LocalProblem, normalize: bool) -> ExactAdditiveGP:
+    def process(self, problem: LocalProblem, normalize: bool) -> ExactGP:
         """The dense process; its noise is at least the rounding of its covariance.
 
         Wide tables are conditioned on in few columns, which have the same covariance.
@@ -129,12 +129,9 @@ class DenseModel(PartsModel):
         if prior.noise < least and problem.known_noise is None:
             prior = prior.with_noise(least)
 
-        def given(own: LocalPrior) -> ExactAdditiveGP:
-            dense = AdditivePrior(own)
-            found: ExactAdditiveGP = dense.given(
-                rotated.data, problem.units, normalize, warns=False
-            )
-            return found
+        def given(own: LocalPrior) -> ExactGP:
+            prior = AdditivePrior(own)
+            return ExactGP.given(prior, rotated.data, problem.units, normalize, warns=False)
 
         found = rotated.conditioned(prior, given)
         noisy = found.dense_prior

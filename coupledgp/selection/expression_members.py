@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from coupledgp.expressions import Kernel
-from coupledgp.gp.kernel_prior import KernelGP
+from coupledgp.gp.exact import ExactGP
 from coupledgp.ground.progress import tell
 from coupledgp.inference.evidence.problem import VectorObjective
 from coupledgp.kernels.expressions import parse_kernel
@@ -86,7 +86,7 @@ class ExpressionModel(MemberPrior):
     def with_noise(self, noise: float) -> ExpressionModel:
         return replace(self, vector=np.append(np.log(noise), self.vector[1:]))
 
-    def process(self, problem: LocalProblem, normalize: bool) -> KernelGP:
+    def process(self, problem: LocalProblem, normalize: bool) -> ExactGP:
         return ExpressionProblem(problem, self.kernel).process(self.vector, normalize, warns=False)
 
     def left_out(self, task: MemberTask) -> LeftOutScores:

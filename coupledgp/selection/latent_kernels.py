@@ -12,7 +12,6 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import Kernel
 from coupledgp.features.registry import make_features
 from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.kernel_prior import KernelGP
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.lattice_parts import TrendColumns
@@ -336,7 +335,7 @@ class KernelSearch:
         spectrum: Kernel,
         output: int,
         found: SearchResult[FloatArray],
-        own: KernelGP,
+        own: ExactGP,
     ) -> LatticeGP:
         """The prior of the function of an output on a lattice, for tables of few columns.
 
@@ -363,8 +362,10 @@ class KernelSearch:
 def one_row(prior: StationaryPrior | FeaturePrior, data: Data, offset: float) -> NormalizedProcess:
     """A process of the prior given one row, which carries prior and units to a `LatentGP`."""
     row = Data.of(data.points[:1], np.full((1, 1), offset))
-    found: NormalizedProcess = prior.given(row, Units(np.array([offset]), np.ones(1)), False)
-    return found
+    units = Units(np.array([offset]), np.ones(1))
+    if isinstance(prior, FeaturePrior):
+        return prior.given(row, units, False)
+    return ExactGP.given(prior, row, units, False)
 
 
 def left_out_log_densities(process: LatentGP) -> FloatArray:

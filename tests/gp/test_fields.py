@@ -7,7 +7,7 @@ import pytest
 import trimesh
 
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
+from coupledgp.gp.fields import DENSE_SAMPLES, FieldGP, FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -54,7 +54,7 @@ def process(name, noise=0.1):
     seen = data(operator, 25, 0)
     hyper = FieldHyperparameters(kernel, 0.9, noise, 100.0)
     prior = FieldPrior(FieldCovariance(operator), hyper)
-    return prior.given(seen, Units.of(seen.targets, True), True)
+    return FieldGP.given(prior, seen, Units.of(seen.targets, True), True)
 
 
 class TestContract(ProcessContract):

@@ -9,7 +9,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.core.sites import DenseRows
-from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.lattice import LatticeGP
 from coupledgp.gp.lattice_parts import TrendColumns
@@ -42,7 +42,7 @@ def carrier(scales: Hyperparameters = SCALES) -> LatticeGP:
 
 def dense() -> Any:
     row = Data.of(PLACES[:1], UNITS.offset[None])
-    return StationaryPrior(SPECTRUM, SCALES).given(row, UNITS, False, warns=False)
+    return ExactGP.given(StationaryPrior(SPECTRUM, SCALES), row, UNITS, False, warns=False)
 
 
 def test_posteriors_given_sites_are_dense_ones() -> None:

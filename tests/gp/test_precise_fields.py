@@ -12,7 +12,7 @@ from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions
-from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
+from coupledgp.gp.fields import FieldGP, FieldHyperparameters, FieldPrior
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
@@ -116,7 +116,7 @@ def test_the_law_and_the_evidence_are_those_of_the_dense_prior(name):
 @pytest.mark.parametrize("name", ["surface", "network, alpha 1", "network, alpha 2"])
 def test_without_features_it_is_the_process_of_the_dense_covariance(name):
     made = process(name)
-    dense = made.field_prior.given(made.data, made.units, True)
+    dense = FieldGP.given(made.field_prior, made.data, made.units, True)
     points = places(KERNELS[name][0], 12, 4)
     for want in ("variance", "covariance"):
         for found, expected in zip(made.law(points, want), dense.law(points, want), strict=True):
@@ -133,7 +133,7 @@ def test_rows_that_count_more_than_once_are_as_in_the_dense_process():
     rng = np.random.default_rng(5)
     weights = RowWeights(rng.uniform(0.2, 3.0, 25), rng.integers(1, 4, 25).astype(float))
     made = process("surface", data(BOX, 25, 0, weights=weights))
-    dense = made.field_prior.given(made.data, made.units, True)
+    dense = FieldGP.given(made.field_prior, made.data, made.units, True)
     assert made.log_evidence == pytest.approx(dense.log_evidence, abs=1e-7)
 
 
@@ -214,7 +214,7 @@ def test_a_body_without_observations_keeps_its_prior():
     parts = PrecisePrior(prior, None, FieldPrecision.of(operator, 2))
     seen = Data.of(ball, rng.normal(size=(len(ball), 1)))
     made = PreciseFieldGP.given(parts, seen, Units.of(seen.targets, False), False)
-    dense = prior.given(made.data, made.units, False)
+    dense = FieldGP.given(prior, made.data, made.units, False)
     both = np.concatenate([box, ball[:3]])
     found, expected = (p.law(both, "covariance", latent=True) for p in (made, dense))
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-6)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from coupledgp.errors import PrecisionWarning
-from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
@@ -67,7 +67,7 @@ def test_exact_processes(kind: str, rng: np.random.Generator) -> None:
     for ratio in (1e-6, 1e-9, 1e-12, 1e-14):
         hyper = Hyperparameters(scale, 2.0, 2.0 * ratio)
         prior = StationaryPrior(parse_spectrum("gaussian"), hyper)
-        gp, told = warned(lambda prior=prior: prior.given(Data.of(X, y), UNITS, False))
+        gp, told = warned(lambda prior=prior: ExactGP.given(prior, Data.of(X, y), UNITS, False))
         mean, variance = gp.latent_law(points, "variance")
         means, variances = dense_law(*grams, [mpmath.mpf(2.0)] * 5, y, 2.0 * ratio)
         found = errors(mean, np.sqrt(variance), means, variances, [1.0])

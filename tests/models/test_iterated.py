@@ -10,7 +10,6 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.gp.dense_prior import iteration_seconds
 from coupledgp.ground.parameters import folded
 from coupledgp.linalg.system import SystemOptions
 
@@ -151,7 +150,7 @@ def test_files_keep_the_solver(tmp_path: Any) -> None:
         kept = model if name == "exact" else model.exact_twin("iterative")
         cgp.save_model(kept, tmp_path / name)
         loaded = cgp.load_model(tmp_path / name)
-        assert loaded.process_.dense_prior.solver == SystemOptions()
+        assert loaded.process_.solver.iteration == SystemOptions()
         np.testing.assert_array_equal(loaded.predict(NEW), kept.predict(NEW))
         assert loaded.process_.log_evidence == kept.process_.log_evidence
 
@@ -168,10 +167,9 @@ def test_what_is_not_given_is_refused() -> None:
 
 
 def test_too_many_rows_are_refused_with_their_cost(monkeypatch: Any) -> None:
-    monkeypatch.setattr("coupledgp.gp.dense_prior.MOST_ITERATED", 100)
+    monkeypatch.setattr("coupledgp.gp.exact.MOST_ITERATED", 100)
     with pytest.raises(InvalidInputError, match=r"^X: expected at most 100 rows .* CPU s"):
         exact().fit(X, Y)
-    assert iteration_seconds(50_000) == pytest.approx(25 * iteration_seconds(10_000))
 
 
 def test_many_rows_left_out_are_refused(monkeypatch: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.parameters import folded
 
@@ -62,7 +63,7 @@ def values(study):
 
 def exact(model):
     process = model.process_
-    return process.feature_prior.stationary.given(process.data, process.units, True)
+    return ExactGP.given(process.feature_prior.stationary, process.data, process.units, True)
 
 
 def test_solves_give_the_dense_study(model, solves):

@@ -9,7 +9,7 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, HeavyTailWarning, InvalidInputError
-from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.target_maps import Span, back_transformed
 from coupledgp.gp.transformed import TransformedGP
@@ -204,7 +204,9 @@ def test_left_out_errors_of_a_choice_are_those_of_conditioning_on_the_rest():
             data = Data.of(X[:25], values, weights=given)
             found = profile.errors(transform)
             for i in range(0, 25, 6):
-                rest = prior.given(data.take(np.delete(np.arange(25), i)), units, True, warns=False)
+                rest = ExactGP.given(
+                    prior, data.take(np.delete(np.arange(25), i)), units, True, warns=False
+                )
                 mean, variance = rest.law(X[[i]], "variance", latent=True)
                 noise = scales.noise / (1.0 if given is None else given.counts[i])
                 law = PredictiveLaw(mean, variance + units.spread(noise))

@@ -96,7 +96,7 @@ def test_the_fitted_process_is_that_of_its_own_prior_and_rows(fitted):
     assert all(", one lengthscale" in member.name for member in gp.choice_.members)
     assert "one lengthscale" in gp.explain()
     for member in gp.process_.members:
-        again = member.dense_prior.given(member.data, member.units, member.normalize)
+        again = member.given(member.dense_prior, member.data, member.units, member.normalize)
         np.testing.assert_allclose(again.factor, member.factor, rtol=1e-8, atol=1e-10)
         assert member.data.points.shape == X.shape
     assert np.corrcoef(gp.predict(X), y)[0, 1] > 0.9

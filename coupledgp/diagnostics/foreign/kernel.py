@@ -45,10 +45,6 @@ class FunctionPrior(DensePrior):
     function: KernelFunction
     hyperparameters: NoiseOnly
 
-    @property
-    def process_class(self) -> type[ExactGP]:
-        return ExactGP
-
     def covariance(self, a: Points, b: Points) -> FloatArray:
         found = np.asarray(self.function(a, b), dtype=np.float64)
         if found.shape != (len(a), len(b)) or not np.isfinite(found).all():
@@ -157,4 +153,4 @@ class StatedKernel:
 
     def process(self, X: FloatArray, y: FloatArray) -> Any:
         """The exact process of training rows, by dense algebra."""
-        return self.prior.given(self.data(X, y), self.units, False)
+        return ExactGP.given(self.prior, self.data(X, y), self.units, False)

@@ -199,7 +199,8 @@ def _fitted(spectrum: Spectrum, data: Data) -> ExactGP:
         evidence, SearchSpace(spread_lengthscale(data.points, True), True), n_restarts=1,
         max_iterations=STEPS, rng=np.random.default_rng(0),
     )  # fmt: skip
-    return StationaryPrior(spectrum, found.hyperparameters).given(data, units, False)
+    prior = StationaryPrior(spectrum, found.hyperparameters)
+    return ExactGP.given(prior, data, units, False)
 
 
 def _law(process: ExactGP, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -32,7 +32,6 @@ from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import CPU
 from coupledgp.kernels.additive import BASES, Additive
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.kernels.rows import Linear
@@ -177,8 +176,8 @@ def variations_of(
     everything = _with_tests(data, points, y, seed)
 
     def measured(prior: DensePrior) -> tuple[FloatArray, float, float]:
-        process = prior.given(data, units, False)
-        whole = prior.given(everything, units, False).log_evidence
+        process = ExactGP.given(prior, data, units, False)
+        whole = ExactGP.given(prior, everything, units, False).log_evidence
         return _losses(process, points, y), whole, process.log_evidence
 
     try:
@@ -246,11 +245,8 @@ def _with_tests(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Dat
 
 def _stated(problem: DenseProblem, seed: int) -> tuple[DensePrior, Data, Units]:
     """The prior of a problem, at most `MOST_ROWS` of its rows, and the units of its targets."""
-    prior = problem.prior.on(CPU)
-    if prior.solver is not None:
-        prior = prior.solved_by(None)
     own = problem.data.take(some_rows(len(problem.data), MOST_ROWS, [seed, 11]))
-    return prior, Data.of(own.points, own.targets, own.relative_noise), problem.units
+    return problem.prior, Data.of(own.points, own.targets, own.relative_noise), problem.units
 
 
 def _losses(process: ExactGP, points: FloatArray, y: FloatArray) -> FloatArray:

@@ -140,9 +140,7 @@ def _member(
     normalize: bool,
 ) -> FieldGP:
     hyper = FieldHyperparameters(member.kernel, member.outputscale, member.noise, mean_variance)
-    process = FieldPrior(covariance, hyper).given(data, units, normalize)
-    assert isinstance(process, FieldGP)
-    return process
+    return FieldGP.given(FieldPrior(covariance, hyper), data, units, normalize)
 
 
 def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate:

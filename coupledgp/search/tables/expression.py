@@ -10,7 +10,8 @@ import numpy as np
 
 from coupledgp.core.sites import REACH, DenseRows, Observed, Pull, SiteObjective
 from coupledgp.expressions import Kernel
-from coupledgp.gp.kernel_prior import KernelGP, KernelPrior, covariance_of
+from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.dense.evidence import ExpressionEvidence
@@ -147,7 +148,7 @@ class ObservedProblem:
         found = law.with_parameters(dict(zip(law.parameters, own, strict=True)))
         return found.rescaled(float(self.table.units.scale[0]))
 
-    def prior_process(self, vector: FloatArray) -> KernelGP:
+    def prior_process(self, vector: FloatArray) -> ExactGP:
         """A process of one row that carries the prior of f at a point of the search."""
         table, normal = self.table, self.normal
         unit = float(table.units.scale[0])
@@ -157,7 +158,7 @@ class ObservedProblem:
         )
         units = Units(table.units.offset, np.ones(1))
         row = Data.of(table.data.points[:1], units.offset[None])
-        found: KernelGP = normal.prior(own).given(row, units, False, warns=False)
+        found: ExactGP = ExactGP.given(normal.prior(own), row, units, False, warns=False)
         return found
 
 
@@ -240,12 +241,12 @@ class ExpressionProblem:
         table = self.table
         return KernelPrior(self.kernel, vector, self.columns, table.center, table.spread)
 
-    def process(self, vector: FloatArray, normalize: bool, warns: bool = True) -> KernelGP:
+    def process(self, vector: FloatArray, normalize: bool, warns: bool = True) -> ExactGP:
         """The process given all rows, with more noise where rounding needs it."""
         table = self.table
 
-        def given(own: KernelPrior) -> KernelGP:
-            found: KernelGP = own.given(table.data, table.units, normalize, warns)
+        def given(own: KernelPrior) -> ExactGP:
+            found: ExactGP = ExactGP.given(own, table.data, table.units, normalize, warns=warns)
             return found
 
         return table.conditioned(self.prior(vector), given)

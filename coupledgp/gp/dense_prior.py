@@ -139,8 +139,7 @@ class DensePrior(ABC):
     hyperparameters: Any
     takes_devices: ClassVar[bool] = False
 
-    @abstractmethod
-    def check_points(self, points: Points) -> None:
+    def check_points(self, points: Points) -> None:  # noqa: B027
         """Refuse rows of a file that have other columns than the prior; ModelFileError."""
 
     @abstractmethod

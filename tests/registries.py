@@ -16,7 +16,7 @@ from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.diagnostics.sections.section import SECTIONS
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.gp.transforms import TARGET_TRANSFORMS
-from coupledgp.kernels.graph.registry import GRAPH_KERNELS
+from coupledgp.kernels.graph.families import GRAPH_KERNELS
 from coupledgp.kernels.rows import ROW_KERNELS
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.registry import Registry

@@ -22,6 +22,7 @@ from coupledgp.kernels.fields import WhittleMatern as WhittleMatern
 from coupledgp.kernels.graph.base import GraphKernel as GraphKernel
 from coupledgp.kernels.graph.exact import SeriesOperator as SeriesOperator
 from coupledgp.kernels.graph.exact import dense_kernel as dense_kernel
+from coupledgp.kernels.graph.families import GraphKernelLike as GraphKernelLike
 from coupledgp.kernels.graph.families import GraphMaternKernel as GraphMaternKernel
 from coupledgp.kernels.graph.families import HeatKernel as HeatKernel
 from coupledgp.kernels.graph.families import InverseCosineKernel as InverseCosineKernel
@@ -30,10 +31,9 @@ from coupledgp.kernels.graph.families import RandomWalkKernel as RandomWalkKerne
 from coupledgp.kernels.graph.families import (
     RegularizedLaplacianKernel as RegularizedLaplacianKernel,
 )
-from coupledgp.kernels.graph.registry import GraphKernelLike as GraphKernelLike
-from coupledgp.kernels.graph.registry import available_graph_kernels as available_graph_kernels
-from coupledgp.kernels.graph.registry import parse_graph_kernel as parse_graph_kernel
-from coupledgp.kernels.graph.registry import register_graph_kernel as register_graph_kernel
+from coupledgp.kernels.graph.families import available_graph_kernels as available_graph_kernels
+from coupledgp.kernels.graph.families import parse_graph_kernel as parse_graph_kernel
+from coupledgp.kernels.graph.families import register_graph_kernel as register_graph_kernel
 from coupledgp.kernels.row_covariance import RowCovariance as RowCovariance
 from coupledgp.kernels.rows import Categorical as Categorical
 from coupledgp.kernels.rows import Linear as Linear

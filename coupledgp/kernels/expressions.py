@@ -31,7 +31,7 @@ from coupledgp.expressions import (
 )
 from coupledgp.ground.validation import unknown_choice, wrong
 from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.registry import (
+from coupledgp.kernels.graph.families import (
     graph_kernel_from,
     graph_kernel_state,
     parse_graph_kernel,

@@ -41,7 +41,7 @@ from coupledgp.kernels.fields import (
     parse_field_kernels,
 )
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT
-from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, IntArray
 
 # Error of covariances on large graphs, of the kernel's maximum.

@@ -28,7 +28,7 @@ from coupledgp.kernels import (
 )
 from coupledgp.kernels.graph.base import deconvolve
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
-from coupledgp.kernels.graph.registry import (
+from coupledgp.kernels.graph.families import (
     GRAPH_KERNELS,
     graph_kernel_from,
     graph_kernel_state,

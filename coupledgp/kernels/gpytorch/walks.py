@@ -33,7 +33,7 @@ from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
 from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, Seed
 
 # Multiples of the scale that the length law is made for. Training moves the scale and draws no

@@ -16,7 +16,7 @@ from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_pro
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.ground.tensors import Tensor, torch
-from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray
 
 # Blocks of as many numbers as there are nodes and columns that are alive at once.

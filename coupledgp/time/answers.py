@@ -29,7 +29,7 @@ from coupledgp.models.frames import law_frame
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.time.axis import TimeAxis
-from coupledgp.time.panel import Panel, as_panel
+from coupledgp.time.panel import Panel
 from coupledgp.time.process import SensorsGP
 from coupledgp.time.sites import SiteLabels
 from coupledgp.time.spread import student_quantiles
@@ -263,32 +263,6 @@ class SpaceTimeRecord(ProcessRegressor):
         if times is None:
             return Grid(labels, sites, self.grid_process_.times)
         return Grid(labels, sites, self.time_axis_.numbers(times))
-
-
-def read_panel(
-    data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any, zone: Any,
-    missing_values: Any,
-) -> Panel:  # fmt: skip
-    """The panel of the arguments of `fit`, given by name or, after the data, by position."""
-    if len(further) > 2:
-        raise InvalidInputError(
-            f"data: expected nodes, times and values at most, got {len(further) + 1} arguments"
-        )
-    if len(further) == 2:
-        named = [
-            name for name, value in (("times", times), ("values", values)) if value is not None
-        ]
-        if named:
-            raise InvalidInputError(f"{named[0]}: expected it once, got it by place and by name")
-        times, values = further
-    elif len(further) == 1:
-        if values is not None and times is not None:
-            raise InvalidInputError("values: expected it once, got it by place and by name")
-        if values is None and times is not None:
-            values = further[0]
-        else:
-            times = further[0]
-    return as_panel(data, times, values, resolution, missing_values, zone)
 
 
 def longest_run(observed: Any) -> int:

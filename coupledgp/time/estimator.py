@@ -26,10 +26,10 @@ from coupledgp.models.options import estimator
 from coupledgp.models.stored import MODEL_CLASSES, FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
-from coupledgp.time.answers import SpaceTimeLaws, read_panel
+from coupledgp.time.answers import SpaceTimeLaws
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.law import Posterior, fitted_law, started, units_of
-from coupledgp.time.panel import Panel, missing_numbers
+from coupledgp.time.panel import Panel, as_panel, missing_numbers
 from coupledgp.time.places import correlations_of, fitted_places, kernel_of, neighbours_of
 from coupledgp.time.process import SensorsGP, kept_steps
 from coupledgp.time.sites import SiteLabels, Sites, as_domain, sites_of
@@ -201,8 +201,24 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             panel = self._read(data, further, times, values, resolution, zone)
             return clone(self).holding(clone(self)._fit(panel, self))
 
-    def _read(self, data: Any, further: tuple[Any, ...], *options: Any) -> Panel:
-        return read_panel(data, further, *options, self.missing_values)
+    def _read(
+        self, data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any,
+        zone: str | None,
+    ) -> Panel:  # fmt: skip
+        """The panel of the arguments of `fit`, given by name or, after the data, by position."""
+        if len(further) > 2:
+            raise InvalidInputError(
+                f"data: expected nodes, times and values at most, got {len(further) + 1} arguments"
+            )
+        given = {"times": times, "values": values}
+        free = [name for name, value in given.items() if value is None]
+        if len(further) > len(free):
+            name = next(name for name in given if name not in free)
+            raise InvalidInputError(f"{name}: expected it once, got it by place and by name")
+        if len(further) == 1 and free == ["times", "values"]:
+            free = ["times"]
+        given |= dict(zip(free, further, strict=False))
+        return as_panel(data, *given.values(), resolution, self.missing_values, zone)
 
     def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
@@ -359,8 +375,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         process, results = innermost(self.process_), self.fitted_.results
         if not isinstance(process, SensorsGP) or not isinstance(results.get("axis"), TimeAxis):
             raise ModelFileError("process: expected sensors over time, got another process")
-        sensors = results.get("sensors")
-        if not np.array_equal(np.sort(sensors), process.law_.sensors):
+        if not np.array_equal(np.sort(results["sensors"]), process.law_.sensors):
             raise ModelFileError("sensors: expected each sensor once, got others")
 
 

@@ -32,6 +32,7 @@ from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.recursion import (
+    FAR,
     HORIZONS,
     LONGEST_LAG,
     MOST_DENSE,
@@ -48,7 +49,6 @@ from coupledgp.time.recursion import (
     shrunk_covariance,
 )
 from coupledgp.time.spread import (
-    FAR,
     HEAVIEST,
     N_BENDS,
     N_COLUMNS,
@@ -333,18 +333,19 @@ def moved_levels(
     that is less by `STANDS`. With the errors that the former leaves, and mean squares (p,) of the
     latter; None where blocks are short, or sensors many, whose variances far ahead take too long.
     """
-    far = [far_squares(x, observed, fit.blocks, share) for share in SHARES]
-    if len(x) > MOST_DENSE or any(squares is None for squares in far):
+    near, far, losses = [], [], []
+    for share in SHARES if len(x) <= MOST_DENSE else ():
+        squares = far_squares(x, observed, fit.blocks, share)
+        if squares is None:
+            break
+        ahead = errors_ahead(x, observed, fit.blocks, share) if share else fit.ahead
+        near.append(ahead)
+        far.append(squares)
+        logs = np.log(mean_squares(ahead.errors[-1:])).mean(), np.log(squares).mean()
+        losses.append([float(logs[0]), float(logs[1]) + (0.0 if share else STANDS)])
+    if not losses:
         return (0.0, 0.0), fit.ahead, None
-    near = [
-        errors_ahead(x, observed, fit.blocks, share) if share else fit.ahead for share in SHARES
-    ]
-    losses = np.array([
-        [np.log(mean_squares(ahead.errors[-1:])).mean(), np.log(squares).mean()]
-        for ahead, squares in zip(near, far, strict=True)
-    ])  # fmt: skip
-    losses[0, 1] += STANDS
-    first, last = np.argmin(losses, axis=0).tolist()
+    first, last = np.argmin(np.array(losses), axis=0).tolist()
     return (SHARES[first], SHARES[last]), near[first], far[last]
 
 

@@ -62,6 +62,8 @@ class Form(NamedTuple):
 
 CLASSES: dict[str, type] = {}
 FORMS: dict[str, Form] = {}
+# Types of values that are those of JSON.
+PLAIN = {type(None), bool, int, float, str}
 # Tags of values that are no classes.
 TAGS = (
     "dict", "pairs", "tuple", "frozenset", "float", "bytes", "array", "transposed", "complex",
@@ -110,11 +112,11 @@ def _refuse_taken(kind: type) -> None:
 
 
 @cache
-def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
     """Annotation of each stored field, and whether its numbers are finite."""
     hints = get_type_hints(kind)
     if not is_dataclass(kind):
-        return {name: (hints[name], True) for name in kind._fields}  # type: ignore[attr-defined]
+        return {name: (hints[name], True) for name in kind._fields}
     own: list[Field[Any]] = [f for f in fields(kind) if f.init and f.metadata.get("stored", True)]
     return {f.name: (hints[f.name], f.metadata.get("finite", True)) for f in own}
 
@@ -133,15 +135,16 @@ def _fits(value: Any, hint: Any) -> bool:
         return own and (is_any or np.issubdtype(value.dtype, wanted))
     if origin is tuple and type(value) is tuple:
         if len(args) == 2 and args[1] is Ellipsis:
-            return all(_fits(one, args[0]) for one in value)
+            return _all_fit(value, args[0])
         return len(value) == len(args) and all(map(_fits, value, args))
     if origin is not None and isinstance(origin, type):
         if not isinstance(value, origin) or (isinstance(value, str) and origin is not str):
             return False
+        held: Any = value
         if issubclass(origin, Mapping):
-            return all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in value.items())
+            return _all_fit(held, args[0]) and _all_fit(held.values(), args[1])
         is_many = issubclass(origin, (Sequence, frozenset)) and len(args) == 1
-        return not is_many or all(_fits(one, args[0]) for one in value)
+        return not is_many or _all_fit(held, args[0])
     if hint in (None, type(None)):
         return value is None
     if hint in (int, float):
@@ -153,6 +156,12 @@ def _fits(value: Any, hint: Any) -> bool:
         or getattr(hint, "_is_protocol", False)
         or isinstance(value, hint)
     )
+
+
+def _all_fit(values: Any, hint: Any) -> bool:
+    """Whether all values are of a type; of those of one class, one, unless they hold others."""
+    kinds = {type(value): value for value in values}
+    return all(_fits(one, hint) for one in (kinds.values() if kinds.keys() <= PLAIN else values))
 
 
 def _check(value: Any, hint: Any, where: str) -> Any:
@@ -246,7 +255,7 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     for name in sorted(set(arrays) - {CHECKSUM}):
         value = arrays[name]
         found.update(f"\n{name} {value.dtype} {value.shape}\n".encode(errors="replace"))
-        found.update(value.reshape(-1).view(np.uint8))
+        found.update(value.reshape(-1).view(np.uint8).data)
     return found.digest()
 
 
@@ -278,11 +287,11 @@ class _Writer:
             return value if math.isfinite(value) else {"float": str(value)}
         if type(value) is bytes:
             return {"bytes": value.hex()}
-        if type(value) is list:
-            return [self.node(one, where) for one in value]
-        if type(value) in (tuple, frozenset):
+        if type(value) in (list, tuple, frozenset):
             parts = sorted(value) if type(value) is frozenset else value
-            return {type(value).__name__: [self.node(one, where) for one in parts]}
+            if not {*map(type, parts)} <= PLAIN - {float}:
+                parts = [self.node(one, where) for one in parts]
+            return list(parts) if type(value) is list else {type(value).__name__: list(parts)}
         if isinstance(value, (dict, types.MappingProxyType)):
             if all(type(key) is str for key in value):
                 return {"dict": {key: self.node(one, key) for key, one in value.items()}}
@@ -330,7 +339,7 @@ class _Writer:
             tag, value = "transposed", value.T
         value = np.asarray(value, order="C")
         key = hashlib.sha256(f"{value.dtype} {value.shape}".encode())
-        key.update(value.reshape(-1).view(np.uint8))
+        key.update(value.reshape(-1).view(np.uint8).data)
         name = self._names.setdefault(key.digest(), str(len(self._names)))
         self.arrays[name] = value
         return {tag: name}
@@ -379,7 +388,7 @@ class _Reader:
         if depth > DEEPEST:
             raise ModelFileError(f"expected at most {DEEPEST} levels of values, got more")
         if type(node) is list:
-            return [self._value(one, finite, depth + 1) for one in node]
+            return self._values(node, finite, depth)
         if type(node) is not dict:
             return node
         if len(node) != 1:
@@ -395,6 +404,11 @@ class _Reader:
         if tag not in TAGS:
             raise ModelFileError(f"expected a class that is known, got {tag:.60}")
         return self._tagged(tag, own, finite, depth)
+
+    def _values(self, nodes: list[Any], finite: bool, depth: int) -> list[Any]:
+        if {*map(type, nodes)} <= PLAIN:
+            return nodes
+        return [self._value(one, finite, depth + 1) for one in nodes]
 
     def _kept(self, value: Any) -> Any:
         self._made.append(value)
@@ -438,7 +452,7 @@ class _Reader:
             if value.dtype != np.float64 or value.ndim < 1 or value.shape[-1] != 2:
                 raise ModelFileError("complex: expected pairs of float64, got others")
             return np.asarray(value[..., 0] + 1j * value[..., 1])
-        parts = [self._value(one, finite, depth + 1) for one in _list(own)]
+        parts = self._values(_list(own), finite, depth)
         if tag == "pairs":
             return dict(parts)
         if tag == "objects":

@@ -62,7 +62,7 @@ class TransformedGP(WrappedGP):
     rows : Data or None
         Observations of y; None if they were not kept.
     span : Span or None
-        Where the observations of y are, beyond which moments are clipped; None for old files.
+        Where the observations of y are, beyond which moments are clipped.
     """
 
     transforms: tuple[TargetTransform, ...]

@@ -48,7 +48,7 @@ class FittedModel:
     results : Mapping of str to Any
         Further fitted attributes of the estimator by name.
     seen : Seen or None
-        Ranges of the rows of a table; None if the rows are kept, or for an old file without ranges.
+        Ranges of the rows of a table; None if the rows are kept.
     target_names : tuple of str
         Names of the targets, of a series or the columns of a data frame; empty where they had none.
     dropped : frozenset of str
@@ -81,7 +81,7 @@ class FittedModel:
 
     @cached_property
     def extent(self) -> Seen | None:
-        """Ranges of the rows of a table; None for an old file without ranges."""
+        """Ranges of the rows of a table; None for points of another kind."""
         if self.seen is not None or not has_data(self.process):
             return self.seen
         data = self.process.data

@@ -373,7 +373,8 @@ class _Reader:
             raise ModelFileError("expected a file written by save_model, got one of another kind")
         if self._arrays[CHECKSUM].tobytes() != _digest(self._arrays):
             raise ModelFileError("the file is damaged, its checksum does not fit its content")
-        tree = _parsed(str(self._arrays[TREE].data, "ascii"), len(content))
+        del self._arrays[CHECKSUM]
+        tree = _parsed(str(self._arrays.pop(TREE).data, "ascii"), len(content))
         if type(tree) is not dict or tree.get("format") != FORMAT:
             raise ModelFileError("expected a file written by save_model, got one of another kind")
         if tree.get("version") != VERSION:
@@ -472,7 +473,7 @@ class _Reader:
             raise ModelFileError("expected arrays that are smaller or used fewer times")
 
     def _array(self, name: Any, finite: bool) -> NDArray[Any]:
-        if name not in self._arrays.keys() - {TREE, CHECKSUM}:
+        if type(name) is not str or name not in self._arrays:
             raise ModelFileError(f"expected the name of an array, got {name!s:.40}")
         value = self._arrays[name]
         self._use(value.nbytes)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 import textwrap
 import types
 import warnings
@@ -114,11 +115,19 @@ def _refuse_taken(kind: type) -> None:
 @cache
 def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
     """Annotation of each stored field, and whether its numbers are finite."""
-    hints = get_type_hints(kind)
-    if not is_dataclass(kind):
-        return {name: (hints[name], True) for name in kind._fields}
-    own: list[Field[Any]] = [f for f in fields(kind) if f.init and f.metadata.get("stored", True)]
-    return {f.name: (hints[f.name], f.metadata.get("finite", True)) for f in own}
+    if is_dataclass(kind):
+        own: list[Field[Any]] = [f for f in fields(kind) if f.init]
+        finite = {
+            f.name: f.metadata.get("finite", True) for f in own if f.metadata.get("stored", True)
+        }
+    else:
+        finite = dict.fromkeys(kind._fields, True)
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):  # fields that are not stored may need a library
+        stated = {k: v for k, v in vars(base).get("__annotations__", {}).items() if k in finite}
+        holder, names = types.SimpleNamespace(__annotations__=stated), sys.modules[base.__module__]
+        hints |= get_type_hints(holder, vars(names))
+    return {name: (hints[name], flag) for name, flag in finite.items()}
 
 
 def _fits(value: Any, hint: Any) -> bool:

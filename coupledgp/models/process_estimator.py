@@ -3,7 +3,7 @@
 All results of a fit are in one `FittedModel`, which `fit` and `partial_fit` replace by a single
 assignment: an error or an interrupt before it leaves the estimator as it was. A new estimator
 declares its parameters as fields and states four methods: `fit`, `points`, `_further_data` and
-`from_state`.
+`check_restored`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -79,43 +77,50 @@ class OutlyingCells(NamedTuple):
     score: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """Sites and times of a law that is wanted.
-
-    Attributes
-    ----------
-    labels : list
-        Labels (a,) of the sites.
-    sites : IntArray (a,)
-        Their numbers.
-    times : FloatArray (b,)
-        Numbers of the times on the axis, in any order, also several times.
-    """
+class Grid(NamedTuple):
+    """Labels and numbers (a,) of sites, and numbers (b,) of times, in any order, maybe repeated."""
 
     labels: list[Any]
     sites: IntArray
     times: FloatArray
 
-    @cached_property
-    def _distinct(self) -> tuple[FloatArray, IntArray]:
-        distinct, places = np.unique(self.times, return_inverse=True)
-        return distinct, places
 
-    @property
-    def distinct(self) -> FloatArray:
-        """The distinct times, rising."""
-        return self._distinct[0]
+def longest_run(observed: Any) -> int:
+    """Steps of the longest run of cells (p, n) without an observation in a row."""
+    longest = 0
+    for row in ~observed:
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(np.int8), [0]])))
+        longest = max(longest, int((edges[1::2] - edges[::2]).max(initial=0)))
+    return longest
 
-    @property
-    def places(self) -> IntArray:
-        """Number (b,) of each time among the distinct ones."""
-        return self._distinct[1]
+
+class DayProfile(NamedTuple):
+    """The usual day of sensors on a further day of a kind.
+
+    Attributes
+    ----------
+    node : list
+        Labels of the a sensors.
+    seconds : FloatArray (P,)
+        Seconds since midnight of the steps of a day, on local clocks.
+    mean : FloatArray (a, P)
+        Means.
+    std : FloatArray (a,)
+        Standard deviation of the mean, without the day itself, over the steps.
+    n_days : int
+        Whole days of the kind in the data.
+    """
+
+    node: list[Any]
+    seconds: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    n_days: int
 
 
 @estimator
-class SpaceTimeRecord(ProcessRegressor):
-    """The record of a fitted model of values over time, and the points at which it answers."""
+class SpaceTimeAnswers(ProcessRegressor):
+    """The record of a fitted model of values over time, and its answers."""
 
     _points_are: ClassVar[str] = "readings"
 
@@ -263,43 +268,6 @@ class SpaceTimeRecord(ProcessRegressor):
         if times is None:
             return Grid(labels, sites, self.grid_process_.times)
         return Grid(labels, sites, self.time_axis_.numbers(times))
-
-
-def longest_run(observed: Any) -> int:
-    """Steps of the longest run of cells (p, n) without an observation in a row."""
-    longest = 0
-    for row in ~observed:
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(np.int8), [0]])))
-        longest = max(longest, int((edges[1::2] - edges[::2]).max(initial=0)))
-    return longest
-
-
-class DayProfile(NamedTuple):
-    """The usual day of sensors on a further day of a kind.
-
-    Attributes
-    ----------
-    node : list
-        Labels of the a sensors.
-    seconds : FloatArray (P,)
-        Seconds since midnight of the steps of a day, on local clocks.
-    mean : FloatArray (a, P)
-        Means.
-    std : FloatArray (a,)
-        Standard deviation of the mean, without the day itself, over the steps.
-    n_days : int
-        Whole days of the kind in the data.
-    """
-
-    node: list[Any]
-    seconds: FloatArray
-    mean: FloatArray
-    std: FloatArray
-    n_days: int
-
-
-class SpaceTimeLaws(SpaceTimeRecord):
-    """Answers of a fitted model of values over time; `GraphTimeGPRegressor` fits it."""
 
     def predict(  # type: ignore[override]
         self,
@@ -485,11 +453,11 @@ class SpaceTimeLaws(SpaceTimeRecord):
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
         grid, rng = self.grid(nodes, times), np.random.default_rng(draw_seed(random_state))
-        b = grid.distinct
+        b, places = np.unique(grid.times, return_inverse=True)
         points = np.column_stack([np.repeat(grid.sites, b.size), np.tile(b, grid.sites.size)])
         with named_exhaustion("sample"):
             drawn = self.process_.sample(points.astype(np.float64), n_samples, rng)[:, 0]
-        drawn = drawn.reshape(grid.sites.size, b.size, n_samples)[:, grid.places]
+        drawn = drawn.reshape(grid.sites.size, b.size, n_samples)[:, places]
         return self.panel_.restored(grid.labels, grid.times, sample=drawn)
 
     def log_density(  # type: ignore[override]

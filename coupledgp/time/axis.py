@@ -134,12 +134,6 @@ class TimeAxis:
         return regular_step(self.values)
 
     @property
-    def usual_step(self) -> float:
-        """Step of a regular axis, else the median gap; one where there is one time."""
-        gaps = np.diff(self.values)
-        return self.step or (float(np.median(gaps)) if gaps.size else 1.0)
-
-    @property
     def unit(self) -> str:
         """The unit of `values` in words."""
         return "units of the times" if self.origin is None else "seconds"

@@ -26,7 +26,7 @@ from coupledgp.models.options import estimator
 from coupledgp.models.stored import MODEL_CLASSES, FittedModel
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.members import is_auto
-from coupledgp.time.answers import SpaceTimeLaws
+from coupledgp.time.answers import SpaceTimeAnswers
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.law import Posterior, fitted_law, started, units_of
 from coupledgp.time.panel import Panel, as_panel, missing_numbers
@@ -53,7 +53,7 @@ LOW_QUANTILE, FAR_BELOW = 0.05, 0.25
 
 
 @estimator
-class GraphTimeGPRegressor(SpaceTimeLaws):
+class GraphTimeGPRegressor(SpaceTimeAnswers):
     """Values of sensors at the nodes of a graph over time, with gaps.
 
     `y(i, t) = m_i(t) + level_i + sd_i x_it`: m a usual day, x a Gaussian vector autoregression of

@@ -7,7 +7,7 @@ Series x (p, n) are a Gaussian Markov process: `x_0 ~ N(0, P0)`, and for t >= 1
     Lam[u, u'] = sum_t M_tu' Q^-1 M_tu' = sum_gh (sum_t w_tug w_tu'h) A_g' Q^-1 A_h .
 
 Gaps U have `Lam_UU z = -(Lam x0)_U`, x0 zero in gaps, and the covariance `Lam_UU^-1`. In chunks of
-12 steps the system is block tridiagonal: one Cholesky pass gives means, variances, draws and the
+12 steps the system is block tridiagonal: one Cholesky pass gives means, variances and the
 log-determinant, exactly. Steps that are added change the last two chunks only.
 """
 
@@ -338,15 +338,6 @@ class GapFactor:
         parts = self.backward(self.forward, chunk)
         for c in range(chunk, len(parts)):
             out[self.cells(c)] = parts[c][:, 0]
-        return out
-
-    def draws(self, m: int, rng: np.random.Generator) -> FloatArray:
-        """Draws (m, p, n) of `N(0, Lam_UU^-1)`, zero elsewhere."""
-        parts = self.backward([rng.standard_normal((len(L), m)) for L in self.lower])
-        out = np.zeros((m, *self.known.shape))
-        for c, part in enumerate(parts):
-            rows, steps = self.cells(c)
-            out[:, rows, steps] = part.T
         return out
 
     def covariances(self, first: int = 0) -> Iterator[tuple[int, FloatArray]]:

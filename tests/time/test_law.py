@@ -93,17 +93,6 @@ def test_steps_that_are_added_change_the_last_chunks_only() -> None:
     np.testing.assert_allclose(grown.filled(80)[:, 80:], whole.filled()[:, 80:], atol=1e-10)
 
 
-def test_draws_have_the_covariance_of_the_gaps() -> None:
-    law, n, m = some_law(), 20, 20_000
-    observed = some_gaps("runs", n)
-    factor = GapFactor(law, np.zeros((P, n)), observed)
-    steps, rows = np.nonzero(~observed.T)
-    drawn = factor.draws(m, np.random.default_rng(0))[:, rows, steps]
-    expected = factor.covariance(rows, steps)
-    size = expected.diagonal().max()
-    assert np.abs(drawn.T @ drawn / m - expected).max() < 7 * size * np.sqrt(2 / m)
-
-
 def test_one_sensor_of_one_lag_is_the_bridge() -> None:
     phi, n = 0.9, 30
     law = one_lag(phi, np.array([[2.0]]))

@@ -43,7 +43,7 @@ NO_SENSOR = "no sensor"
 
 
 class SpaceTimeReport(SpaceTimePage, Rendered):
-    """A space-time model on a page; its attributes are those of `SpaceTimeRecord`.
+    """A space-time model on a page; its attributes are those of `SpaceTimePage`.
 
     Examples
     --------

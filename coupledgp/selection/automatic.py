@@ -43,6 +43,7 @@ from coupledgp.selection.near_members import (
     LatticeMembers,
     LocalMembers,
 )
+from coupledgp.selection.race import RaceMembers
 from coupledgp.selection.search import ERRORS, Prediction, Selection, select
 from coupledgp.selection.transformed_members import TransformedMembers
 from coupledgp.selection.tree_members import TreeMembers
@@ -321,6 +322,8 @@ def plan_members(
         known = {plain.name: plain} | {k: v for k, v in known.items() if not v.takes_tensors}
         if not any(kind.suits(size) and not kind.complements for kind in known.values()):
             raise missing("torch")
+    if auto and has_torch() and RaceMembers().suits(size):
+        known = {RaceMembers.name: RaceMembers()}
     kinds = tuple(
         kind for kind in known.values()
         if kind.suits(size) and (transforms or kind.name != TransformedMembers.name)

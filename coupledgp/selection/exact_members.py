@@ -20,7 +20,7 @@ from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.linalg.matrices import as_numpy, cholesky_inverse
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
-from coupledgp.search.tables.local import LocalFitter, LocalSearch, Round, kernels_for
+from coupledgp.search.tables.local import Evidence, LocalFitter, LocalSearch, Round, kernels_for
 from coupledgp.search.tables.local_problem import ROUNDING, LocalProblem
 from coupledgp.selection.member_kinds import (
     DISTANCE_SECONDS,
@@ -65,16 +65,13 @@ class MemberPosterior(VectorObjective):
 
     Parameters
     ----------
-    fitter
-        The table.
-    found
-        The search, by whose lengthscales neighbours are near.
+    evidence
+        Minus the log posterior per observation of all rows.
     """
 
-    def __init__(self, fitter: LocalFitter, found: LocalSearch) -> None:
-        everything = np.arange(len(fitter.rows))
-        self.evidence = fitter.evidence(found.structure, everything, found.vector)
-        self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.scale = evidence.n_total * evidence.targets.shape[1]
 
     def box(self, start: FloatArray) -> Box:
         return self.evidence.box(start)
@@ -190,7 +187,7 @@ class ExactMembers(MemberKind):
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         problem = task.train.rotated()
-        fitter = problem.fitter()
+        fitter = problem.fitter(exact=True)
         kernels = self.kernels or kernels_for(len(task.train.groups), task.train.shared)
         if task.held is None or len(task.whole.data) <= EXACT_ROWS:
 
@@ -231,7 +228,8 @@ def _draws(
     """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
     if not averages(len(problem.data), len(problem.groups)) or not fitter.varies:
         return found.vector[None], np.ones(1)
-    density = MemberPosterior(fitter, found)
+    everything = np.arange(len(fitter.rows))
+    density = MemberPosterior(fitter.evidence(found.structure, everything, found.vector))
     rng = np.random.default_rng([problem.seed, 3])
     draws, weights = importance_draws(density, found.vector, N_DRAWS, rng)
     kept = weights > LEAST_DRAW_WEIGHT

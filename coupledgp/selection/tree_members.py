@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -34,6 +35,8 @@ FOLDS, FEWEST_ROWS = 5, 60
 FIT_SECONDS, COLUMN_SECONDS, ENTRY_SECONDS = 0.1, 0.01, 5e-7
 # Fewest rows of a table for trees, whose leaves hold twenty rows each.
 LEAST_TREE_ROWS = 100
+# Trees that look for structure in errors, and standard errors by which they have to see it.
+PROBE_TREES, PROBE_ERRORS = 30, 1.0
 # Kernel of the residuals: what trees leave is rough.
 RESIDUAL_KERNEL = "matern-3/2"
 
@@ -123,11 +126,35 @@ class TreeMembers(MemberKind):
         k = min(EXACT_NEIGHBOURS, len(train.data) - 1)
         searched = problem.rotated()
         structure = searched.structure(task.trend, k, parse_spectrum(RESIDUAL_KERNEL))
-        found = searched.fitter().search(structure, EXACT_ROUNDS)
+        found = searched.fitter(exact=True).search(structure, EXACT_ROUNDS)
         base = DenseModel(searched.prior(found.structure, found.vector))
         name = f"trees and exact, {found.structure.spectrum}{plan.remark}"
         model = TreeModel(mean, base, units, share)
         return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
+
+
+def trees_may_help(task: MemberTask, members: Sequence[FittedMember]) -> bool:
+    """Whether small trees see something in the errors of the best member on rows left out.
+
+    Errors of each half of the rows are predicted by trees that are fitted to the other half.
+    """
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
+    from threadpoolctl import threadpool_limits
+
+    best = max(members, key=lambda member: member.scores.log_densities.mean())
+    errors, points = (task.targets - best.scores.means)[:, 0], task.scored.points
+    half = folds_of(points, 2)
+    gains = np.zeros(len(errors))
+    with threadpool_limits(1, user_api="openmp"):
+        for fold in np.unique(half):
+            rows, others = np.flatnonzero(half == fold), np.flatnonzero(half != fold)
+            model = HistGradientBoostingRegressor(
+                max_iter=PROBE_TREES, early_stopping=False, random_state=task.train.seed
+            )
+            if others.size:
+                found = model.fit(points[others], errors[others]).predict(points[rows])
+                gains[rows] = np.square(errors[rows]) - np.square(errors[rows] - found)
+    return bool(gains.mean() > PROBE_ERRORS * gains.std() / np.sqrt(len(gains)))
 
 
 def boosting_seconds(n_rows: int, n_columns: int) -> float:

@@ -131,16 +131,22 @@ class Structure:
             "feature_lengthscale": (root + math.log(2.0), LENGTHSCALE_PRIOR_WIDTH),
         }
 
-    def log_prior(self, named: dict[str, Tensor]) -> Tensor:
-        """Log prior density () of hyperparameters, up to a constant; N(0, 1) for frequencies.
+    @cached_property
+    def priors(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of the normal prior of each hyperparameter.
 
-        A Gaussian kernel's frequencies are so by their spectral density.
+        That of frequencies is the spectral density of a Gaussian kernel.
         """
         priors = dict.fromkeys(START, SCALE_PRIOR)
-        priors |= self._lengthscale_priors | {"noise": NOISE_PRIOR, "frequencies": (0.0, 1.0)}
+        return priors | self._lengthscale_priors | {
+            "noise": NOISE_PRIOR, "frequencies": (0.0, 1.0),
+        }  # fmt: skip
+
+    def log_prior(self, named: dict[str, Tensor]) -> Tensor:
+        """Log prior density () of hyperparameters, up to a constant."""
         total = torch.zeros((), dtype=torch.float64)
         for name, value in named.items():
-            mean, width = priors[name]
+            mean, width = self.priors[name]
             total = total - 0.5 * ((value - mean) / width).square().sum()
         return total
 

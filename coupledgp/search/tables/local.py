@@ -17,12 +17,8 @@ from coupledgp.ground.tensors import torch
 from coupledgp.ground.threads import LIGHT, suited_threads
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.neighbours.evidence import (
-    MOST_ROWS,
-    BatchEvidence,
-    OrderedRows,
-    SharedEvidence,
-)
+from coupledgp.inference.neighbours.dense import MOST_ROWS, DenseEvidence, has_compiled
+from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.metrics import Metric
@@ -38,7 +34,7 @@ from coupledgp.search.starts import (
 )
 from coupledgp.spectra import GaussianSpectrum, Spectrum, parse_spectrum
 
-Evidence: TypeAlias = BatchEvidence | SharedEvidence
+Evidence: TypeAlias = BatchEvidence | DenseEvidence
 
 
 @dataclass(frozen=True)
@@ -134,8 +130,8 @@ class LocalFitter:
         Seed of the batches.
     varies : bool
         Whether any target differs from the offset of its units by more than rounding.
-    shared : bool
-        Whether all columns share a lengthscale: then the evidence of few rows is exact.
+    exact : bool
+        Whether the evidence of few rows without features is exact.
     device : torch.device
         Where the evidence of batches is computed.
     """
@@ -143,7 +139,7 @@ class LocalFitter:
     rows: OrderedRows
     seed: int
     varies: bool = True
-    shared: bool = False
+    exact: bool = False
     device: torch.device = CPU
 
     @property
@@ -170,10 +166,12 @@ class LocalFitter:
     def evidence(
         self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
     ) -> Evidence:
-        """The evidence of the rows of a batch, with neighbours that are near at a vector."""
-        small = len(batch) == self.n_rows <= MOST_ROWS
-        if self.shared and small and structure.frequencies is None:
-            return SharedEvidence.of(structure, self.rows)
+        """The evidence of the rows of a batch, with neighbours that are near at a vector.
+
+        That of few rows without features is exact.
+        """
+        if self.exact and len(batch) <= MOST_ROWS and has_compiled(structure.spectrum):
+            return DenseEvidence.of(structure, self.rows.take(batch))
         lengthscale = self.lengthscale(structure, vector)
         return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
 

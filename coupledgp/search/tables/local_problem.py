@@ -158,7 +158,7 @@ class LocalProblem:
         structure = replace(prior.structure, dim=len(self.groups), groups=self.groups)
         return replace(prior, structure=structure, center=self.center, spread=self.spread)
 
-    def fitter(self) -> LocalFitter:
+    def fitter(self, exact: bool = False) -> LocalFitter:
         """The searches on this table."""
         order = searched_order(self.seed, len(self.data))
         inputs = self.data.points[order]
@@ -169,7 +169,7 @@ class LocalProblem:
         taken = None if weights is None else weights.take(order)
         rows = OrderedRows.of(inputs, targets, taken).merged()
         differs = not are_constant(self.data.targets, self.units.offset)
-        return LocalFitter(rows, self.seed, differs, self.shared, self.device)
+        return LocalFitter(rows, self.seed, differs, exact or self.shared, self.device)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None

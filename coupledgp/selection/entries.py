@@ -1,0 +1,232 @@
+"""Exact models of a table by their hyperparameters as one vector: what a race searches for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from coupledgp.gp.target_maps import ToTargets
+from coupledgp.gp.transformed import transformed_data
+from coupledgp.gp.units import Units
+from coupledgp.inference.evidence.problem import VectorObjective
+from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.random import FloatArray
+from coupledgp.search.averaging import importance_draws
+from coupledgp.search.search import Search
+from coupledgp.search.tables.expression import ExpressionProblem
+from coupledgp.search.tables.local_problem import LocalProblem
+from coupledgp.selection.exact_members import (
+    AVERAGED_ROWS,
+    EXACT_NEIGHBOURS,
+    LEAST_DRAW_WEIGHT,
+    N_DRAWS,
+    DenseModel,
+    MemberPosterior,
+    averages,
+)
+from coupledgp.selection.expression_members import ExpressionModel
+from coupledgp.selection.member_kinds import MemberPrior, MemberTask
+from coupledgp.selection.transformed_members import TransformedModel, transformed_task
+from coupledgp.spectra import parse_spectrum
+
+# Most rows of a search for an expression, which costs O(n^3).
+EXPRESSION_ROWS = 1000
+
+
+class Entry(ABC):
+    """A model of a table.
+
+    Attributes
+    ----------
+    name : str
+        Its name in a report.
+    """
+
+    name: str
+
+    @abstractmethod
+    def start(self, problem: LocalProblem) -> FloatArray:
+        """Hyperparameters (q,) from which a search starts."""
+
+    @abstractmethod
+    def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
+        """Minus the log posterior of hyperparameters per observation, for a search from a vector."""
+
+    @abstractmethod
+    def model(self, problem: LocalProblem, vector: FloatArray) -> MemberPrior:
+        """The model at hyperparameters."""
+
+    @abstractmethod
+    def is_like(self, other: Entry) -> bool:
+        """Whether hyperparameters of this model start a search for those of the other one."""
+
+    def averaged(
+        self, task: MemberTask, vector: FloatArray
+    ) -> tuple[tuple[MemberPrior, ...], FloatArray]:
+        """The model at draws of its hyperparameters, and their weights; one for many rows."""
+        return (self.model(task.train, vector),), np.ones(1)
+
+
+@dataclass(frozen=True)
+class Stationary(Entry):
+    """A stationary kernel of all columns and a trend.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    trend : str
+        Name of the trend.
+    """
+
+    kernel: str
+    trend: str
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"exact, {self.kernel}"
+
+    def structure(self, problem: LocalProblem) -> Structure:
+        """The parts of the model on a table that is rotated."""
+        k = min(EXACT_NEIGHBOURS, max(len(problem.data) - 1, 1))
+        return problem.structure(self.trend, k, parse_spectrum(self.kernel))
+
+    def start(self, problem: LocalProblem) -> FloatArray:
+        """The best of the priors' start and of starts by the evidence of few rows."""
+        problem = problem.rotated()
+        structure, fitter, search = self.structure(problem), problem.fitter(True), Search()
+        starts = [structure.start()]
+        if fitter.varies:
+            starts += fitter.proposals(structure, search)
+        objective = self.objective(problem, starts[0])
+        return search.ranked(lambda _: objective, starts)[0].point
+
+    def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
+        problem = problem.rotated()
+        fitter = problem.fitter(True)
+        return fitter.evidence(self.structure(problem), np.arange(len(fitter.rows)), vector)
+
+    def model(self, problem: LocalProblem, vector: FloatArray) -> MemberPrior:
+        problem = problem.rotated()
+        return DenseModel(problem.prior(self.structure(problem), vector))
+
+    def is_like(self, other: Entry) -> bool:
+        return isinstance(other, Stationary)
+
+    def averaged(
+        self, task: MemberTask, vector: FloatArray
+    ) -> tuple[tuple[MemberPrior, ...], FloatArray]:
+        problem = task.train
+        if not averages(len(problem.data), len(problem.groups)) or not problem.fitter().varies:
+            return super().averaged(task, vector)
+        density = MemberPosterior(self.objective(problem, vector))
+        rng = np.random.default_rng([problem.seed, 3])
+        draws, weights = importance_draws(density, vector, N_DRAWS, rng)
+        kept = weights > LEAST_DRAW_WEIGHT
+        kept[np.argmax(weights)] = True
+        draws = density.with_known_noise(draws[kept])
+        return (
+            tuple(self.model(problem, draw) for draw in draws),
+            weights[kept] / weights[kept].sum(),
+        )
+
+
+@dataclass(frozen=True)
+class Expression(Entry):
+    """An expression of kernels.
+
+    Attributes
+    ----------
+    text : str
+        The expression.
+    """
+
+    text: str
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"exact, {self.text}"
+
+    def problem(self, problem: LocalProblem) -> ExpressionProblem:
+        """The search on a table."""
+        return ExpressionProblem(problem, parse_kernel(self.text))
+
+    def start(self, problem: LocalProblem) -> FloatArray:
+        return self.problem(problem).evidence(np.arange(0)).start
+
+    def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
+        own = self.problem(problem)
+        return own.evidence(own.rows(EXPRESSION_ROWS, 0))
+
+    def model(self, problem: LocalProblem, vector: FloatArray) -> MemberPrior:
+        return ExpressionModel(parse_kernel(self.text), vector)
+
+    def is_like(self, other: Entry) -> bool:
+        """Kernels of one base have the same hyperparameters as those of another."""
+        shape = [_without_base(one) for one in (self.text, getattr(other, "text", ""))]
+        return shape[0] == shape[1]
+
+    def averaged(
+        self, task: MemberTask, vector: FloatArray
+    ) -> tuple[tuple[MemberPrior, ...], FloatArray]:
+        model = ExpressionModel(parse_kernel(self.text), vector)
+        few = task.held is None and len(task.train.data) <= AVERAGED_ROWS
+        return (model.corrected(task) if few else model,), np.ones(1)
+
+
+def _without_base(text: str) -> str:
+    return text.replace("matern-1/2", "matern-3/2")
+
+
+@dataclass(frozen=True)
+class Transformed(Entry):
+    """Another model, of `z = g(y)`.
+
+    Attributes
+    ----------
+    base : Entry
+        The model of z.
+    to_targets : ToTargets
+        The transforms, with the span of the targets.
+    units : Units
+        Units of z.
+    told : str
+        The transform in words.
+    """
+
+    base: Entry
+    to_targets: ToTargets
+    units: Units
+    told: str
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.base.name}, of {self.told}"
+
+    def _of(self, problem: LocalProblem) -> LocalProblem:
+        values = transformed_data(problem.data, self.to_targets.transforms)
+        return problem.with_targets(values, self.units)
+
+    def start(self, problem: LocalProblem) -> FloatArray:
+        return self.base.start(self._of(problem))
+
+    def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
+        return self.base.objective(self._of(problem), vector)
+
+    def model(self, problem: LocalProblem, vector: FloatArray) -> MemberPrior:
+        base = self.base.model(self._of(problem), vector)
+        return TransformedModel(base, self.to_targets, self.units)
+
+    def is_like(self, other: Entry) -> bool:
+        return False
+
+    def averaged(
+        self, task: MemberTask, vector: FloatArray
+    ) -> tuple[tuple[MemberPrior, ...], FloatArray]:
+        own = transformed_task(task, self.to_targets.transforms, self.units)
+        priors, shares = self.base.averaged(own, vector)
+        return tuple(TransformedModel(one, self.to_targets, self.units) for one in priors), shares

@@ -220,14 +220,42 @@ class BoostedTrees:
         sums = [self.of_fold(points, fold) for fold in range(self.n_folds)]
         return np.asarray(sum(sums[1:], sums[0]) / self.n_folds)
 
-    def observed(self, points: Points) -> FloatArray:
-        """Sums (n, k) at observed rows (n, d), each by trees that did not see it."""
-        folds = folds_of(points, self.n_folds)
+    def observed(self, points: Points, folds: IntArray | None = None) -> FloatArray:
+        """Sums (n, k) at observed rows (n, d), each by trees that did not see it.
+
+        The folds (n,) are those of the points unless they are given.
+        """
+        folds = folds_of(points, self.n_folds) if folds is None else folds
         found = np.empty((len(points), self.base.shape[1]))
         for fold in np.unique(folds):
             rows = np.flatnonzero(folds == fold)
             found[rows] = self.of_fold(points[rows], int(fold))
         return found
+
+    @classmethod
+    def of(cls, models: list[Any], n_folds: int, n_trees: int | None = None) -> BoostedTrees:
+        """The first trees of models of scikit-learn for each fold and output, folds first."""
+        trees = [[stage[0].nodes for stage in model._predictors[:n_trees]] for model in models]
+        each = [nodes for own in trees for nodes in own]
+        lengths = np.array([len(nodes) for nodes in each])
+        nodes = np.concatenate(each)
+        leaf = nodes["is_leaf"].astype(bool)
+
+        def integers(name: str) -> Any:
+            return np.where(leaf, 0, nodes[name].astype(np.int64))
+
+        base: FloatArray = np.array([float(model._baseline_prediction[0, 0]) for model in models])
+        return cls(
+            base=base.reshape(n_folds, -1),
+            sums=np.cumsum([0, *(len(own) for own in trees)]).astype(np.int64),
+            starts=(np.cumsum(lengths) - lengths).astype(np.int64),
+            feature=np.where(leaf, -1, nodes["feature_idx"].astype(np.int64)),
+            threshold=np.where(leaf, 0.0, nodes["num_threshold"]),
+            left=integers("left"),
+            right=integers("right"),
+            missing_left=nodes["missing_go_to_left"].astype(bool) & ~leaf,
+            value=np.where(leaf, nodes["value"], 0.0),
+        )
 
     def check(self, n_columns: int, n_outputs: int) -> None:
         """Refuse trees of a file that are none for rows of so many columns.

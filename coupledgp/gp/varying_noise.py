@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.drawn_functions import DrawnFunctions
+from coupledgp.gp.frozen_mean import BoostedTrees, folds_of
 from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of
@@ -24,7 +25,6 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.units import Tail
 from coupledgp.gp.wrapped import WrappedGP
-from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.random import FloatArray
 
 # Most entries of parts, points and draws whose quantiles are found at once.
@@ -41,9 +41,9 @@ class VaryingNoiseGP(WrappedGP):
     """`y ~ sum_q w_q t_nu(m_q(x), v_q(x) s(x))` about an inner law `sum_q w_q N(m_q(x), v_q(x))`.
 
     The variance of an observation of the inner process, or of each part of its law, is multiplied
-    by a factor s of the point (`VarianceField`); residuals may have the heavier tails of Student's
-    law. A part of transformed targets has such a law of its own values. The law of f is that of the
-    inner process. Correlations of observations are those of its observations, and draws have its
+    by a factor s of the point, a sum of boosted trees; residuals may have the heavier tails of
+    Student's law. A part of transformed targets has such a law of its own values. The law of f is
+    that of the inner process. Correlations of observations are those of its observations, and draws have its
     copula. Factor and tail do not change when the process is given other data: they are kept, as
     hyperparameters are.
 
@@ -53,13 +53,14 @@ class VaryingNoiseGP(WrappedGP):
         A process of a table whose laws of single observations are mixtures of normal ones.
     rows : Data or None
         Observations of y; None if they were not kept.
-    field : VarianceField
-        The factor, of the columns of a row, and of mean and log deviation of its inner law.
+    log_factor : BoostedTrees
+        The logarithm of the factor, of the columns of a row, and of mean and log deviation of its
+        inner law.
     tail : Tail
         Law of the residuals.
     """
 
-    field: VarianceField
+    log_factor: BoostedTrees
     tail: Tail
 
     def inner_targets(self, points: Points, targets: FloatArray) -> FloatArray:
@@ -94,8 +95,7 @@ class VaryingNoiseGP(WrappedGP):
 
     def scaled(self, points: Points, law: LeftOut) -> LeftOut:
         """The laws of observations at points (p, ...) from those of the inner process."""
-        factor = np.exp(self.field.log_factor(variance_columns(points, law)))
-        return law.scaled(factor[:, None], self.tail)
+        return law.scaled(np.exp(self.log_factor.at(variance_columns(points, law))), self.tail)
 
     def _inner_parts(self, points: Points) -> LeftOut:
         found = self.inner.parts_of_law(points)
@@ -168,13 +168,12 @@ class VaryingNoiseGP(WrappedGP):
         return self.parts_of_law(points).cdf(targets[..., None])[..., 0]
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """Laws of y given other groups: of the inner process, by factors at the columns of these.
-
-        The factor itself has seen all rows, as hyperparameters have.
-        """
+        """Laws of y given other groups, by factors of trees that did not see their rows."""
         law = self.inner.targets_left_out(groups, rows)
-        points = self.data.points
-        return self.scaled(points if rows is None else points[np.asarray(rows)], law)
+        points = self.data.points if rows is None else self.data.points[np.asarray(rows)]
+        folds = folds_of(points, self.log_factor.n_folds)
+        log_factor = self.log_factor.observed(variance_columns(points, law), folds)
+        return law.scaled(np.exp(log_factor), self.tail)
 
     def exact_problem(self) -> Problem:
         """Refuse, since a kernel alone does not state the law of y.
@@ -191,18 +190,10 @@ class VaryingNoiseGP(WrappedGP):
 
     def read_back(self) -> VaryingNoiseGP:
         """The process of a file, of a table with one output, whose columns the factor has."""
-        n_columns, field = n_columns_of(self.inner), self.field
+        n_columns = n_columns_of(self.inner)
         if n_columns is None or self.inner.units.n_outputs != 1:
             raise ModelFileError("inner: expected a process of a table with one output")
-        c = n_columns + 2
-        m = check_shapes(
-            field, low=(c,), high=(c,), center=(c,), scale=(c,), frequencies=("m", c), level=(1,)
-        )["m"]  # fmt: skip
-        size = 1 + c + 2 * m
-        check_shapes(field, weights=(size,), root=(size, size))
-        check_range(field, SMALLEST_PRODUCT, LARGEST_PRODUCT, "scale")
-        if (field.low > field.high).any():
-            raise ModelFileError("field.low: expected at most field.high, got more")
+        self.log_factor.check(n_columns + 2, 1)
         return self
 
 
@@ -230,55 +221,3 @@ def inner_parts(process: GaussianProcess, groups: ArrayLike, rows: ArrayLike) ->
 def variance_columns(points: Points, law: LeftOut) -> FloatArray:
     """Columns (m, d + 2) of rows (m, d) of a table: these, mean and log deviation of laws of y."""
     return np.column_stack([points, law.mean[:, 0], 0.5 * np.log(law.variance[:, 0])])
-
-
-def variance_features(inputs: FloatArray, frequencies: FloatArray) -> FloatArray:
-    """A constant, the inputs u (n, c), and `sin w.u` and `cos w.u` of m frequencies, side by side.
-
-    Shape (n, 1 + c + 2 m).
-    """
-    phases = inputs @ frequencies.T
-    return np.hstack([np.ones((len(inputs), 1)), inputs, np.sin(phases), np.cos(phases)])
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class VarianceField:
-    """`E exp(h(u))`, `h(u) = a + phi(u) . w` of weights w that have a normal law.
-
-    `u = (clip(x, low, high) - center) / scale` are columns, which stay within the range of those
-    that the field was fitted to: beyond it, the factor is that of the nearest end.
-
-    Attributes
-    ----------
-    low, high, center, scale : FloatArray (c,)
-        Range, shift and scale of each column.
-    frequencies : FloatArray (m, c)
-        Frequencies w of the features (`variance_features`).
-    weights : FloatArray (M,)
-        Means of the M = 1 + c + 2 m weights.
-    root : FloatArray (M, M)
-        Root R of the covariance `R R'` of the weights.
-    level : FloatArray (1,)
-        The constant a.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    center: FloatArray
-    scale: FloatArray
-    frequencies: FloatArray
-    weights: FloatArray
-    root: FloatArray
-    level: FloatArray
-
-    def inputs(self, columns: FloatArray) -> FloatArray:
-        """The columns (n, c) in the form u."""
-        inside = np.clip(columns, self.low, self.high)
-        return np.asarray((inside - self.center) / self.scale)
-
-    def log_factor(self, columns: FloatArray) -> FloatArray:
-        """Logarithms (n,) of the mean factor, `log E exp(h)`, at columns (n, c)."""
-        found = variance_features(self.inputs(columns), self.frequencies)
-        spread = np.square(found @ self.root).sum(axis=1)
-        return np.asarray(self.level + found @ self.weights + 0.5 * spread)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,11 +53,16 @@ class Entry(ABC):
 
     @abstractmethod
     def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
-        """Minus the log posterior of hyperparameters per observation, for a search from a vector."""
+        """Minus the log posterior per observation, for a search that starts from a vector."""
 
     @abstractmethod
     def model(self, problem: LocalProblem, vector: FloatArray) -> MemberPrior:
         """The model at hyperparameters."""
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """Name of the family of models of which the best one is close to the others."""
 
     @abstractmethod
     def is_like(self, other: Entry) -> bool:
@@ -89,6 +93,11 @@ class Stationary(Entry):
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"exact, {self.kernel}"
+
+    @property
+    def family(self) -> str:
+        """Kernels of one metric."""
+        return str(parse_spectrum(self.kernel).metric)
 
     def structure(self, problem: LocalProblem) -> Structure:
         """The parts of the model on a table that is rotated."""
@@ -151,6 +160,10 @@ class Expression(Entry):
     def name(self) -> str:  # type: ignore[override]
         return f"exact, {self.text}"
 
+    @property
+    def family(self) -> str:
+        return "additive"
+
     def problem(self, problem: LocalProblem) -> ExpressionProblem:
         """The search on a table."""
         return ExpressionProblem(problem, parse_kernel(self.text))
@@ -206,6 +219,10 @@ class Transformed(Entry):
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"{self.base.name}, of {self.told}"
+
+    @property
+    def family(self) -> str:
+        return "transformed"
 
     def _of(self, problem: LocalProblem) -> LocalProblem:
         values = transformed_data(problem.data, self.to_targets.transforms)

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
+from scipy.optimize import minimize
 
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.frozen_mean import folds_of
+from coupledgp.gp.frozen_mean import BoostedTrees, folds_of
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.units import are_constant
+from coupledgp.gp.units import Tail, are_constant
 from coupledgp.gp.varying_noise import VaryingNoiseGP, inner_parts, variance_columns
-from coupledgp.ground.tensors import has_torch
-from coupledgp.random import FloatArray
-from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.selection.discrete_targets import discrete_outputs
 
 NOISES = ("auto", "constant", "varying")
 # Fewest rows at which the noise may vary, and most rows that a factor is fitted to.
 LEAST_ROWS, MOST_ROWS = 50, 1500
-# Folds of the second stage, least gain in nats a row, and standard errors by which it exceeds zero.
+# Folds of trees, least gain in nats a row, and standard errors by which it exceeds zero.
 FOLDS, LEAST_GAIN, ERRORS = 5, 0.01, 2.0
+# Trees of a log variance: their greatest number, size, and what keeps Newton's steps short where
+# squares are far smaller than expected; and fewest rows of a fold's fit.
+N_TREES, LEARNING_RATE, LEAVES, LEAST_IN_LEAF, REGULARIZATION = 60, 0.15, 8, 15, 10.0
+FEWEST_ROWS = 30
+# Least square and chance by which normal scores are bounded.
+LEAST_SQUARE, LEAST_CHANCE = 1e-6, 1e-15
+# Normal laws of the level, and of the logarithm of the degrees of freedom above the least ones.
+LEAST_DEGREES, TAIL_MEANS, TAIL_DEVIATIONS = 2.5, np.array([0.0, np.log(10)]), np.array([1.0, 1.5])
+TAIL_BOX = [(-3.0, 3.0), (-3.0, 7.0)]
 # Shares of the rows between whose deviations a choice is told.
 ENDS = (5, 95)
-# Seconds of one core of 2023: of a fit, of an entry of its features with all evaluations, and of
+# Seconds of one core of 2023: of trees of a fold, of an entry of its table with all trees, and of
 # one row in the law of each of the others.
-FIT_SECONDS, ENTRY_SECONDS, PAIR_SECONDS = 0.2, 4e-8, 1e-7
+FIT_SECONDS, ENTRY_SECONDS, PAIR_SECONDS = 0.03, 1e-6, 1e-7
 
 
 @stored
@@ -85,9 +95,7 @@ class NoiseChoice:
 def noise_seconds(n_rows: int, dim: int) -> float:
     """Forecast of the seconds of one core that the choice takes, on a table of d columns."""
     n = min(n_rows, MOST_ROWS)
-    n_features = 67 + dim
-    each = FIT_SECONDS + ENTRY_SECONDS * n * n_features**2
-    return (1 + FOLDS) * each + PAIR_SECONDS * n_rows * n
+    return 2 * FOLDS * (FIT_SECONDS + ENTRY_SECONDS * n * dim) + PAIR_SECONDS * n_rows * n
 
 
 def with_noise(
@@ -96,7 +104,7 @@ def with_noise(
     """A process whose noise varies if that is wanted, or if it pays; and the comparison.
 
     The factor on the variance, and the tail, are fitted to the laws of rows that are left out of
-    the process one at a time. They are judged by folds of these rows, each by a factor and a tail
+    the process one at a time (`fit_noise`). They are judged by folds of these rows, each by trees
     that were fitted to the other folds, against the process as it is. With `"auto"` the gain has to
     exceed two of its standard errors, and .01 nats a row.
 
@@ -118,8 +126,6 @@ def with_noise(
         check_varying(process.data)
         return _tried(process, seed, always=True)
     reason = reason_against(process.data)
-    if not reason and not has_torch():
-        reason = "torch, which it takes, is not installed"
     if reason:
         return process, NoiseChoice(False, reason)
     try:
@@ -157,19 +163,120 @@ def check_varying(data: Data) -> None:
                                 "'varying'")  # fmt: skip
 
 
-def noise_gains(rows: LeftOutRows, points: FloatArray, seed: int) -> FloatArray:
-    """Gains (n,) of the log density of rows by factors and tails that have not seen them.
+@dataclass(frozen=True, eq=False)
+class LeftOutRows:
+    """Observations of one output with laws that have not seen them.
 
-    Rows are in folds by the values of their points (n, d), so that equal rows share a fold.
+    Attributes
+    ----------
+    points : FloatArray (n, d)
+        Rows of the table; equal rows share a fold.
+    law : LeftOut
+        Laws of the n observations.
+    targets : FloatArray (n, 1)
+        The observations.
     """
-    gains, folds = np.empty(len(points)), folds_of(points, FOLDS)
-    for fold in np.unique(folds):
-        own = np.flatnonzero(folds == fold)
-        field, tail = fit_variance(rows.take(np.flatnonzero(folds != fold)), seed)
-        held = rows.take(own)
-        flat = held.law.log_density(held.targets)
-        gains[own] = held.log_density(field.log_factor(held.columns), tail) - flat
-    return gains
+
+    points: FloatArray
+    law: LeftOut
+    targets: FloatArray
+
+    @property
+    def squares(self) -> FloatArray:
+        """Squared normal scores (n,) of the observations."""
+        chances = self.law.transforms(self.targets)[:, 0]
+        return np.square(special.ndtri(np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)))
+
+    def log_density(self, log_factor: FloatArray, tail: Tail) -> FloatArray:
+        """Log densities (n,) under laws with factors of these logarithms (n,) and a tail."""
+        return self.law.scaled(np.exp(log_factor)[:, None], tail).log_density(self.targets)
+
+    def tail(self, log_factor: FloatArray) -> tuple[float, Tail]:
+        """The level that is added to logarithms of factors (n,), and the tail, by the density."""
+
+        def value(variables: FloatArray) -> float:
+            tail = Tail(LEAST_DEGREES + float(np.exp(variables[1])))
+            prior = np.square((variables - TAIL_MEANS) / TAIL_DEVIATIONS).sum()
+            density = self.log_density(log_factor + variables[0], tail).sum()
+            return float(0.5 * prior - density)
+
+        found = minimize(value, TAIL_MEANS, method="L-BFGS-B", bounds=TAIL_BOX).x
+        return float(found[0]), Tail(LEAST_DEGREES + float(np.exp(found[1])))
+
+
+class FittedNoise(NamedTuple):
+    """A factor on the variance and a tail, and the gain of each row by trees that did not see it.
+
+    Attributes
+    ----------
+    log_factor : BoostedTrees
+        Logarithm of the factor.
+    tail : Tail
+        Law of the residuals.
+    gains : FloatArray (n,)
+        Gains of the log density of each row, nats.
+    """
+
+    log_factor: BoostedTrees
+    tail: Tail
+    gains: FloatArray
+
+
+def fit_noise(rows: LeftOutRows, seed: int) -> FittedNoise:
+    """Fit a factor on the variance, and a tail, to observations with laws that have not seen them.
+
+    Squared normal scores have `z^2 ~ exp(h) chi^2_1` where variances are off by a factor `exp(h)`,
+    a Gamma law of shape one half, so that boosted trees under the deviance of Gamma laws maximise
+    the likelihood of h. Each fold of rows has trees that were fitted to the others; their number is
+    that of least deviance over all folds. Level and degrees of freedom are those of greatest
+    density of the observations, each by trees that have not seen it. Then squares are weighed as
+    under Student's law, `z^2 (nu + 1) / (nu + z^2 exp(-h))`, a step of expectation and
+    maximisation, and h is fitted again.
+
+    Raises
+    ------
+    NumericalError
+        Too few rows lie outside of a fold.
+    """
+    columns, folds = variance_columns(rows.points, rows.law), folds_of(rows.points, FOLDS)
+    squares = own = np.maximum(rows.squares, LEAST_SQUARE)
+    for _ in range(2):
+        trees, left_out = _trees(columns, own, folds, seed)
+        level, tail = rows.tail(left_out)
+        z = squares * np.exp(-left_out - level)
+        own = squares * (tail.degrees + 1) / (tail.degrees + z)
+    flat = rows.law.log_density(rows.targets)
+    gains = rows.log_density(left_out + level, tail) - flat
+    return FittedNoise(replace(trees, base=trees.base + level), tail, gains)
+
+
+def _trees(
+    columns: FloatArray, squares: FloatArray, folds: IntArray, seed: int
+) -> tuple[BoostedTrees, FloatArray]:
+    """Trees of the log variance of squares (n,) for each fold, and their sums (n,) out of fold."""
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
+    from threadpoolctl import threadpool_limits
+
+    models, staged = [], np.empty((1 + N_TREES, len(squares)))
+    with threadpool_limits(1, user_api="openmp"):
+        for fold in range(FOLDS):
+            held, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            if others.size < FEWEST_ROWS:
+                raise NumericalError(f"{others.size} different rows lie outside of a fold")
+            model = HistGradientBoostingRegressor(
+                loss="gamma", learning_rate=LEARNING_RATE, max_iter=N_TREES, max_leaf_nodes=LEAVES,
+                min_samples_leaf=LEAST_IN_LEAF, l2_regularization=REGULARIZATION,
+                early_stopping=False, random_state=seed,
+            ).fit(columns[others], squares[others])  # fmt: skip
+            models.append(model)
+            staged[0, held] = model._baseline_prediction[0, 0]
+            if held.size:
+                for stage, found in enumerate(model.staged_predict(columns[held])):
+                    staged[1 + stage, held] = np.log(found)
+    deviances = (staged + squares * np.exp(-staged)).mean(axis=1)
+    best = int(np.argmin(deviances))
+    trees = BoostedTrees.of(models, FOLDS, max(best, 1))
+    return (trees if best else replace(trees, value=np.zeros_like(trees.value))), staged[best]
 
 
 def standard_error(gains: FloatArray) -> float:
@@ -185,8 +292,9 @@ def pays(gains: FloatArray) -> bool:
 def _tried(
     process: GaussianProcess, seed: int, always: bool
 ) -> tuple[GaussianProcess, NoiseChoice]:
-    rows, points = _left_out_rows(process, seed)
-    gains = noise_gains(rows, points, seed)
+    rows = _left_out_rows(process, seed)
+    points = rows.points
+    log_factor, tail, gains = fit_noise(rows, seed)
     choice = NoiseChoice(
         always or pays(gains),
         gain=float(gains.mean()),
@@ -195,8 +303,7 @@ def _tried(
     )
     if not choice.varies:
         return process, choice
-    field, tail = fit_variance(rows, seed)
-    varying = VaryingNoiseGP(process, process.data, field, tail)
+    varying = VaryingNoiseGP(process, process.data, log_factor, tail)
     std = np.sqrt(varying.scaled(points, rows.law).variance[:, 0])
     ranks = [_rank_correlation(column, std) for column in points.T]
     column = int(np.argmax(np.abs(ranks)))
@@ -206,14 +313,13 @@ def _tried(
     )
 
 
-def _left_out_rows(process: GaussianProcess, seed: int) -> tuple[LeftOutRows, FloatArray]:
-    """Observations with their laws given all others, and their points; some of a large table."""
+def _left_out_rows(process: GaussianProcess, seed: int) -> LeftOutRows:
+    """Observations with their laws given all others; some of a large table."""
     data = process.data
     order = np.random.default_rng([seed, 6]).permutation(len(data))
     chosen = np.sort(order[:MOST_ROWS])
     law = inner_parts(process, np.arange(len(data)), chosen)
-    points = data.points[chosen]
-    return LeftOutRows(variance_columns(points, law), law, data.targets[chosen]), points
+    return LeftOutRows(data.points[chosen], law, data.targets[chosen])
 
 
 def _rank_correlation(column: FloatArray, std: FloatArray) -> float:

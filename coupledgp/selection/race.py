@@ -27,7 +27,6 @@ from coupledgp.selection.exact_members import EXACT_ROWS, computed
 from coupledgp.selection.expression_members import ADDITIVE_KERNELS, MOST_FACTORS
 from coupledgp.selection.member_kinds import (
     FittedMember,
-    LeftOutScores,
     MemberKind,
     MemberPlan,
     MemberTask,
@@ -39,18 +38,24 @@ from coupledgp.selection.tree_members import TreeMembers, trees_may_help
 # Rows and iterations of the first lap: of the first kernel of a family, and of the others, which
 # start where it ended. Rows by which the models are compared after it.
 LAP_ROWS, FIRST_ITERATIONS, NEXT_ITERATIONS, SCORED_ROWS = 250, 20, 8, 1000
+# Iterations of the second lap, on rows that are compared, and how far behind a model may be after
+# the first one to take part, nats a row.
+SECOND_ITERATIONS, FAR = 5, 0.25
 # Iterations on all rows.
 LAST_ITERATIONS = 15
 # Mean log density of the rows left out, nats a row, that all models that are not searched for on
 # all rows may be worth together.
 LEAST_GAIN = 0.003
+# Nats a row by which the best model of a family may be behind and still be searched for on all rows,
+# since the order may change there.
+CLOSE = 0.1
 # Most models of the last lap, and fewest.
 MOST_LAST, LEAST_LAST = 4, 2
 # Rows from which transforms are tried.
 LEAST_TRANSFORMED = 30
 
 
-@dataclass
+@dataclass(eq=False)
 class Runner:
     """A model in the race.
 
@@ -111,6 +116,13 @@ class RaceMembers(MemberKind):
         runners = self._first_lap(task, few.train)
         runners += self._transformed(task, few.train, scored, runners)
         _score(runners, scored)
+        if len(task.train.data) > LAP_ROWS:
+            best = max(runner.densities.mean() for runner in runners)
+            runners = [one for one in runners if one.densities.mean() > best - FAR]
+            for runner in runners:
+                runner.run(scored.train, SECOND_ITERATIONS)
+                runner.densities = np.empty(0)
+            _score(runners, scored)
         runners = _order(runners, scored.train.data.counts)
         finished: list[FittedMember] = []
         for runner in runners:
@@ -201,7 +213,10 @@ def _score(runners: list[Runner], task: MemberTask) -> None:
 
 
 def _order(runners: list[Runner], counts: FloatArray | None) -> list[Runner]:
-    """Runners of the last lap: fewest whose mixture is as dense as that of all, best first."""
+    """Runners of the last lap: fewest whose mixture is as dense as that of all, best first.
+
+    The best one of each family that is close to the best of all is among them.
+    """
     densities = np.array([runner.densities for runner in runners])
 
     def weighed(kept: NDArray[np.intp]) -> tuple[float, FloatArray]:
@@ -218,4 +233,13 @@ def _order(runners: list[Runner], counts: FloatArray | None) -> list[Runner]:
         kept = np.append(kept, left[int(np.argmax(values))])
         if max(values) >= goal and len(kept) >= LEAST_LAST:
             break
-    return [runners[k] for k in kept]
+    chosen = [runners[k] for k in kept]
+    least = max(float(own.mean()) for own in densities) - CLOSE
+    for family in {runner.entry.family for runner in runners}:
+        best = max(
+            (runner for runner in runners if runner.entry.family == family),
+            key=lambda runner: runner.densities.mean(),
+        )
+        if best not in chosen and best.densities.mean() > least:
+            chosen.append(best)
+    return chosen

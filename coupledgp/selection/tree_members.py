@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, resid
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import tell
-from coupledgp.random import FloatArray
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROUNDS, EXACT_ROWS, DenseModel
 from coupledgp.selection.member_kinds import (
@@ -193,29 +192,4 @@ def fit_trees(data: Data, seed: int) -> BoostedTrees:
             for targets in data.targets[rows].T:
                 model = HistGradientBoostingRegressor(random_state=seed, early_stopping=False)
                 models.append(model.fit(points, targets, sample_weight=own))
-    return trees_of(models, FOLDS)
-
-
-def trees_of(models: list[Any], n_folds: int) -> BoostedTrees:
-    """The trees of models of scikit-learn for each fold and output, folds before outputs."""
-    trees = [[stage[0].nodes for stage in model._predictors] for model in models]
-    each = [nodes for own in trees for nodes in own]
-    lengths = np.array([len(nodes) for nodes in each])
-    nodes = np.concatenate(each)
-    leaf = nodes["is_leaf"].astype(bool)
-
-    def integers(name: str) -> Any:
-        return np.where(leaf, 0, nodes[name].astype(np.int64))
-
-    base: FloatArray = np.array([float(model._baseline_prediction[0, 0]) for model in models])
-    return BoostedTrees(
-        base=base.reshape(n_folds, -1),
-        sums=np.cumsum([0, *(len(own) for own in trees)]).astype(np.int64),
-        starts=(np.cumsum(lengths) - lengths).astype(np.int64),
-        feature=np.where(leaf, -1, nodes["feature_idx"].astype(np.int64)),
-        threshold=np.where(leaf, 0.0, nodes["num_threshold"]),
-        left=integers("left"),
-        right=integers("right"),
-        missing_left=nodes["missing_go_to_left"].astype(bool) & ~leaf,
-        value=np.where(leaf, nodes["value"], 0.0),
-    )
+    return BoostedTrees.of(models, FOLDS)

@@ -191,9 +191,7 @@ class DenseEvidence(LocalObjective):
 
         def work(blocks: Iterator[tuple[int, int]]) -> None:
             for first, last in blocks:
-                _gradient_rows(
-                    first, last, points, columns, is_square, slope, inverse, solved, out
-                )
+                _gradient_rows(first, last, points, columns, is_square, slope, inverse, solved, out)
 
         share_rows(work, len(points), LEAST_BLOCK, MOST_BLOCK)
         return np.asarray(out.sum(axis=0))

@@ -43,9 +43,9 @@ class VaryingNoiseGP(WrappedGP):
     The variance of an observation of the inner process, or of each part of its law, is multiplied
     by a factor s of the point, a sum of boosted trees; residuals may have the heavier tails of
     Student's law. A part of transformed targets has such a law of its own values. The law of f is
-    that of the inner process. Correlations of observations are those of its observations, and draws have its
-    copula. Factor and tail do not change when the process is given other data: they are kept, as
-    hyperparameters are.
+    that of the inner process. Correlations of observations are those of its observations, and draws
+    have its copula. Factor and tail do not change when the process is given other data: they are
+    kept, as hyperparameters are.
 
     Attributes
     ----------

@@ -264,17 +264,19 @@ def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | N
     )
 
 
+# Columns above which they share one lengthscale.
+MOST_LENGTHSCALES = 1000
 # Kinds by the names that `model=` takes, in the order in which they are fitted; "auto" is all of
 # them that suit the table.
 KINDS: dict[str, MemberKind] = {
     kind.name: kind
     for kind in (
         ExactMembers(),
+        LatticeMembers(),
         additive_members(),
         FeatureMembers(),
         LocalMembers(),
         HybridMembers(),
-        LatticeMembers(),
         TreeMembers(),
         TransformedMembers(),
     )
@@ -296,9 +298,9 @@ def plan_members(
         Size of the table.
     wanted
         Names among `KINDS`, or `("auto",)`: all that suit the table, as far as the budget goes; a
-        member beyond it has a shorter search. Where no member with a lengthscale for each column is
-        within the budget, members share one among all columns, and where none of these is either,
-        the cheapest has a shorter search.
+        member beyond it has a shorter search. Where there are more than a thousand columns, or no
+        member with a lengthscale for each column is within the budget, members share one among all
+        columns, and where none of these is either, the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
     transforms
@@ -322,13 +324,15 @@ def plan_members(
         known = {plain.name: plain} | {k: v for k, v in known.items() if not v.takes_tensors}
         if not any(kind.suits(size) and not kind.complements for kind in known.values()):
             raise missing("torch")
-    if auto and has_torch() and RaceMembers().suits(size):
-        known = {RaceMembers.name: RaceMembers()}
+    race = RaceMembers(transforms)
+    if auto and has_torch() and race.suits(size):
+        known = {race.name: race}
     kinds = tuple(
         kind for kind in known.values()
         if kind.suits(size) and (transforms or kind.name != TransformedMembers.name)
     ) if auto else tuple(known[name] for name in wanted)  # fmt: skip
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
+    sizes = sizes[-1:] if size.dim > MOST_LENGTHSCALES else sizes
     for share in (1.0, LEAST_EFFORT):
         for tried in sizes:
             if plans := _affordable(tried, kinds, not auto, budget, share):
@@ -354,6 +358,7 @@ def _affordable(
     for kind in kinds:
         plan = MemberPlan.within(kind, size, alone, left, LEAST_EFFORT if plans else least)
         if plan is not None:
+            plan = replace(plan, may_stop=not named)
             plans, left = (*plans, plan), left - plan.seconds
         elif named:
             return ()

@@ -17,6 +17,7 @@ from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
 from coupledgp.search.search import Search
 from coupledgp.search.tables.expression import ExpressionProblem
+from coupledgp.search.tables.local import Evidence
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import (
     AVERAGED_ROWS,
@@ -114,7 +115,7 @@ class Stationary(Entry):
         objective = self.objective(problem, starts[0])
         return search.ranked(lambda _: objective, starts)[0].point
 
-    def objective(self, problem: LocalProblem, vector: FloatArray) -> VectorObjective:
+    def objective(self, problem: LocalProblem, vector: FloatArray) -> Evidence:
         problem = problem.rotated()
         fitter = problem.fitter(True)
         return fitter.evidence(self.structure(problem), np.arange(len(fitter.rows)), vector)

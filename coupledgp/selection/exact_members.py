@@ -43,7 +43,7 @@ EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 AVERAGED_NUMBERS = 10**6
 # Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
 EXACT_NEIGHBOURS = 32
-EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
+EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 20))
 # Draws of averaged hyperparameters of each exact member, of which those of smaller weight are left
 # out.
 N_DRAWS, LEAST_DRAW_WEIGHT = 16, 1e-3
@@ -196,10 +196,14 @@ class ExactMembers(MemberKind):
                 return [self._member(task, plan, found, problem, fitter)]
 
             return computed(partial(make, name) for name in kernels)
-        searches = [self.search(task, name, problem, fitter) for name in kernels]
-        best = max(searches, key=lambda search: search.value)
-        best = replace(best, n_evaluations=sum(s.n_evaluations for s in searches))
-        return [self._member(task, plan, best, problem, fitter)]
+        best = task.screened
+        if self.kernels is None and not task.train.shared:
+            near = replace(best.structure, n_neighbours=EXACT_NEIGHBOURS)
+            found = fitter.search(near, EXACT_ROUNDS[1:], [best.vector]).after(best.n_evaluations)
+        else:
+            searches = [self.search(task, name, problem, fitter) for name in kernels]
+            found = max(searches, key=lambda search: search.value)
+        return [self._member(task, plan, found, problem, fitter)]
 
     def search(
         self, task: MemberTask, name: str, problem: LocalProblem, fitter: LocalFitter

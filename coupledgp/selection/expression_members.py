@@ -28,6 +28,7 @@ from coupledgp.selection.exact_members import (
     leave_one_out,
 )
 from coupledgp.selection.member_kinds import (
+    CUBE_SECONDS,
     EVALUATIONS_PER_ITERATION,
     FittedMember,
     LeftOutScores,
@@ -55,8 +56,8 @@ PLAIN_KERNELS = tuple(
 EXPRESSION_MEMBER_ROUNDS = (Round(256, 40), Round(1000, 12))
 # Most factors: every pair of them is a term.
 MOST_FACTORS = 50
-# Seconds of one core of a pair of rows and a column, value and gradient, and of a cubed row.
-PAIR_SECONDS, CUBE_SECONDS = 3e-9, 7e-11
+# Seconds of one core of a pair of rows and a column, value and gradient.
+PAIR_SECONDS = 3e-9
 # Hyperparameters of a column by which scores are corrected, on few rows.
 OPTIMISM_VARIABLES = 2
 
@@ -158,17 +159,19 @@ class ExpressionMembers(MemberKind):
             return computed(partial(_members, task, plan, make) for make in fitted)
         rows = np.random.default_rng([task.train.seed, 6]).permutation(len(task.train.data))
         few = replace(task, train=task.train.take(np.sort(rows[:EXACT_ROWS])), held=None)
+        first = plan.rounds(EXPRESSION_MEMBER_ROUNDS[:1])
+        fitted = [partial(self._search, few, plan, kernel, first) for kernel in self.kernels]
         compared = computed(partial(_members, few, plan, make) for make in fitted)
         best = max(compared, key=lambda member: member.scores.log_densities.mean())
-        n_evaluations = sum(member.n_evaluations for member in compared)
-        return [FittedMember.scored(task, best.name, best.priors, best.shares, n_evaluations)]
+        kernel = next(one for one in self.kernels if str(one) in best.name)
+        return _members(task, plan, partial(self._search, task, plan, kernel))
 
     @staticmethod
     def _search(
-        task: MemberTask, plan: MemberPlan, kernel: Kernel
+        task: MemberTask, plan: MemberPlan, kernel: Kernel, rounds: tuple[Round, ...] | None = None
     ) -> tuple[ExpressionModel, SearchResult[FloatArray]]:
         tell(f"exact, {kernel}")
-        rounds = plan.rounds(EXPRESSION_MEMBER_ROUNDS)
+        rounds = rounds or plan.rounds(EXPRESSION_MEMBER_ROUNDS)
         found = ExpressionProblem(task.train, kernel).search(rounds, n_starts=1)
         model = ExpressionModel(kernel, found.point)
         few = task.held is None and len(task.train.data) <= AVERAGED_ROWS

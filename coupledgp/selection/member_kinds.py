@@ -25,7 +25,7 @@ from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
-from coupledgp.search.tables.local import SCREENING, LocalSearch, Round, kernels_for
+from coupledgp.search.tables.local import LocalSearch, Round, kernels_for
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.spectra import parse_spectrum
 
@@ -38,12 +38,17 @@ FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 5e-8, 1e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
 # Of a pair of rows in a search for neighbours by all distances to earlier rows, half of all pairs.
 PAIR_SECONDS = 1.2e-9
+# Of a cubed row of a dense covariance, factored and inverted.
+CUBE_SECONDS = 7e-11
 # Further seconds of an evaluation, whatever the table, and seconds of the proposal of starts.
 EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # L-BFGS takes about this many evaluations an iteration.
 EVALUATIONS_PER_ITERATION = 1.2
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25
+# The kernel of which lengthscales start the search of all others; rows of the first searches, and
+# iterations of the first kernel and of each other one.
+FIRST_KERNEL, SCREENED_ROWS, FIRST_ITERATIONS, NEXT_ITERATIONS = "matern-3/2", 500, 20, 8
 # Variances of the member that makes the tails of a mixture heavier, over those of the best one.
 TAIL_FACTORS = tuple(2.0**k for k in range(1, 11))
 
@@ -152,11 +157,22 @@ class MemberTask:
 
     @cached_property
     def screened(self) -> LocalSearch:
-        """The local kernel of greatest evidence of few rows, found once for all members."""
-        structure = self.train.structure(self.trend, self.n_neighbours)
+        """The stationary kernel of greatest evidence of few rows, found once for all members.
+
+        The evidence of few rows is exact; all kernels but the first start where that one ended.
+        """
+        rows = np.random.default_rng([self.train.seed, 7]).permutation(len(self.train.data))
+        few = self.train.take(np.sort(rows[:SCREENED_ROWS]))
+        structure, fitter = few.structure(self.trend, self.n_neighbours), few.fitter(exact=True)
         names = kernels_for(structure.dim, self.train.shared)
-        spectra = [parse_spectrum(name) for name in names]
-        return self.train.fitter().smoothest(structure, spectra, SCREENING)
+        first, *others = sorted(names, key=lambda name: name != FIRST_KERNEL)
+        rounds = (Round(SCREENED_ROWS, FIRST_ITERATIONS), Round(SCREENED_ROWS, NEXT_ITERATIONS))
+        found = [fitter.search(replace(structure, spectrum=parse_spectrum(first)), rounds[:1])]
+        for name in others:
+            own = replace(structure, spectrum=parse_spectrum(name))
+            found.append(fitter.search(own, rounds[1:], [found[0].vector]))
+        best = max(found, key=lambda search: search.value)
+        return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
 
 
 class MemberPrior(ABC):
@@ -318,6 +334,10 @@ class MemberKind(ABC):
             Share of the iterations of its search.
         """
 
+    def settles(self, task: MemberTask, members: list[FittedMember]) -> bool:
+        """Whether other kinds can add little to its members, which have been fitted."""
+        return False
+
     @abstractmethod
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         """Fit the models of the kind to the rows of a task.
@@ -344,12 +364,15 @@ class MemberPlan:
     effort : float
         Share of the iterations of its search, in [1/4, 1]: below one where the rest of the budget
         is too small for all.
+    may_stop : bool
+        Whether it is left out where members that were fitted before it settle the table.
     """
 
     kind: MemberKind
     seconds: float
     shared: bool = False
     effort: float = 1.0
+    may_stop: bool = False
 
     @classmethod
     def within(
@@ -419,6 +442,19 @@ class Size:
             * (min(part.batch_rows, self.n_rows) * row + EVALUATION_SECONDS)
             for part in rounds
         )
+
+    def dense_seconds(self, n_rows: int) -> float:
+        """Seconds of an evaluation of the exact evidence of some of the rows."""
+        n = min(n_rows, self.n_rows)
+        return (
+            EVALUATION_SECONDS + n**2 * (PAIR_SECONDS + self.dim * DISTANCE_SECONDS) + 7e-11 * n**3
+        )
+
+    def screening_seconds(self, n_kernels: int) -> float:
+        """Seconds in which the kernel of greatest evidence of few rows is found."""
+        n_evaluations = FIRST_ITERATIONS + NEXT_ITERATIONS * (n_kernels - 1)
+        each = EVALUATIONS_PER_ITERATION * self.dense_seconds(SCREENED_ROWS)
+        return PROPOSAL_SECONDS + n_evaluations * each
 
     def row_seconds(self, k: int, features: int) -> float:
         """Seconds to whiten a row, its neighbours sought."""

@@ -5,6 +5,7 @@ The methods of an estimator by which a coupling and a size are chosen for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -166,7 +167,7 @@ class MemberSearch:
             None of the plans suits the targets, or too few rows are there to hold some out.
         """
         task = self.task(all(plan.kind.leaves_one_out for plan in plans))
-        members = computed(partial(plan.kind.fit, task, plan) for plan in plans)
+        members = computed(self._makers(task, plans))
         if not members:
             raise InvalidInputError(
                 "model: expected members beside 'transformed', since no transform of y has more "
@@ -184,6 +185,22 @@ class MemberSearch:
             kind = ConstantMembers()
             members += kind.fit(task, MemberPlan(kind, 0.0))
         return self._mixed(members, losers, task)
+
+    @staticmethod
+    def _makers(
+        task: MemberTask, plans: tuple[MemberPlan, ...]
+    ) -> Iterator[Callable[[], list[FittedMember]]]:
+        """Fits of the plans, one after the other, until a kind settles the table."""
+        for plan in plans:
+            found: list[FittedMember] = []
+
+            def make(plan: MemberPlan = plan, found: list[FittedMember] = found) -> Any:
+                found += plan.kind.fit(task, plan)
+                return found
+
+            yield make
+            if plan.may_stop and found and plan.kind.settles(task, found):
+                return
 
     def task(self, leaves_one_out: bool) -> MemberTask:
         """The rows that members are fitted to, and those by which they are weighed.

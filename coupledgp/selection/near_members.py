@@ -17,9 +17,10 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.lattice.lattice import MOST_AXES, TooManyWavesError
 from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.search.tables.lattice import RowsInMemory
 from coupledgp.search.tables.lattice_kernels import KERNELS, MOST_LEFT_OUT, LatticeProblem
-from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, kernels_for
+from coupledgp.search.tables.local import Round, kernels_for
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import EXACT_ROWS, SOME_EXACT_ROWS
 from coupledgp.selection.member_kinds import (
@@ -33,6 +34,10 @@ from coupledgp.selection.member_kinds import (
     Size,
 )
 from coupledgp.spectra import Spectrum, parse_spectrum
+
+# Rounds of searches that start from the best kernel of few rows.
+NEAR_ROUNDS = (Round(2048, 10), Round(4096, 15))
+FITTED_ROUNDS = (Round(4096, 25), Round(8192, 30))
 
 
 class NearModel(PartsModel):
@@ -67,8 +72,8 @@ class NearMembers(MemberKind):
         features = 2 * size.n_frequencies if self.features else 0
         k = size.n_neighbours if self.local else 0
         n_kernels = len(kernels_for(size.dim, size.shared)) if k else 0
-        screening = n_kernels * size.search_seconds(SCREENING, k, 0)
-        rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
+        screening = size.screening_seconds(n_kernels) if k else 0.0
+        rounds = FITTED_ROUNDS if features else NEAR_ROUNDS
         search = size.search_seconds(rounds, k, features)
         # Rows are whitened twice: those that are not held out, and all.
         return screening + effort * search + 2 * size.n_rows * size.row_seconds(k, features)
@@ -79,12 +84,16 @@ class NearMembers(MemberKind):
         structure, n_screened = problem.structure(task.trend, 0), 0
         if self.local:
             structure, n_screened = task.screened.structure, task.screened.n_evaluations
-        rounds = plan.rounds(FITTING_ROUNDS if self.features else LOCAL_ROUNDS)
+        rounds = plan.rounds(FITTED_ROUNDS if self.features else NEAR_ROUNDS)
         if self.features:
             structure = problem.with_features(
                 structure, task.n_frequencies, "orthogonal+pnc", fitted=True
             )
-        found = fitter.search(structure, rounds).after(n_screened)
+        starts = None
+        if self.local:
+            starts = [task.screened.started(structure)]
+            starts += [structure.start()] if self.features else []
+        found = fitter.search(structure, rounds, starts).after(n_screened)
         model = NearModel(problem.prior(structure, found.vector))
         name = f"{name_of(structure)}{plan.remark}"
         return [FittedMember.scored(task, name, (model,), np.ones(1), found.n_evaluations)]
@@ -95,6 +104,10 @@ class FeatureMembers(NearMembers):
 
     name: ClassVar[str] = "sparse-spectrum"
     local: ClassVar[bool] = False
+
+    def suits(self, size: Size) -> bool:
+        """Never: with a local part beside them, features tell more."""
+        return False
 
 
 class LocalMembers(NearMembers):
@@ -125,6 +138,9 @@ def name_of(structure: Structure) -> str:
 LEAST_ROWS = 5000
 # Seconds of the searches on few rows; seconds a row of all passes, by the number of columns.
 FIRST_SECONDS, ROW_SECONDS = 12.0, {1: 4e-6, 2: 6e-5, 3: 2e-4}
+# Mean log density, nats a row, that a local part of the best kernel of few rows has to add to a
+# lattice for other members to be fitted beside it.
+LEAST_GAIN = 0.005
 # Most waves of a lattice, as a share of the rows: on more, neighbours tell as much for less.
 MOST_SHARE, FEW_WAVES = 0.25, 2000
 
@@ -178,6 +194,18 @@ class LatticeMembers(MemberKind):
 
     def suits(self, size: Size) -> bool:
         return size.dim <= MOST_AXES and size.n_rows > LEAST_ROWS
+
+    def settles(self, task: MemberTask, members: list[FittedMember]) -> bool:
+        """Whether a local part, not searched for further, adds little to the lattice."""
+        own = members[-1].scores.log_densities
+        try:
+            near = NearModel(task.train.prior(task.screened.structure, task.screened.vector))
+            densities = np.array([own, near.left_out(task).log_densities])
+        except NumericalError:
+            return False
+        weights = mixture_weights(densities, 1.0, task.scored.counts)
+        gains = mixture_log_density(densities, weights) - own
+        return bool(np.average(gains, weights=task.scored.counts) < LEAST_GAIN)
 
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
         # Rows are given twice: those that are not held out, and all.

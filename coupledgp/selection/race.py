@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,18 +15,28 @@ from coupledgp.gp.target_maps import Span, ToTargets
 from coupledgp.gp.transforms import Identity
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import tell
+from coupledgp.inference.neighbours.dense import MOST_ROWS
 from coupledgp.inference.spectra.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
 from coupledgp.search.search import Search
-from coupledgp.search.tables.local import VALUE_TOLERANCE, kernels_for
+from coupledgp.search.tables.local import VALUE_TOLERANCE, Round, kernels_for
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.search.tables.transforms import screened_transforms
 from coupledgp.selection.discrete_targets import discrete_outputs
 from coupledgp.selection.entries import Entry, Expression, Stationary, Transformed
-from coupledgp.selection.exact_members import EXACT_ROWS, computed
-from coupledgp.selection.expression_members import ADDITIVE_KERNELS, MOST_FACTORS
+from coupledgp.selection.exact_members import EXACT_NEIGHBOURS, EXACT_ROWS, averages, computed
+from coupledgp.selection.expression_members import (
+    ADDITIVE_KERNELS,
+    MOST_FACTORS,
+    PAIR_SECONDS,
+)
 from coupledgp.selection.member_kinds import (
+    CUBE_SECONDS,
+    EVALUATIONS_PER_ITERATION,
+    FIRST_ITERATIONS,
+    FIRST_KERNEL,
+    NEXT_ITERATIONS,
     FittedMember,
     MemberKind,
     MemberPlan,
@@ -33,11 +44,14 @@ from coupledgp.selection.member_kinds import (
     Size,
 )
 from coupledgp.selection.transformed_members import short_text, transformed_task
-from coupledgp.selection.tree_members import TreeMembers, trees_may_help
+from coupledgp.selection.tree_members import (
+    TreeMembers,
+    boosting_seconds,
+    trees_may_help,
+)
 
-# Rows and iterations of the first lap: of the first kernel of a family, and of the others, which
-# start where it ended. Rows by which the models are compared after it.
-LAP_ROWS, FIRST_ITERATIONS, NEXT_ITERATIONS, SCORED_ROWS = 250, 20, 8, 1000
+# Rows of the first lap, and rows by which the models are compared after it.
+LAP_ROWS, SCORED_ROWS = 250, 1000
 # Iterations of the second lap, on rows that are compared, and how far behind a model may be after
 # the first one to take part, nats a row.
 SECOND_ITERATIONS, FAR = 5, 0.25
@@ -46,8 +60,8 @@ LAST_ITERATIONS = 15
 # Mean log density of the rows left out, nats a row, that all models that are not searched for on
 # all rows may be worth together.
 LEAST_GAIN = 0.003
-# Nats a row by which the best model of a family may be behind and still be searched for on all rows,
-# since the order may change there.
+# Nats a row by which the best model of a family may be behind and still be searched for on all
+# rows, since the order may change there.
 CLOSE = 0.1
 # Most models of the last lap, and fewest.
 MOST_LAST, LEAST_LAST = 4, 2
@@ -76,12 +90,12 @@ class Runner:
     n_evaluations: int = 0
     densities: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def run(self, problem: LocalProblem, iterations: int) -> None:
+    def run(self, problem: LocalProblem, iterations: float) -> None:
         """Improve the hyperparameters on the rows of a problem."""
         if are_constant(problem.data.targets, problem.units.offset):
             return
         search = Search()
-        stopping = Stopping(iterations, VALUE_TOLERANCE)
+        stopping = Stopping(max(1, round(iterations)), VALUE_TOLERANCE)
         objective = self.entry.objective(problem, self.vector)
         found = search.improved(objective, self.vector, stopping)
         self.vector = found.point
@@ -94,14 +108,21 @@ class Runner:
         self.densities = model.left_out(task).log_densities
 
 
+@dataclass(frozen=True)
 class RaceMembers(MemberKind):
     """Exact models of small tables: stationary and additive kernels, transforms of y, and trees.
 
     All of them are searched for on at most `LAP_ROWS` rows, each kernel of a family from where the
     first one ended. Log densities of rows left out under what was found decide which models are
     searched for on all rows: those that a mixture of all would miss.
+
+    Attributes
+    ----------
+    transforms : bool
+        Whether models may be given a transform of y.
     """
 
+    transforms: bool = True
     name: ClassVar[str] = "race"
     leaves_one_out: ClassVar[bool] = True
 
@@ -109,7 +130,39 @@ class RaceMembers(MemberKind):
         return size.n_rows <= EXACT_ROWS
 
     def forecast(self, size: Size, alone: bool = True, effort: float = 1.0) -> float:
-        return 1.0  # replaced below
+        n, few, kernels = size.n_rows, LAP_ROWS, len(kernels_for(size.dim, size.shared))
+        several = 2 <= size.dim <= MOST_FACTORS and not size.shared
+        n_additive = len(ADDITIVE_KERNELS) if several else 0
+
+        def additive(n_rows: int) -> float:
+            m = min(n_rows, n, SCORED_ROWS)
+            return m**2 * size.dim * PAIR_SECONDS + m**3 * CUBE_SECONDS
+
+        def rest(families: int, kernels: int, evaluation: Callable[[int], float]) -> float:
+            if not kernels:
+                return 0.0
+            first = FIRST_ITERATIONS + NEXT_ITERATIONS * (kernels - 1)
+            second = SECOND_ITERATIONS * kernels if n > few else 0
+            lap = first * evaluation(few) + second * evaluation(SCORED_ROWS)
+            return lap + families * LAST_ITERATIONS * evaluation(n)
+
+        def stationary(n_rows: int) -> float:
+            return size.searched.dense_seconds(min(n_rows, MOST_ROWS))
+
+        searches = rest(2, kernels, stationary) + rest(1, n_additive, additive)
+        if n > MOST_ROWS:
+            k = min(EXACT_NEIGHBOURS, n - 1)
+            searches += size.searched.search_seconds((Round(n, 2 * LAST_ITERATIONS),), k, 0)
+        scored = (kernels + n_additive) * stationary(n) + 6 * size.searched.dense_seconds(n)
+        if averages(n, size.dim):
+            own = 1 if size.shared else size.dim
+            scored += 2 * (2 * own + 24) * (size.searched.dense_seconds(n) + additive(n))
+        probe = boosting_seconds(n, size.dim) if self._takes_trees(size) else 0.0
+        return effort * EVALUATIONS_PER_ITERATION * searches + scored + probe
+
+    @staticmethod
+    def _takes_trees(size: Size) -> bool:
+        return TreeMembers().suits(size) and size.dim <= MOST_FACTORS
 
     def fit(self, task: MemberTask, plan: MemberPlan) -> list[FittedMember]:
         few, scored = _some(task, LAP_ROWS, 7), _some(task, SCORED_ROWS, 8)
@@ -120,23 +173,22 @@ class RaceMembers(MemberKind):
             best = max(runner.densities.mean() for runner in runners)
             runners = [one for one in runners if one.densities.mean() > best - FAR]
             for runner in runners:
-                runner.run(scored.train, SECOND_ITERATIONS)
+                runner.run(scored.train, plan.effort * SECOND_ITERATIONS)
                 runner.densities = np.empty(0)
             _score(runners, scored)
         runners = _order(runners, scored.train.data.counts)
         finished: list[FittedMember] = []
         for runner in runners:
-            finished += computed([lambda r=runner: [self._finished(task, plan, r)]])
-        trees = TreeMembers()
-        size = Size(len(task.train.data), task.train.data.points.shape[1], 1, 1)
-        if trees.suits(size) and trees_may_help(task, finished):
-            finished += computed([lambda: trees.fit(task, plan)])
+            finished += computed([partial(self._finished, task, plan, runner)])
+        size = Size(*task.train.data.points.shape, 1, 1)
+        if self._takes_trees(size) and trees_may_help(task, finished):
+            finished += computed([partial(TreeMembers().fit, task, plan)])
         return finished
 
     def _first_lap(self, task: MemberTask, few: LocalProblem) -> list[Runner]:
         names = kernels_for(len(task.train.groups), task.train.shared)
         stationary = [Stationary(name, task.trend) for name in names]
-        stationary.sort(key=lambda entry: entry.kernel != "matern-3/2")
+        stationary.sort(key=lambda entry: entry.kernel != FIRST_KERNEL)
         runners = _family(few, stationary)
         if 2 <= int(task.train.groups.max()) + 1 <= MOST_FACTORS and not task.train.shared:
             runners += _family(few, [Expression(text) for text in ADDITIVE_KERNELS])
@@ -147,7 +199,7 @@ class RaceMembers(MemberKind):
     ) -> list[Runner]:
         """Runners of the transform of y, of the best stationary and the best additive kernel."""
         data, train = task.whole.data, task.train
-        if len(data) < LEAST_TRANSFORMED or train.known_noise is not None:
+        if not self.transforms or len(data) < LEAST_TRANSFORMED or train.known_noise is not None:
             return []
         if discrete_outputs(data.targets):
             return []
@@ -170,12 +222,11 @@ class RaceMembers(MemberKind):
         return found
 
     @staticmethod
-    def _finished(task: MemberTask, plan: MemberPlan, runner: Runner) -> FittedMember:
-        runner.run(task.train, LAST_ITERATIONS)
+    def _finished(task: MemberTask, plan: MemberPlan, runner: Runner) -> list[FittedMember]:
+        runner.run(task.train, plan.effort * LAST_ITERATIONS)
         priors, shares = runner.entry.averaged(task, runner.vector)
-        return FittedMember.scored(
-            task, f"{runner.entry.name}{plan.remark}", priors, shares, runner.n_evaluations
-        )
+        name = f"{runner.entry.name}{plan.remark}"
+        return [FittedMember.scored(task, name, priors, shares, runner.n_evaluations)]
 
 
 def _family(few: LocalProblem, entries: Sequence[Entry]) -> list[Runner]:

@@ -6,10 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import special, stats
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.frozen_mean import BoostedTrees, folds_of
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Data
@@ -17,18 +20,16 @@ from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Log
 from coupledgp.gp.units import NORMAL, Tail
 from coupledgp.gp.varying_noise import (
-    VarianceField,
     VaryingNoiseGP,
     constant_noise,
     inner_parts,
     variance_columns,
-    variance_features,
 )
 from coupledgp.gp.wrapped import innermost
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.search.tables.variance_field import LeftOutRows, VarianceObjective, fit_variance
 from coupledgp.selection.latent_kernels import one_row
+from coupledgp.selection.noise_choice import LeftOutRows, fit_noise
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 
@@ -45,22 +46,21 @@ Y, Y_MORE = targets(X), targets(X_MORE)
 PRIOR = StationaryPrior(parse_spectrum("matern-5/2"), Hyperparameters(np.ones(2), 1.0, 1.0))
 
 
-def bent_field(n_columns=4):
-    """A field with a constant, a slope and waves, whose weights are not sure."""
+@cache
+def bent(first=0):
+    """Logarithms of a factor that jump, by trees of five folds; alike, but for those of `first`."""
     rng = np.random.default_rng(0)
-    size = 1 + n_columns + 6
-    return VarianceField(
-        np.full(n_columns, -2.0), np.full(n_columns, 2.0), np.zeros(n_columns), np.ones(n_columns),
-        rng.normal(size=(3, n_columns)), 0.4 * rng.normal(size=size),
-        0.1 * rng.normal(size=(size, size)), np.array([0.1]),
-    )  # fmt: skip
+    columns = rng.uniform(-1, 1, (200, 4))
+    squares = np.exp(0.5 * columns[:, 0]) * rng.chisquare(1, 200)
+    same = HistGradientBoostingRegressor(loss="gamma", max_iter=3, l2_regularization=10)
+    same.fit(columns, squares)
+    others = [clone(same).fit(columns[20 * fold :], squares[20 * fold :]) for fold in range(first)]
+    return BoostedTrees.of([*others, *[same] * (5 - first)], 5)
 
 
-def flat_field(level, n_columns=4):
-    return replace(
-        bent_field(n_columns), weights=np.zeros(11), root=np.zeros((11, 11)),
-        level=np.array([level]),
-    )  # fmt: skip
+def flat(level):
+    trees = bent()
+    return replace(trees, base=np.full((5, 1), level), value=np.zeros_like(trees.value))
 
 
 @cache
@@ -78,9 +78,9 @@ def inner(name):
     return cgp.ExactGPRegressor(random_state=0).fit(X, Y[:, 0]).process_
 
 
-def varying(name, tail=NORMAL, field=None):
+def varying(name, tail=NORMAL, log_factor=None):
     process = inner(name)
-    return VaryingNoiseGP(process, process.data, field or bent_field(), tail)
+    return VaryingNoiseGP(process, process.data, log_factor or bent(), tail)
 
 
 class TestVaryingNoise(ProcessContract):
@@ -97,8 +97,8 @@ class TestVaryingNoise(ProcessContract):
 
 
 @pytest.mark.parametrize("degrees", [np.inf, 3.5])
-def test_a_flat_field_gives_the_laws_of_student_in_closed_form(degrees):
-    process = varying("exact", Tail(degrees), flat_field(0.7))
+def test_a_flat_factor_gives_the_laws_of_student_in_closed_form(degrees):
+    process = varying("exact", Tail(degrees), flat(0.7))
     mean, variance = process.inner.law(AT, "variance")
     law = stats.norm if np.isinf(degrees) else stats.t
     own = (() if np.isinf(degrees) else (degrees,)), mean, np.sqrt(variance * np.exp(0.7))
@@ -168,14 +168,6 @@ def test_parts_of_transformed_targets_are_the_laws_that_are_mapped():
     np.testing.assert_allclose(parts.cdf(y[..., None])[..., 0], process.cdf(AT, y), rtol=1e-10)
 
 
-def test_a_factor_beyond_the_range_of_the_columns_is_that_of_its_end():
-    field = bent_field()
-    inside = np.array([[2.0, -2.0, 0.3, 2.0]])
-    np.testing.assert_array_equal(
-        field.log_factor(np.array([[9.0, -7.0, 0.3, 2.0]])), field.log_factor(inside)
-    )
-
-
 def test_without_its_rows_a_process_has_the_same_laws_and_no_left_out_ones():
     process = varying("exact").without_data()
     np.testing.assert_array_equal(process.law(AT, "mean").mean, varying("exact").law(AT, "mean")[0])
@@ -201,63 +193,50 @@ def known(n, degrees, slope, seed):
     log_variance = slope * points[:, 0]
     noise = rng.standard_normal(n) if np.isinf(degrees) else rng.standard_t(degrees, n)
     y = np.exp(0.5 * log_variance) * noise
-    return LeftOutRows(variance_columns(points, law), law, y[:, None]), log_variance
+    return LeftOutRows(points, law, y[:, None]), log_variance
 
 
 def test_a_known_log_variance_is_found():
     rows, log_variance = known(600, np.inf, 2.0, 0)
-    field, tail = fit_variance(rows, 0)
-    error = field.log_factor(rows.columns) - log_variance
-    # Three coefficients of a line from squares of variance two: about sqrt(3 * 2 / 600) = 0.1.
-    assert np.sqrt(np.mean(np.square(error))) < 0.3
+    log_factor, tail, _ = fit_noise(rows, 0)
+    error = log_factor.at(variance_columns(rows.points, rows.law))[:, 0] - log_variance
+    # A leaf of twenty squares of variance two has a mean to sqrt(2 / 20) = 0.3.
+    assert np.sqrt(np.mean(np.square(error))) < 0.4
     assert tail.degrees > 12
 
 
 def test_heavy_tails_are_found_and_do_not_bend_the_variance():
     rows, log_variance = known(600, 4.0, 1.0, 1)
-    field, tail = fit_variance(rows, 0)
+    log_factor, tail, _ = fit_noise(rows, 0)
     assert 2.5 < tail.degrees < 8
-    error = field.log_factor(rows.columns) - log_variance
+    error = log_factor.at(variance_columns(rows.points, rows.law))[:, 0] - log_variance
     assert np.sqrt(np.mean(np.square(error))) < 0.45
 
 
 def test_the_same_seed_gives_the_same_bits():
     rows, _ = known(80, 4.0, 1.0, 1)
-    (field, tail), (again, same) = fit_variance(rows, 3), fit_variance(rows, 3)
-    np.testing.assert_array_equal(field.weights, again.weights)
-    assert tail == same
+    found, again = fit_noise(rows, 3), fit_noise(rows, 3)
+    np.testing.assert_array_equal(found.log_factor.value, again.log_factor.value)
+    assert found.tail == again.tail
 
 
-def test_the_factor_is_the_mean_over_weights():
-    field, columns = bent_field(), RNG.uniform(-1, 1, (3, 4))
-    weights = field.weights + RNG.normal(size=(20000, 11)) @ field.root.T
-    features = variance_features(columns, field.frequencies)
-    draws = np.exp(field.level + features @ weights.T)
-    error = draws.std(axis=1) / np.sqrt(draws.shape[1])
-    gap = draws.mean(axis=1) - np.exp(field.log_factor(columns))
-    assert np.all(np.abs(gap) < 4.5 * error)
+def test_rows_left_out_have_factors_of_trees_that_have_not_seen_them():
+    process = varying("exact", log_factor=bent(5))
+    law = process.inner.targets_left_out(np.arange(60), np.arange(60))
+    columns, folds = variance_columns(X, law), folds_of(X, 5)
+    found = process.left_out(np.arange(60)).variance / law.variance
+    for fold in range(5):
+        own = folds == fold
+        expected = np.exp(process.log_factor.of_fold(columns[own], fold))
+        np.testing.assert_allclose(found[own], expected, rtol=1e-12)
 
 
-def test_factors_without_a_row_are_those_of_a_fit_without_it():
-    rows, _ = known(60, np.inf, 1.0, 4)
-    inputs, frequencies = rows.columns, np.random.default_rng(0).normal(size=(3, 4))
-
-    def objective(own):
-        return VarianceObjective(inputs[own], frequencies, rows.squares[own])
-
-    every = np.arange(60)
-    whole = objective(every)
-    wide = replace(
-        bent_field(), low=np.full(4, -np.inf), high=np.full(4, np.inf), level=np.zeros(1)
-    )
-    _, left_out = whole.field(whole.means, wide)
-    own, _ = whole.field(whole.means, wide)
-    gaps, seen = [], []
-    for row in range(10):
-        part = objective(np.delete(every, row))
-        field, _ = part.field(whole.means, wide)
-        expected = field.log_factor(rows.columns[[row]])[0]
-        gaps.append(left_out[row] - expected)
-        seen.append(own.log_factor(rows.columns[[row]])[0] - expected)
-    # The other sites are held, which leaves a gap of second order.
-    assert np.abs(gaps).max() < 0.3 * np.abs(seen).max()
+def test_two_levels_are_found():
+    """Deviations .05 and .55 by the sign of a column, about a law of one: within .15 nats."""
+    rng, n = np.random.default_rng(0), 500
+    points, law = rng.uniform(-1, 1, (n, 3)), LeftOut.single(np.zeros((n, 1)), np.ones((n, 1)))
+    std = np.where(points[:, 0] > 0, 0.55, 0.05)
+    rows = LeftOutRows(points, law, (std * rng.standard_normal(n))[:, None])
+    found = fit_noise(rows, 0)
+    truth = stats.norm.logpdf(rows.targets[:, 0], 0, std) - law.log_density(rows.targets)
+    assert truth.mean() - found.gains.mean() < 0.15

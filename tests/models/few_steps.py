@@ -4,15 +4,14 @@ from functools import partial
 
 import pytest
 
-from coupledgp.search.minimise import Stopping
 from coupledgp.search.tables import spectra as fit_spectrum
-from coupledgp.search.tables import variance_field
 from coupledgp.search.tables.local import Round
 from coupledgp.selection import (
     exact_members,
     latent_kernels,
     member_kinds,
     near_members,
+    race,
     tree_members,
 )
 
@@ -27,10 +26,10 @@ def search_little(patch: pytest.MonkeyPatch) -> None:
     rounds = (Round(128, 8), Round(256, 8))
     for module in (exact_members, tree_members):
         patch.setattr(module, "EXACT_ROUNDS", rounds)
-    patch.setattr(near_members, "LOCAL_ROUNDS", rounds)
-    patch.setattr(near_members, "FITTING_ROUNDS", rounds)
-    patch.setattr(member_kinds, "SCREENING", rounds[:1])
-    patch.setattr(variance_field, "STOPPING", Stopping(6))
-    patch.setattr(variance_field, "FREQUENCIES", 4)
+    patch.setattr(near_members, "NEAR_ROUNDS", rounds)
+    patch.setattr(near_members, "FITTED_ROUNDS", rounds)
+    patch.setattr(member_kinds, "SCREENED_ROWS", 100)
+    patch.setattr(race, "LAP_ROWS", 60)
+    patch.setattr(race, "LAST_ITERATIONS", 5)
     patch.setattr(latent_kernels, "LATENT_ROUNDS", (Round(60, 2),))
     patch.setattr(latent_kernels, "EXACT_KERNELS", latent_kernels.EXACT_KERNELS[:1])

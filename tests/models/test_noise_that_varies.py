@@ -8,16 +8,18 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.frozen_mean import folds_of
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.varying_noise import VaryingNoiseGP, variance_columns
 from coupledgp.models.files import load_model
-from coupledgp.search.tables.variance_field import LeftOutRows
 from coupledgp.selection.noise_choice import (
+    FOLDS,
     LEAST_ROWS,
+    LeftOutRows,
     NoiseChoice,
-    noise_gains,
+    fit_noise,
     noise_seconds,
     pays,
     with_noise,
@@ -111,7 +113,7 @@ def test_members_are_those_of_the_inner_process_and_further_rows_are_taken(model
     assert all(isinstance(one.process_, VaryingNoiseGP) for one in model.members_)
     other = copy(model).partial_fit(AT[:30], Y_AT[:30])
     assert len(other.process_.data) == N + 30
-    np.testing.assert_array_equal(other.process_.field.weights, model.process_.field.weights)
+    assert other.process_.log_factor is model.process_.log_factor
     assert np.isfinite(other.predict_gradient(AT[:3])).all()
 
 
@@ -169,26 +171,19 @@ def accepted(seed, n):
     """Whether noise that is constant, with a true law of left-out rows, is taken to vary."""
     rng = np.random.default_rng(seed)
     points, law = rng.uniform(-1, 1, (n, 3)), LeftOut.single(np.zeros((n, 1)), np.ones((n, 1)))
-    rows = LeftOutRows(variance_columns(points, law), law, rng.normal(size=(n, 1)))
-    return pays(noise_gains(rows, points, seed))
+    return pays(fit_noise(LeftOutRows(points, law, rng.normal(size=(n, 1))), seed).gains)
 
 
 def test_gains_are_of_rows_that_no_factor_has_seen(monkeypatch):
-    seen = []
-
-    def fit(rows, seed):
-        seen.append(set(rows.targets[:, 0]))
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("coupledgp.selection.noise_choice.fit_variance", fit)
     law = LeftOut.single(np.zeros((60, 1)), np.ones((60, 1)))
     points = np.repeat(RNG.normal(size=(30, 2)), 2, axis=0)  # equal rows share a fold
-    rows = LeftOutRows(variance_columns(points, law), law, np.arange(60.0)[:, None])
-    with pytest.raises(ZeroDivisionError):
-        noise_gains(rows, points, 0)
-    left = set(range(60)) - {int(y) for y in seen[0]}
-    assert left
-    assert all((row ^ 1) in left for row in left)
+    folds = folds_of(points, FOLDS)
+    y = RNG.normal(size=(60, 1))
+    found = fit_noise(LeftOutRows(points, law, y), 0)
+    assert all(folds[2 * k] == folds[2 * k + 1] for k in range(30))
+    log_factor = found.log_factor.observed(variance_columns(points, law), folds)
+    expected = law.scaled(np.exp(log_factor), found.tail).log_density(y) - law.log_density(y)
+    np.testing.assert_allclose(found.gains, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.discrete_targets import DiscreteTargets
 from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan
 from coupledgp.selection.members import MemberSearch, constant_means
-from coupledgp.selection.tree_members import TreeMembers, fit_trees, trees_of
+from coupledgp.selection.tree_members import TreeMembers, fit_trees
 from tests.models.few_steps import search_little
 
 RNG, N = np.random.default_rng(0), 205
@@ -58,7 +58,7 @@ def test_trees_are_those_of_scikit_learn_to_the_bit(missing):
         .fit(points, Y + k * points[:, 1], sample_weight=1 + (X[:, 2] > 0))
         for k in range(4)
     ]  # fmt: skip
-    found = trees_of(models, 2)
+    found = BoostedTrees.of(models, 2)
     for k, model in enumerate(models):
         np.testing.assert_array_equal(found.of_fold(at, k // 2)[:, k % 2], model.predict(at))
     both = 0.5 * (models[0].predict(at) + models[2].predict(at))

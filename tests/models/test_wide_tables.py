@@ -18,7 +18,9 @@ BUDGET = 1.5
 
 
 def table(rng, n_rows=20, dim=300):
-    X = rng.normal(size=(n_rows, dim)) * rng.uniform(0.1, 10, dim) + rng.normal(size=dim)
+    few = rng.normal(size=(n_rows, 2)) @ rng.normal(size=(2, dim))
+    X = (few + 0.1 * rng.normal(size=(n_rows, dim))) * rng.uniform(0.1, 10, dim)
+    X += rng.normal(size=dim)
     return X, X @ rng.normal(size=dim) / np.sqrt(dim) + 0.1 * rng.normal(size=n_rows)
 
 
@@ -42,7 +44,7 @@ def test_columns_share_a_lengthscale_where_one_each_is_beyond_the_budget():
     assert shared(100, 10) == shared(100, 300) == shared(2000, 50) == {False}
     assert shared(100, 10_000) == shared(100, 100_000) == shared(20, 300, BUDGET) == {True}
     with pytest.raises(InvalidInputError, match="budget: the cheapest model on 100 rows"):
-        shared(100, 100_000, 0.1)
+        shared(100, 100_000, 0.01)
     least = KINDS["exact"].forecast(Size(100, 10_000, 32, 64, shared=True))
     with pytest.raises(InvalidInputError, match=f"would take about {least:.0f} s"):
         plan_members(Size(100, 10_000, 32, 64), ("exact",), 0.9 * least)

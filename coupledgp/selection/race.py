@@ -114,7 +114,8 @@ class RaceMembers(MemberKind):
 
     All of them are searched for on at most `LAP_ROWS` rows, each kernel of a family from where the
     first one ended. Log densities of rows left out under what was found decide which models are
-    searched for on all rows: those that a mixture of all would miss.
+    searched for on all rows: those that a mixture of all would miss. On so few rows that the first
+    lap has them all, the models are hardly told apart, and all of them are members.
 
     Attributes
     ----------
@@ -168,19 +169,19 @@ class RaceMembers(MemberKind):
         few, scored = _some(task, LAP_ROWS, 7), _some(task, SCORED_ROWS, 8)
         runners = self._first_lap(task, few.train)
         runners += self._transformed(task, few.train, scored, runners)
-        _score(runners, scored)
         if len(task.train.data) > LAP_ROWS:
+            _score(runners, scored)
             best = max(runner.densities.mean() for runner in runners)
             runners = [one for one in runners if one.densities.mean() > best - FAR]
             for runner in runners:
                 runner.run(scored.train, plan.effort * SECOND_ITERATIONS)
                 runner.densities = np.empty(0)
             _score(runners, scored)
-        runners = _order(runners, scored.train.data.counts)
+            runners = _order(runners, scored.train.data.counts)
         finished: list[FittedMember] = []
         for runner in runners:
             finished += computed([partial(self._finished, task, plan, runner)])
-        size = Size(*task.train.data.points.shape, 1, 1)
+        size = Size(len(task.train.data), task.train.data.points.shape[1], 1, 1)
         if self._takes_trees(size) and trees_may_help(task, finished):
             finished += computed([partial(TreeMembers().fit, task, plan)])
         return finished

@@ -23,7 +23,7 @@ NOISES = ("auto", "constant", "varying")
 # Fewest rows at which the noise may vary, and most rows that a factor is fitted to.
 LEAST_ROWS, MOST_ROWS = 50, 1500
 # Folds of trees, least gain in nats a row, and standard errors by which it exceeds zero.
-FOLDS, LEAST_GAIN, ERRORS = 5, 0.01, 2.0
+FOLDS, LEAST_GAIN, ERRORS = 5, 0.01, 2.5
 # Trees of a log variance: their greatest number, size, and what keeps Newton's steps short where
 # squares are far smaller than expected; and fewest rows of a fold's fit.
 N_TREES, LEARNING_RATE, LEAVES, LEAST_IN_LEAF, REGULARIZATION = 60, 0.15, 8, 15, 10.0
@@ -106,7 +106,7 @@ def with_noise(
     The factor on the variance, and the tail, are fitted to the laws of rows that are left out of
     the process one at a time (`fit_noise`). They are judged by folds of these rows, each by trees
     that were fitted to the other folds, against the process as it is. With `"auto"` the gain has to
-    exceed two of its standard errors, and .01 nats a row.
+    exceed 2.5 of its standard errors, and .01 nats a row.
 
     Parameters
     ----------

@@ -1,8 +1,15 @@
-"""The axis of times: rising numbers inside, the user's own times outside."""
+"""The axis of times: rising numbers inside, the user's own times outside.
+
+Durations are texts such as `"1h"`, `"90 s"` or `"PT15M"`, timedeltas of Python and NumPy. Grids are
+found under stamps that mostly lie on one.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +18,8 @@ import numpy as np
 from coupledgp.core.codec import stored, stored_as
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.ground.validation import check_positive
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.time import durations
-from coupledgp.time.grids import on_grid, regular_step, rounded
 from coupledgp.time.stamps import (
     Labelled,
     Stamps,
@@ -23,6 +29,175 @@ from coupledgp.time.stamps import (
     seconds_of_day,
     zone_of_name,
 )
+
+SECONDS = {
+    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0,
+    "m": 60.0, "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0,
+    "h": 3600.0, "hr": 3600.0, "hour": 3600.0, "hours": 3600.0,
+    "d": 86400.0, "day": 86400.0, "days": 86400.0,
+    "w": 604800.0, "week": 604800.0, "weeks": 604800.0,
+}  # fmt: skip
+PART = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]+)", re.IGNORECASE)
+ISO = re.compile(
+    r"P(?=.)(?:(?P<w>[\d.]+)W)?(?:(?P<d>[\d.]+)D)?"
+    r"(?:T(?=.)(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?)?"
+)
+EXPECTED = "a duration > 0 such as '1h', '7D', '90s' or a timedelta"
+
+
+def seconds(value: Any, name: str = "duration") -> float:
+    """Seconds of a duration: a text with units, a timedelta, or `np.timedelta64`.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no duration, not above zero, or in months or years, which differ in length.
+    """
+    if isinstance(value, str):
+        found = _of_text(value)
+    elif isinstance(value, timedelta):
+        found = value.total_seconds()
+    elif isinstance(value, np.timedelta64):
+        found = _of_numpy(value, name)
+    else:
+        found = None
+    if found is None or not (math.isfinite(found) and found > 0):
+        raise InvalidInputError(f"{name}: expected {EXPECTED}, got {value!r:.80}")
+    return found
+
+
+def has_unit(value: Any) -> bool:
+    """Whether a value states a unit of time: a text that is no number, or a timedelta."""
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return True
+        return False
+    return isinstance(value, (timedelta, np.timedelta64))
+
+
+def _of_text(text: str) -> float | None:
+    """Seconds of a text, the sum of its parts; None if it is no duration."""
+    iso = ISO.fullmatch(text.strip())
+    if iso is not None:
+        try:
+            return sum(float(part) * SECONDS[unit] for unit, part in iso.groupdict("0").items())
+        except ValueError:  # such as 1.2.3
+            return None
+    place, total = 0, 0.0
+    while place < len(text.rstrip()):
+        part = PART.match(text, place)
+        unit = None if part is None else SECONDS.get(part[2].lower())
+        if part is None or unit is None or part[2] == "M":  # M is a month elsewhere
+            return None
+        total += float(part[1]) * unit
+        place = part.end()
+    return total
+
+
+def _of_numpy(value: np.timedelta64, name: str) -> float | None:
+    unit = np.datetime_data(value.dtype)[0]
+    if unit in ("M", "Y", "generic"):
+        raise InvalidInputError(
+            f"{name}: expected {EXPECTED}, got {value!r}, whose unit has no fixed length"
+        )
+    return None if np.isnat(value) else float(value / np.timedelta64(1, "s"))
+
+
+# Share of the stamps that lie on a grid, and how far from it in steps that may be.
+ON_GRID, TOLERANCE = 0.95, 0.01
+# Most steps of a grid for each stamp: one that is mostly empty is none.
+MOST_STEPS = 10
+# Distinct stamps on no grid above which a resolution is asked for.
+MOST_STAMPS = 100_000
+
+
+def regular_step(times: FloatArray) -> float | None:
+    """Step of rising times (n,) that are a grid to rounding; None for others and for one time."""
+    if times.size < 2:
+        return None
+    step = float(times[-1] - times[0]) / (times.size - 1)
+    exact = times[0] + step * np.arange(times.size)
+    largest = max(abs(float(times[0])), abs(float(times[-1])))
+    allowed = 1e-6 * step + 16 * np.finfo(float).eps * largest
+    return step if np.abs(times - exact).max() <= allowed else None
+
+
+def on_grid(times: FloatArray, name: str = "times") -> tuple[FloatArray, IntArray]:
+    """The grid under distinct rising times (n,), or the times; and the place of each on it.
+
+    The grid has the median step, or the step of a line through the times, if 95 % of the times lie
+    within 1 % of a step of it. Its first and last point are the nearest to the first and last time.
+
+    Returns
+    -------
+    grid : FloatArray (m,)
+        Times, rising.
+    places : IntArray (n,)
+        Where each time is on the grid.
+
+    Raises
+    ------
+    InvalidInputError
+        There are more than 10^5 times, and no grid.
+    """
+    if times.size > 2:
+        for step in _steps(times):
+            offset = _offset(times, step)
+            found = np.rint((times - offset) / step).astype(np.int64)
+            away = np.abs(times - offset - found * step) / step
+            n_steps = int(found[-1] - found[0]) + 1
+            if (away <= TOLERANCE).mean() >= ON_GRID and n_steps <= MOST_STEPS * times.size:
+                _remark(away, name)
+                grid = offset + step * np.arange(found[0], found[-1] + 1)
+                return grid, found - found[0]
+    if times.size > MOST_STAMPS and regular_step(times) is None:
+        raise InvalidInputError(
+            f"{name}: expected at most {MOST_STAMPS} distinct times that are on no regular grid, "
+            f"got {times.size}; a resolution, such as 1min, rounds them to a grid"
+        )
+    return times, np.arange(times.size)
+
+
+def rounded(times: FloatArray, resolution: float) -> tuple[FloatArray, IntArray]:
+    """The grid of a resolution from the first of rising times (n,), and the place of each on it."""
+    places = np.floor((times - times[0]) / resolution + 0.5).astype(np.int64)
+    if places[-1] + 1 > MOST_STEPS * times.size:  # mostly empty
+        kept, places = np.unique(places, return_inverse=True)
+        return times[0] + resolution * kept, places
+    return times[0] + resolution * np.arange(places[-1] + 1), places
+
+
+def _steps(times: FloatArray) -> list[float]:
+    """The median step, and the slope of a line through the times, which evens jitter out."""
+    gaps = np.diff(times)
+    step = float(np.median(gaps))
+    numbers = np.concatenate([[0.0], np.cumsum(np.rint(gaps / step))])
+    centred = numbers - numbers.mean()
+    spread = float(centred @ centred)
+    return [step, float(centred @ (times - times.mean())) / spread] if spread > 0 else [step]
+
+
+def _offset(times: FloatArray, step: float) -> float:
+    """A point of the grid near the first time: the one around which most times lie."""
+    turns = (times - times[0]) / step
+    phase = float(np.angle(np.exp(2j * np.pi * turns).mean())) / (2 * np.pi)
+    numbers = np.rint(turns - phase)
+    middle = np.argsort(turns - phase - numbers)[times.size // 2]
+    # From a time itself: whole seconds stay whole.
+    return float(times[middle] - numbers[middle] * step)
+
+
+def _remark(away: FloatArray, name: str) -> None:
+    """Say how many times are moved to a grid by more than the tolerance."""
+    moved = away > TOLERANCE
+    if moved.any():
+        warn(
+            f"{name}: {int(moved.sum())} of {away.size} times lie off the regular grid of the "
+            f"others and are moved to its nearest point, by at most {away.max():.0%} of a step"
+        )
+
 
 SECOND = 1_000_000_000  # nanoseconds
 LARGEST_SECONDS = 2**63 / SECOND
@@ -209,7 +384,7 @@ class TimeAxis:
         InvalidInputError
             It is no duration above zero; or it has a unit while times are numbers.
         """
-        if not durations.has_unit(value):
+        if not has_unit(value):
             if isinstance(value, str):
                 value = float(value)
             return check_positive(value, name)
@@ -218,7 +393,7 @@ class TimeAxis:
                 f"{name}: expected a number in the unit of the times, which are numbers, got "
                 f"{value!r}"
             )
-        return durations.seconds(value, name)
+        return seconds(value, name)
 
     def steps(self, value: Any, step: float, name: str = "duration") -> int:
         """Number of whole steps in a duration, one at least.

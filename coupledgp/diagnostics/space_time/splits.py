@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
-from coupledgp.time.durations import has_unit, seconds
+from coupledgp.time.axis import has_unit, seconds
 
 BoolArray = NDArray[np.bool_]
 DAY = 86_400.0

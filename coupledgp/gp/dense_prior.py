@@ -1,35 +1,45 @@
-"""Priors whose covariances between points can be computed as matrices, and their processes.
+"""Priors whose covariances between points can be computed as matrices: views alone, no solver.
 
-Loadings of prior functions of tables: `g(x) = a(x)'z`, z standard normal.
-
-A stationary part has Fourier features of its spectrum for loadings, whose products estimate its
-kernel; features and trend have their own, which are exact.
+Loadings of prior functions of tables: `g(x) = a(x)'z`, z standard normal. A stationary part has
+Fourier features of its spectrum for loadings, whose products estimate its kernel; features and
+trend have their own, which are exact.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.expressions import AxisTerm
+from coupledgp.core.codec import check_range, check_shapes, stored
+from coupledgp.errors import ModelFileError
+from coupledgp.expressions import AxisTerm, Kernel, Sum
 from coupledgp.features.registry import make_features
-from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.local_prior import (
+    LARGEST_LOGARITHM,
+    LocalHyperparameters,
+    LocalPrior,
+)
 from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.tables import Box
+from coupledgp.gp.tables import Box, Tables, standardised
 from coupledgp.gp.units import Units
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import Tensor, torch
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.inference.dense.system import CovarianceSystem
+from coupledgp.kernels.expressions import parse_kernel
+from coupledgp.kernels.row_covariance import RowColumns, RowCovariance
 from coupledgp.linalg.matrices import (
     Matrix,
 )
 from coupledgp.linalg.system import SystemOptions
+from coupledgp.metrics import Metric
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 
@@ -292,3 +302,247 @@ class BlockSystem(CovarianceSystem):
 
     def bytes_needed(self, n_columns: int) -> float:
         return super().bytes_needed(n_columns) + 4 * 8 * max(BLOCK_ENTRIES, 16 * self.n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelHyperparameters:
+    """Hyperparameters of an expression, variances in units of the normalised targets.
+
+    Attributes
+    ----------
+    lengthscale : FloatArray (D,)
+        Shortest lengthscale of any kernel in each column, in units of the inputs.
+    outputscale : float
+        Prior variance of f at the means of the columns.
+    noise : float
+        Variance of the noise.
+    parameters : dict
+        Each hyperparameter of the expression by its name, for standardised columns.
+    """
+
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+    parameters: dict[str, float]
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class KernelPrior(DensePrior):
+    """`f ~ GP(0, K)` with an expression K of kernels of standardised columns.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The expression; each term of a sum has a variance of its own.
+    vector : FloatArray (1 + q,)
+        Logarithms of the noise variance and of the kernel's hyperparameters.
+    columns : RowColumns
+        The encoded columns.
+    center, spread : FloatArray (D,)
+        Mean and spread of each column, by which rows are standardised.
+    box : Box or None
+        Range of the standardised rows that it is given, by which trends are bounded.
+    """
+
+    kernel: Kernel
+    vector: FloatArray
+    columns: RowColumns
+    center: FloatArray
+    spread: FloatArray
+    box: Box | None = None
+
+    def read_back(self) -> KernelPrior:
+        """The prior of a file.
+
+        Raises
+        ------
+        ModelFileError
+            Columns or hyperparameters are not those of the expression.
+        """
+        columns = self.columns
+        labels, names = len(columns.labels), len(columns.names)
+        check_shapes(columns, sources=(labels,), groups=("D",))
+        check_range(columns, 0, names - 1, "sources")
+        check_range(columns, 0, labels - 1, "groups")
+        dim = columns.groups.shape
+        check_shapes(self, center=dim, spread=dim)
+        check_range(self, SMALLEST_PRODUCT, LARGEST_PRODUCT, "spread")
+        own = covariance_of(self.kernel, columns, self.center, self.spread)
+        check_shapes(self, vector=(1 + len(own.parameters),))
+        check_range(self, -LARGEST_LOGARITHM, LARGEST_LOGARITHM, "vector")
+        if self.box is None:
+            raise ModelFileError("box: expected the range of the rows, got none")
+        check_shapes(self.box, low=dim, high=dim)
+        return self
+
+    def check_points(self, points: Points) -> None:
+        check_shapes(self, center=points.shape[1:])
+
+    def bounded_by(self, points: Points) -> KernelPrior:
+        """The prior whose trends are bounded by the range of rows (n, D)."""
+        return replace(self, box=Box.of(self.standardised(points)))
+
+    @cached_property
+    def rows(self) -> RowCovariance:
+        """The covariance of standardised rows."""
+        return covariance_of(self.kernel, self.columns, self.center, self.spread, self.box)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyperparameters (q,) of the kernel: logarithms."""
+        return self.vector[1:]
+
+    @cached_property
+    def hyperparameters(self) -> KernelHyperparameters:
+        """Hyperparameters in units of the inputs."""
+        middle = np.zeros((1, len(self.center)))
+        return KernelHyperparameters(
+            self.rows.lengthscales(self.theta) * self.spread,
+            float(self.rows.diagonal(middle, self.theta)[0]),
+            math.exp(self.vector[0]),
+            dict(zip(self.rows.names, np.exp(self.theta).tolist(), strict=True)),
+        )
+
+    def standardised(self, points: Points) -> FloatArray:
+        """Standardised rows (n, D)."""
+        return standardised(points, self.center, self.spread)
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """Prior covariance (n, p) of f between rows a (n, D) and b (p, D)."""
+        inputs = self.standardised(a)
+        others = inputs if a is b else self.standardised(b)
+        return self.rows.gram(inputs, others, self.theta)
+
+    def variance(self, points: Points) -> FloatArray:
+        return self.rows.diagonal(self.standardised(points), self.theta)
+
+    def axes(self) -> tuple[AxisTerm, ...] | None:
+        """The kernel as a polynomial in kernels of single standardised columns, if it is one."""
+        return self.rows.axes(self.theta)
+
+    def extent(self, points: Points) -> float:
+        scale = self.rows.lengthscales(self.theta)
+        return float(np.abs(self.standardised(points) / scale).max(initial=0.0))
+
+    def with_noise(self, noise: float) -> KernelPrior:
+        """The prior with another noise variance, in normalised units."""
+        return replace(self, vector=np.append(math.log(noise), self.theta))
+
+
+def covariance_of(
+    kernel: Kernel | str,
+    columns: RowColumns,
+    center: FloatArray,
+    spread: FloatArray,
+    box: Box | None = None,
+) -> RowCovariance:
+    """The covariance of a model: of an expression with a variance for each of its terms.
+
+    A kernel that is no sum is a sum of one term.
+    """
+    parsed = parse_kernel(kernel)
+    whole = parsed if isinstance(parsed, Sum) else Sum((parsed,))
+    ends = None if box is None else np.array(box.wide)
+    return RowCovariance(whole, columns, center, spread, ends)
+
+
+Process = TypeVar("Process")
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class AdditivePrior(DensePrior):
+    """The prior of a local model with the kernel that its features estimate.
+
+    Attributes
+    ----------
+    parts : LocalPrior
+        The parts of the sum.
+    tables : Tables or None
+        Tables that several priors share, see `sharing_tables`.
+    box : Box or None
+        Range of the standardised rows that it is given, by which its trend is bounded.
+    """
+
+    parts: LocalPrior
+    tables: Tables | None = field(default=None, metadata={"stored": False})
+    box: Box | None = None
+
+    def read_back(self) -> AdditivePrior:
+        """The prior of a file, which has the range of its rows."""
+        if self.box is None:
+            raise ModelFileError("box: expected the range of the rows, got none")
+        check_shapes(self.box, low=self.parts.center.shape, high=self.parts.center.shape)
+        return self
+
+    def check_points(self, points: Points) -> None:
+        check_shapes(self.parts, center=points.shape[1:])
+
+    def bounded_by(self, points: Points) -> AdditivePrior:
+        """The prior whose trend is bounded by the range of rows (n, d)."""
+        return replace(self, box=Box.of(self.parts.standardised(points)))
+
+    @property
+    def _own_tables(self) -> Tables:
+        return self.tables or Tables(self.parts.center, self.parts.spread, self.box)
+
+    @property
+    def hyperparameters(self) -> LocalHyperparameters:
+        """Hyperparameters of the parts."""
+        return self.parts.hyperparameters
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d)."""
+        return self.parts.covariance(a, b, self._own_tables)
+
+    def variance(self, points: Points) -> FloatArray:
+        return self.parts.variance(points, self._own_tables)
+
+    @property
+    def is_rough(self) -> bool:
+        return self.parts.is_rough
+
+    def loadings(self, points: Points, rng: np.random.Generator) -> Loadings | None:
+        spectrum = self.parts.structure.spectrum
+        if spectrum is not None and spectrum.metric != Metric.L2:
+            return None
+        return parts_loadings(self.parts, self._own_tables.box, rng)
+
+    def extent(self, points: Points) -> float:
+        """Largest coordinate of rows (n, d), in lengthscales of the local part."""
+        tables = self.tables or Tables(self.parts.center, self.parts.spread)
+        return self.parts.extent_of(tables.standardised(points))
+
+
+def sharing_tables(processes: Sequence[Process]) -> list[Process]:
+    """The processes with one store of tables for sums of parts that standardise columns alike.
+
+    Their answers do not change. The shared store lives as long as the processes do.
+    """
+    priors = [getattr(process, "dense_prior", None) for process in processes]
+    known = [prior for prior in priors if isinstance(prior, AdditivePrior)]
+    if not known:
+        return list(processes)
+    first = known[0]
+    for prior in known[1:]:
+        if not all(map(np.array_equal, _standardisation(prior), _standardisation(first))):
+            return list(processes)
+    tables = first._own_tables
+    return [
+        _with_tables(process, tables) if isinstance(prior, AdditivePrior) else process
+        for process, prior in zip(processes, priors, strict=True)
+    ]
+
+
+def _with_tables(process: Any, tables: Tables) -> Any:
+    """The process with other tables, and with its own factor, which stays known to it."""
+    shared = replace(process, dense_prior=replace(process.dense_prior, tables=tables))
+    vars(shared)["row_inverse"] = process.row_inverse
+    return shared
+
+
+def _standardisation(prior: AdditivePrior) -> tuple[FloatArray, ...]:
+    """Centers and spreads (d,) of the columns, and the ends (d,) of the prior's box, if any."""
+    parts, box = prior.parts, prior.box
+    return (parts.center, parts.spread, *(() if box is None else (box.low, box.high)))

@@ -22,8 +22,7 @@ from coupledgp.gp.dense_prior import (
     spectral_loadings,
     stacked,
 )
-from coupledgp.gp.drawn_functions import DrawnFunctions, MatheronFunctions, row_blocks
-from coupledgp.gp.gradients import Gradient
+from coupledgp.gp.drawn_functions import DrawnFunctions, Gradient, MatheronFunctions, row_blocks
 from coupledgp.gp.inverse_covariance import FactoredInverse, InverseCovariance, IteratedInverse
 from coupledgp.gp.local_prior import is_rough
 from coupledgp.gp.normalized_process import NormalizedProcess

@@ -12,8 +12,7 @@ from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
 from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import ExactByPrior
-from coupledgp.gp.feature_inverse import LatticeInverse
-from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.inverse_covariance import InverseCovariance, LatticeInverse
 from coupledgp.gp.lattice_parts import (
     LatticeRows,
     TrendColumns,

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from coupledgp.core.codec import stored
 from coupledgp.core.sites import Moments, RowsPrior
 from coupledgp.gp.columns import ColumnMoments, column_moments
-from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.dense_prior import DensePrior, KernelPrior
 from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.kernel_prior import KernelPrior
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.inference.lattice.evidence import TREND_VARIANCE, LatticePrior

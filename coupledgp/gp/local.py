@@ -12,7 +12,7 @@ import numpy as np
 from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
-from coupledgp.gp.additive import AdditivePrior
+from coupledgp.gp.dense_prior import AdditivePrior
 from coupledgp.gp.drawn_functions import DrawnFunctions
 from coupledgp.gp.exact import ExactByPrior
 from coupledgp.gp.local_functions import LocalFunctions, LocalInverse

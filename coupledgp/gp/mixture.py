@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.additive import sharing_tables
-from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions
+from coupledgp.gp.dense_prior import sharing_tables
+from coupledgp.gp.drawn_functions import ChosenFunctions, DrawnFunctions, Gradient
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import ROUNDING, FieldHyperparameters
-from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters

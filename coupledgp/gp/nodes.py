@@ -12,8 +12,7 @@ import numpy as np
 from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import HopPlan
-from coupledgp.gp.feature_inverse import node_inverse
-from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.inverse_covariance import InverseCovariance, node_inverse
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.normalized_process import NormalizedProcess
 from coupledgp.gp.protocol import Data, Points, Want

@@ -21,8 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.core.codec import stored
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError, NumericalError
-from coupledgp.gp.drawn_functions import DrawnFunctions, JointExtension
-from coupledgp.gp.gradients import Gradient, law_differences, mean_differences
+from coupledgp.gp.drawn_functions import (
+    DrawnFunctions,
+    Gradient,
+    JointExtension,
+    law_differences,
+    mean_differences,
+)
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
     Groups,
@@ -359,7 +364,7 @@ class GaussianProcess(ABC):
     def gradient(self, points: Points, want_variance: bool) -> Gradient:
         """Gradient of the mean of f at rows (p, D) of a table, and variances of the derivatives.
 
-        Here by central differences; `coupledgp.gp.gradients` states their error.
+        Here by central differences; `coupledgp.gp.drawn_functions` states their error.
 
         Raises
         ------

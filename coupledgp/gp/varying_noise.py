@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.drawn_functions import DrawnFunctions
+from coupledgp.gp.drawn_functions import DrawnFunctions, Gradient
 from coupledgp.gp.frozen_mean import BoostedTrees, folds_of
-from coupledgp.gp.gradients import Gradient
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import n_columns_of
 from coupledgp.gp.protocol import (

@@ -18,7 +18,7 @@ from coupledgp.features.registry import Drawn, features_text, make_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.gp.exact import ExactByPrior, StationaryPrior
-from coupledgp.gp.feature_inverse import FeatureInverse
+from coupledgp.gp.inverse_covariance import FeatureInverse
 from coupledgp.gp.protocol import (
     Batch,
     Data,

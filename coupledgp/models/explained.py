@@ -62,8 +62,8 @@ class Explained(FittedToTable[FittedModel]):
         """Gradient of the mean with respect to the columns of X, and deviations of f's derivatives.
 
         Exact models of one stationary kernel have closed forms; others take central differences
-        in double precision, whose error `coupledgp.gp.gradients` states. At a row of a model of
-        Matern-1/2, where the mean has a kink, the gradient is the average of both sides.
+        in double precision, whose error `coupledgp.gp.drawn_functions` states. At a row of a model
+        of Matern-1/2, where the mean has a kink, the gradient is the average of both sides.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.gp.additive import AdditivePrior
+from coupledgp.gp.dense_prior import AdditivePrior
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.ground.progress import tell

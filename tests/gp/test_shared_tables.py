@@ -76,7 +76,7 @@ def test_narrow_tables_are_not_kept():
 def test_members_of_other_units_keep_to_themselves(wide):
     from dataclasses import replace
 
-    from coupledgp.gp.additive import sharing_tables
+    from coupledgp.gp.dense_prior import sharing_tables
 
     first, second, *_ = wide[0].members
     prior = second.dense_prior

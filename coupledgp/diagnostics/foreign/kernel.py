@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.dense_prior import DensePrior
+from coupledgp.gp.dense_prior import DensePrior, DenseProblem
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
@@ -54,7 +54,7 @@ class FunctionPrior(DensePrior):
     def variance(self, points: Points) -> FloatArray:
         return np.concatenate([np.diagonal(self.covariance(x, x)) for x in points[:, None]])
 
-    def problem(self, data: Data, units: Units) -> Problem:
+    def problem(self, data: Data, units: Units) -> DenseProblem:
         """Refuse: iterative solves compute their products from a stationary kernel."""
         raise InvalidInputError(
             "method: iterative solves need a stationary kernel by its name, got a function; use "

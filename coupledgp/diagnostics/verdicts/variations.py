@@ -27,9 +27,8 @@ from coupledgp.diagnostics.verdicts.varying import Sample, Varied, varied
 from coupledgp.diagnostics.verdicts.verdict import EVIDENCE
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS, Kernel, Sum
-from coupledgp.gp.dense_prior import DensePrior, DenseProblem
+from coupledgp.gp.dense_prior import DensePrior, DenseProblem, KernelPrior, covariance_of
 from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.kernels.additive import BASES, Additive

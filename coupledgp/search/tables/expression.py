@@ -10,8 +10,8 @@ import numpy as np
 
 from coupledgp.core.sites import REACH, DenseRows, Observed, Pull, SiteObjective
 from coupledgp.expressions import Kernel
+from coupledgp.gp.dense_prior import KernelPrior, covariance_of
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.kernel_prior import KernelPrior, covariance_of
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.dense.evidence import ExpressionEvidence

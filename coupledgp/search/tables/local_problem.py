@@ -14,7 +14,7 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import column_means, column_spread
-from coupledgp.gp.kernel_prior import KernelPrior
+from coupledgp.gp.dense_prior import KernelPrior
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table

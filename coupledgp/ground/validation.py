@@ -134,7 +134,7 @@ class Sentinel(NamedTuple):
     """A number that stands far outside, how often it comes, and the range of the others."""
 
     value: float
-    count: int
+    repeats: int
     low: float
     high: float
 

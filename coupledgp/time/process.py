@@ -184,54 +184,43 @@ class SensorsGP(GaussianProcess):
         mean = law.level[:, None] + deviations + law.scale[:, None] * mean
         return mean, law.scale[:, None] ** 2 * variance
 
+    def _since(self, steps: IntArray) -> tuple[IntArray, IntArray]:
+        """Places (b,) of the last kept steps at or before steps, -1 for none, and steps since."""
+        place = np.searchsorted(self.kept, steps, side="right") - 1
+        return place, steps - self.kept[np.maximum(place, 0)]
+
     def sensors_at(self, steps: IntArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances (p, b) of the sensors at steps of the grid; zero where known."""
-        law, kept = self.law_, self.kept
-        shape = law.level.size, steps.size
-        mean, variance = np.zeros(shape), np.zeros(shape)
-        last = int(kept[-1])
-        place = np.minimum(np.searchsorted(kept, steps), kept.size - 1)
-        inside = kept[place] == steps
+        law, (place, since) = self.law_, self._since(steps)
+        mean, variance = np.zeros((2, law.level.size, steps.size))
+        inside, early = since == 0, place < 0
         if inside.any():
-            at = place[inside]
-            seen = self.observed[:, steps[inside]]
+            seen, values = self.observed[:, steps[inside]], self.values[:, steps[inside]]
             if seen.all():
-                mean[:, inside] = self.values[:, steps[inside]]
+                mean[:, inside] = values
             else:
-                x, v, _ = (part[:, at] for part in self.posterior.gap_law)
+                x, v, _ = (part[:, place[inside]] for part in self.posterior.gap_law)
                 y = law.level[:, None] + self.past[:, steps[inside]] + law.scale[:, None] * x
-                mean[:, inside] = np.where(seen, self.values[:, steps[inside]], y)
+                mean[:, inside] = np.where(seen, values, y)
                 variance[:, inside] = np.where(seen, 0.0, law.scale[:, None] ** 2 * v)
-        for before in np.unique(kept[np.maximum(np.searchsorted(kept, steps[~inside]) - 1, 0)]):
-            # Steps after a kept one and before the next: they are forecast.
-            following = kept[kept > before]
-            mine = ~inside & (steps > before)
-            if following.size:
-                mine &= steps < following[0]
-            if mine.any():
-                found = self.ahead_of(int(before), int(steps[mine].max() - before))
-                for out, part in zip((mean, variance), found, strict=True):
-                    out[:, mine] = part[:, steps[mine] - before - 1]
-        early = steps < kept[0]
+        for k in np.unique(place[~inside & ~early]):  # steps without any value, and later ones
+            mine = ~inside & (place == k)
+            found = self.ahead_of(int(self.kept[k]), int(since[mine].max()))
+            for out, part in zip((mean, variance), found, strict=True):
+                out[:, mine] = part[:, since[mine] - 1]
         if early.any():
             mean[:, early] = (law.level[:, None] + self.days_at(np.maximum(steps, 0)))[:, early]
             variance[:, early] = law.scale[:, None] ** 2
-        assert last >= 0
         return mean, variance
 
     def grid_tails(self, sites: IntArray, times: FloatArray) -> FloatArray:
         """Inverse degrees of freedom (a, b) at nodes and times; zero: the law is normal."""
         spread, steps, rows = self.law_.spread, self.steps_of(times), self.rows_of(sites)
-        out = np.zeros((sites.size, steps.size))
-        if not steps.size:
-            return out
-        place = np.searchsorted(self.kept, steps, side="right") - 1
-        since = steps - self.kept[np.maximum(place, 0)]
-        later = np.zeros(steps.size)
-        if spread is not None:
-            later = spread.tails_ahead(max(int(since.max()), 1))[np.maximum(since - 1, 0)]
-        inside = (since == 0) & (place >= 0)
-        found = np.where(since > 0, later, 0.0) + np.zeros((self.law_.level.size, 1))
+        out, (place, since) = np.zeros((sites.size, steps.size)), self._since(steps)
+        found = np.zeros((self.law_.level.size, steps.size))
+        later, inside = since > 0, since == 0
+        if spread is not None and later.any():
+            found[:, later] = spread.tails_ahead(int(since.max()))[since[later] - 1]
         if inside.any() and not self.observed[:, steps[inside]].all():
             found[:, inside] = self.posterior.gap_law[2][:, place[inside]]
         out[rows >= 0] = found[rows[rows >= 0]]

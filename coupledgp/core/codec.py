@@ -318,7 +318,7 @@ class _Writer:
         if id(value) in self._known:
             return {"same": self._known[id(value)]}
         plain = value.as_stored() if hasattr(value, "as_stored") else value
-        kind = type(plain)
+        kind: Any = type(plain)
         if CLASSES.get(kind.__name__) is kind:
             own = {
                 name: self.node(_check(getattr(plain, name), hint, f"{kind.__name__}.{name}"), name)

@@ -60,7 +60,7 @@ DENSE_ENTRIES = 2**26
 # Seconds, by forecast, that exact variances may take where samples are the other way.
 VARIANCE_SECONDS = 30.0
 # Names of posteriors in a file, where those that follow from the prior are called iterative.
-SOLVERS: dict[type[GraphPosterior], str] = {
+SOLVERS: dict[type[GraphPosterior], Literal["dense", "precision"]] = {
     DensePosterior: "dense",
     PrecisionNodePosterior: "precision",
 }

@@ -4,12 +4,12 @@
     python benchmarks/performance/varying_noise.py --few 40
 
 Each split fits the default front door to 350 to 600 rows and scores at most 1000 others. Targets
-have unit variance. `constant` is the fit; `tail` gives its laws a scale and Student's tail; `trees`
-adds boosted trees of the log variance; `varying` is the factor of `noise="varying"`, and `auto`
-takes it where its gain on rows left out is clear. Rivals are boosted quantiles of scikit-learn and
-CatBoost with uncertainty, where it is installed. Columns: NLPD in nats, CRPS, and coverage of 95 %
-intervals in thirds of the predicted spread. `--few` counts how often `auto` takes noise to vary on
-drawn tables of 50 to 200 rows, and what this gains on 1000 others. A folder keeps the laws of each
+have unit variance. `constant` is the fit; `tail` gives its laws a scale and Student's tail;
+`varying` is the factor of `noise="varying"`, and `auto` takes it where its gain on rows left out is
+clear. Rivals are boosted quantiles of scikit-learn and CatBoost with uncertainty, where it is
+installed. Columns: NLPD in nats, CRPS, and coverage of 95 % intervals in thirds of the predicted
+spread. `--few` counts how often `auto` takes noise to vary on drawn tables of 50 to 200 rows, and
+what this gains on 1000 others. A folder keeps the laws of each
 fit for the next run.
 """
 
@@ -32,8 +32,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import coupledgp as cgp
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.varying_noise import variance_columns
-from coupledgp.search.tables.variance_field import LeftOutRows, fit_variance
-from coupledgp.selection.noise_choice import noise_gains, pays, with_noise
+from coupledgp.selection.noise_choice import LeftOutRows, fit_noise, pays, with_noise
 from data_loaders import uci
 
 TABLES = (
@@ -80,7 +79,7 @@ def laws(name: str, split: int, folder: Path | None) -> tuple[LeftOutRows, LeftO
         if path is not None:
             path.write_bytes(pickle.dumps(kept))
     rows = [
-        LeftOutRows(variance_columns(X[own], law), law, y[own, None])
+        LeftOutRows(X[own], law, y[own, None])
         for own, law in ((slice(0, n), kept["left"]), (slice(n, None), kept["test"]))
     ]
     return rows[0], rows[1], kept["seconds"]
@@ -96,25 +95,6 @@ def thirds(ends: np.ndarray, y: np.ndarray) -> list[float]:
     """Coverage of intervals (n, 2) in thirds of their widths, the narrowest first."""
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
     return [inside[part].mean() for part in np.array_split(np.argsort(np.diff(ends)[:, 0]), 3)]
-
-
-def tree_factors(rows: LeftOutRows, at: LeftOutRows, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log factors of boosted trees of squared scores: of rows by other folds, and at others."""
-    squares = np.maximum(rows.squares, 1e-12)
-
-    def fitted(own: np.ndarray) -> HistGradientBoostingRegressor:
-        model = HistGradientBoostingRegressor(
-            loss="gamma", max_iter=50, learning_rate=0.05, max_leaf_nodes=8, min_samples_leaf=30,
-            random_state=seed,
-        )  # fmt: skip
-        return model.fit(rows.columns[own], squares[own])
-
-    folds = np.random.default_rng(seed).permutation(len(squares)) % 5
-    found = np.empty(len(squares))
-    for fold in range(5):
-        model = fitted(np.flatnonzero(folds != fold))
-        found[folds == fold] = np.log(model.predict(rows.columns[folds == fold]))
-    return found, np.log(fitted(np.arange(len(squares))).predict(at.columns))
 
 
 def boosted_quantiles(X: np.ndarray, y: np.ndarray, at: np.ndarray, y_at: np.ndarray) -> list:
@@ -151,16 +131,12 @@ def systems(name: str, split: int, arguments: argparse.Namespace) -> dict[str, l
     level, tail = rows.tail(np.zeros(len(rows.targets)))
     factor = np.full((len(at.targets), 1), np.exp(level))
     found["tail"] = [*scores(at.law.scaled(factor, tail), at.targets), seconds]
-    own, there = tree_factors(rows, at, split)
-    level, tail = rows.tail(own)
-    law = at.law.scaled(np.exp(there + level)[:, None], tail)
-    found["trees"] = [*scores(law, at.targets), seconds]
     start = time.process_time()
-    field, tail = fit_variance(rows, split)
-    accepted = pays(noise_gains(rows, rows.columns[:, :-2], split))
+    log_factor, tail, gains = fit_noise(rows, split)
     seconds = time.process_time() - start
-    law = at.law.scaled(np.exp(field.log_factor(at.columns))[:, None], tail)
-    found["varying"] = [*scores(law, at.targets), seconds]
+    factor = np.exp(log_factor.at(variance_columns(at.points, at.law)))
+    found["varying"] = [*scores(at.law.scaled(factor, tail), at.targets), seconds]
+    accepted = pays(gains)
     found["auto"] = [*found["varying" if accepted else "constant"][:-1], seconds]
     if arguments.rivals:
         X, y, n = table(name, split)

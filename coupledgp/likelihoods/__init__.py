@@ -6,7 +6,6 @@ from coupledgp.likelihoods.counts import NegativeBinomial as NegativeBinomial
 from coupledgp.likelihoods.counts import Poisson as Poisson
 from coupledgp.likelihoods.counts import Probit as Probit
 from coupledgp.likelihoods.gaussian import Gaussian as Gaussian
-from coupledgp.likelihoods.gaussian import SquaredNormal as SquaredNormal
 from coupledgp.likelihoods.gaussian import StudentT as StudentT
 from coupledgp.likelihoods.registry import available_likelihoods as available_likelihoods
 from coupledgp.likelihoods.registry import register_likelihood as register_likelihood

@@ -10,7 +10,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, NegativeBinomial, Poisson, Probit
-from coupledgp.likelihoods.gaussian import Gaussian, SquaredNormal, StudentT
+from coupledgp.likelihoods.gaussian import Gaussian, StudentT
 from coupledgp.registry import Registry
 
 LIKELIHOODS: Registry[Likelihood] = Registry(
@@ -22,7 +22,6 @@ LIKELIHOODS: Registry[Likelihood] = Registry(
         "negative-binomial": NegativeBinomial(),
         "poisson": Poisson(),
         "probit": Probit(),
-        "squared-normal": SquaredNormal(),
         "student-t": StudentT(),
     },
 )

@@ -5,12 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
 from coupledgp.core.codec import decoded, encoded
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.frozen_mean import BoostedTrees
 from coupledgp.gp.units import Tail
-from coupledgp.gp.varying_noise import VarianceField, VaryingNoiseGP
+from coupledgp.gp.varying_noise import VaryingNoiseGP
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.time.sites import sites_of
 from tests.graph_cases import weighted_graph
@@ -28,12 +30,10 @@ SUM = FieldKernel(WhittleMatern(2.0, 2), PositionKernel(None, 3.0), 0.4)
 
 
 def varying():
-    field = VarianceField(
-        *(np.full(4, value) for value in (-9.0, 9.0, 0.0, 1.0)), np.ones((3, 4)), np.zeros(11),
-        np.eye(11), np.zeros(1),
-    )  # fmt: skip
+    columns = RNG.uniform(size=(60, 4))
+    model = HistGradientBoostingRegressor(loss="gamma", max_iter=2).fit(columns, columns[:, 0])
     inner = made("exact")
-    return VaryingNoiseGP(inner, inner.rows, field, Tail(5.0))
+    return VaryingNoiseGP(inner, inner.rows, BoostedTrees.of([model] * 2, 2), Tail(5.0))
 
 
 MAKERS = {
@@ -132,9 +132,8 @@ CASES = [
     ("field", "PositionKernel", {"lengthscale": None}),
     ("field", "Batch", {"points": np.ones((4, 4))}),
     ("field", "Batch", {"points": np.ones((4, 3))}),
-    ("varying", "VarianceField", {"scale": np.zeros(4)}), ("varying", "Tail", {"degrees": 2.0}),
-    ("varying", "VarianceField", {"low": np.full(4, 10.0)}),
-    ("varying", "VarianceField", {"weights": np.zeros(3)}),
+    ("varying", "Tail", {"degrees": 2.0}), ("varying", "BoostedTrees", {"base": np.zeros((2, 2))}),
+    ("varying", "BoostedTrees", {"feature": np.full(2, 9)}),
     ("graph sites", "GraphSites", {"graph": {"same": 0}, "kernel": 1}),
     ("field sites", "WhittleMatern", {"alpha": None}),
 ]  # fmt: skip

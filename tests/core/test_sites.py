@@ -23,7 +23,6 @@ from coupledgp.likelihoods import (
     NegativeBinomial,
     Poisson,
     Probit,
-    SquaredNormal,
     StudentT,
 )
 
@@ -31,7 +30,7 @@ RNG = np.random.default_rng(2)
 X = RNG.normal(size=(40, 2))
 F = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
 LAWS = [
-    Bernoulli(), Probit(), Gaussian(0.3), NegativeBinomial(0.7), Poisson(), SquaredNormal(),
+    Bernoulli(), Probit(), Gaussian(0.3), NegativeBinomial(0.7), Poisson(),
     StudentT(0.3, 4.0),
 ]  # fmt: skip
 laws = pytest.mark.parametrize("law", LAWS, ids=repr)

@@ -8,14 +8,13 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods import (
     NegativeBinomial,
     Poisson,
-    SquaredNormal,
     StudentT,
 )
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
 from coupledgp.testing import LikelihoodContract
 
 LAWS = [
-    NegativeBinomial(0.7), Poisson(), SquaredNormal(), StudentT(0.3, 6.0),
+    NegativeBinomial(0.7), Poisson(), StudentT(0.3, 6.0),
 ]  # fmt: skip
 FAR = np.linspace(-40.0, 40.0, 33)
 
@@ -28,10 +27,6 @@ class TestPoisson(LikelihoodContract):
     likelihood = Poisson()
 
 
-class TestSquaredNormal(LikelihoodContract):
-    likelihood = SquaredNormal()
-
-
 class TestStudentT(LikelihoodContract):
     likelihood = StudentT(0.3, 12.0)
 
@@ -41,7 +36,6 @@ class TestStudentT(LikelihoodContract):
     [
         (NegativeBinomial(0.7), lambda f: stats.nbinom(1 / 0.7, 1 / (1 + 0.7 * np.exp(f)))),
         (Poisson(), lambda f: stats.poisson(np.exp(f))),
-        (SquaredNormal(), lambda f: stats.chi2(1, scale=np.exp(f))),
         (StudentT(0.3, 6.0), lambda f: stats.t(6.0, f, 0.3)),
     ],
     ids=lambda value: type(value).__name__,
@@ -89,7 +83,6 @@ def test_centers_are_links_of_means():
     [
         (Poisson(), 1.5, "expected counts .* got 1.5"),
         (NegativeBinomial(), -1.0, "expected counts .* got -1"),
-        (SquaredNormal(), -1.0, "expected numbers of at least 0, got -1"),
     ],
 )
 def test_impossible_targets_are_refused(law, bad, message):

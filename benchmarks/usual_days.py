@@ -214,7 +214,7 @@ def shown_forecasts(case: Case, with_rivals: bool) -> None:
 def shown_gaps(case: Case, n_splits: int, with_rivals: bool) -> None:
     """Print the table of gaps, of every split."""
     readings = case.readings
-    print(f"| split | where | {HEAD}\n{'|---' * 9}|")
+    print(f"\n| split | where | {HEAD}\n{'|---' * 9}|")
     for number in range(n_splits):
         split = replace(case.plan, sensors=0.1).draw(readings, np.random.default_rng([17, number]))
         given = readings.without(split.hidden)

@@ -218,7 +218,9 @@ class GraphTimeGPRegressor(SpaceTimeAnswers):
         if len(further) == 1 and free == ["times", "values"]:
             free = ["times"]
         given |= dict(zip(free, further, strict=False))
-        return as_panel(data, *given.values(), resolution, self.missing_values, zone)
+        return as_panel(
+            data, given["times"], given["values"], resolution, self.missing_values, zone
+        )
 
     def _fit(self, panel: Panel, kept: Self | None = None) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)

@@ -319,12 +319,14 @@ class _Writer:
             return {"same": self._known[id(value)]}
         plain = value.as_stored() if hasattr(value, "as_stored") else value
         kind: Any = type(plain)
-        if CLASSES.get(kind.__name__) is kind:
+        title: str = kind.__name__
+        known: Any = CLASSES.get(title)
+        if known is kind:
             own = {
-                name: self.node(_check(getattr(plain, name), hint, f"{kind.__name__}.{name}"), name)
+                name: self.node(_check(getattr(plain, name), hint, f"{title}.{name}"), name)
                 for name, (hint, _) in _fields(kind).items()
             }
-            node = {kind.__name__: own}
+            node = {title: own}
         else:
             name, form = _form_of(kind)
             if form is None:

@@ -246,6 +246,10 @@ class ExactByPrior(NormalizedProcess):
         return self.exact_prior.problem(self.data, self.units)
 
 
+def _same(factor: Matrix) -> Matrix:
+    return factor
+
+
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactGP(ExactByPrior):
@@ -347,8 +351,7 @@ class ExactGP(ExactByPrior):
             targets = self.units.normalized(rows.targets)
             return IteratedInverse(self.solver.system(prior, rows, targets), alpha)
         if self.known_factor is not None:
-            known = self.known_factor
-            return FactoredInverse(lambda: known, alpha)
+            return FactoredInverse(partial(_same, self.known_factor), alpha)
         # Bound to no process: its matrices would wait for the collector of cycles.
         return FactoredInverse(partial(self.solver.factor, prior, rows), alpha)
 

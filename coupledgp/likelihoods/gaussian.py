@@ -106,7 +106,7 @@ class StudentT(Likelihood):
     Examples
     --------
     >>> from coupledgp.likelihoods import Gaussian, StudentT
-    >>> [round(law.slope(10.0, 0.0), 3) for law in (Gaussian(1.0), StudentT(dof=4.0))]
+    >>> [round(float(law.slope(10.0, 0.0)), 3) for law in (Gaussian(1.0), StudentT(dof=4.0))]
     [10.0, 0.481]
     """
 

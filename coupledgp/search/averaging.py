@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import check_positive
@@ -48,6 +49,7 @@ REFUSED = 1e12
 REACH = 6.0
 
 
+@stored
 @dataclass(frozen=True)
 class HyperparameterPrior:
     """Independent normal laws of the logarithms, for standardised columns and targets.

@@ -18,7 +18,7 @@ def wide() -> tuple[MixtureGP, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(31, 300))
     y = X[:, 0] + 0.1 * rng.normal(size=31)
-    model = cgp.GPRegressor(random_state=0, progress=False, budget=5).fit(X[:24], y[:24])
+    model = cgp.GPRegressor(random_state=0, progress=False, budget=1.5).fit(X[:24], y[:24])
     assert isinstance(model.process_, MixtureGP)
     return model.process_, X[24:], y[24:, None]
 

@@ -19,7 +19,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from sklearn.exceptions import NotFittedError
 
 import coupledgp as cgp
@@ -144,8 +143,7 @@ def told(model: Any, folder: Path) -> dict[str, Any]:
     if hasattr(model, "save"):
         found["law"] = plain(model.predict(points, return_cov=True))
         model.save(folder / "model", include_data=True)
-        with safe_open(folder / "model", framework="numpy") as file:
-            found["file"] = file.metadata()["sha256"]  # of the header and all arrays
+        found["file"] = (folder / "model").read_bytes()
     return found
 
 

@@ -306,14 +306,14 @@ class TestBrokenParts:
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
-                self.phases = 2 * self.frequencies[:, 0].clone()
+                self.phases = 2 * self.frequencies[:, 0].numpy()  # no tensor, so no part of it
 
             @property
             def n_features(self) -> int:
                 return self.n_frequencies
 
             def _features(self, inputs: Tensor) -> Tensor:
-                return (inputs @ self.frequencies.T + self.phases).cos()
+                return (inputs @ self.frequencies.T + torch.as_tensor(self.phases)).cos()
 
         for kind, name in (
             (Scaled, "test_unbiased"),

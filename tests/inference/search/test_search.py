@@ -13,7 +13,6 @@ from coupledgp.search.averaging import systematic_draws
 from coupledgp.search.minimise import Stopping, along_line
 from coupledgp.search.search import Rounds, Search, SearchResult
 from coupledgp.search.starts import COARSE_ROWS, N_CENTRES, NEAR_ROWS, coarse_rows
-from coupledgp.search.tables.local import LocalSearch
 from coupledgp.search.tables.local_problem import LocalProblem
 from coupledgp.selection.exact_members import NOISE_PLACE, MemberPosterior
 from coupledgp.spectra import GaussianSpectrum
@@ -180,8 +179,7 @@ def test_a_known_noise_is_no_variable_of_the_posterior_of_a_member():
     problem = LocalProblem.of(Data.of(X, y), units, np.arange(2), 0, known_noise=0.2)
     structure = problem.structure("constant", 5, GaussianSpectrum())
     vector = structure.start() + 0.3 * rng.normal(size=structure.start().size)
-    found = LocalSearch(structure, vector, 0.0, 0, True)
-    posterior = MemberPosterior(problem.fitter(), found)
+    posterior = MemberPosterior(problem.fitter().evidence(structure, np.arange(12), vector))
     value, gradient = posterior.value_and_gradient(vector)
     expected = approx_fprime(vector, lambda v: posterior.value(v), 1e-7)
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)

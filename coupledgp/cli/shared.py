@@ -336,6 +336,8 @@ def law_columns(
     with a level `lower` and `upper`, which do not go below zero where targets are counts.
     """
     size = len(points)
+    if not size:
+        raise InvalidInputError("data: expected at least one row to predict, got none")
     parts = [_law(model, points, slice(k, k + BATCH_ROWS), level, latent, exposure)
              for k in range(0, size, BATCH_ROWS)]  # fmt: skip
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -160,6 +160,7 @@ class TestLearning:
         assert learned.loss <= learned.start_loss
         assert learned.coupling.sample(DIM, DIM, generator=0).shape == (DIM, DIM)
 
+    @pytest.mark.long
     def test_attention_learns_one_norm_for_all(self, seed: int) -> None:
         """The published finding for attention, opposite to that for the Gram matrix."""
         X = np.random.default_rng(0).normal(size=(24, DIM))

@@ -107,6 +107,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_machine_code_is_kept_where_it_can_be(kept: Path) -> None:
     """A second process compiles nothing."""
     assert misses(kept) == 0
@@ -218,6 +219,7 @@ def test_every_compiled_function_is_found() -> None:
     assert {"_walk_apart", "merge_columns", "uniform", "hadamard", "_search", "_sweep"} <= names
 
 
+@pytest.mark.long
 def test_machine_code_older_than_a_source_is_forgotten(kept: Path, tmp_path: Path) -> None:
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     code = f"""{WALK}

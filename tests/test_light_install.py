@@ -189,6 +189,7 @@ def test_torch_is_not_imported_where_it_is_installed(domain, tmp_path):
     assert result.stdout.split() == ["False"], result.stderr
 
 
+@pytest.mark.long
 def test_features_are_written_before_torch_is_imported(tmp_path):
     """A model of a table is fitted, saved and judged before."""
     pytest.importorskip("torch", reason="`make light` has none")

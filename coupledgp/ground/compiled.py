@@ -158,7 +158,11 @@ def _number_of_threads() -> int:
 
 
 def share_rows(
-    work: Callable[[Iterator[tuple[int, int]]], None], n_rows: int, least: int, most: int
+    work: Callable[[Iterator[tuple[int, int]]], None],
+    n_rows: int,
+    least: int,
+    most: int,
+    fewest: int = 0,
 ) -> None:
     """Let the threads that numba may use share the rows 0..n_rows-1.
 
@@ -171,8 +175,11 @@ def share_rows(
         Number of rows.
     least, most
         Sizes of the blocks: fewer rows are not worth a call, more do not stay in the cache.
+    fewest
+        Rows from which other threads than this one take part: they start in some tenths of a
+        millisecond each.
     """
-    n_threads = _number_of_threads()
+    n_threads = _number_of_threads() if n_rows >= fewest else 1
     size = max(min(n_rows // (BLOCKS_PER_THREAD * n_threads), most), least)
     starts = iter(range(0, n_rows, size))
     lock = threading.Lock()

@@ -60,6 +60,8 @@ def exponentials(values, n, out, bits):  # type: ignore[no-untyped-def]
 MATERN_12, MATERN_32, MATERN_52, GAUSSIAN = range(4)
 # Rows of a block that a thread takes at once, and pairs of a row whose arrays stay in the cache.
 LEAST_ROWS, MOST_ROWS, PAIRS = 4, 256, 128
+# Rows from which threads share them.
+LEAST_SHARED = 400
 
 
 class AdditivePairs(NamedTuple):
@@ -98,7 +100,7 @@ class AdditivePairs(NamedTuple):
             for first, last in blocks:
                 _gram_rows(first, last, *self._replace(b=columns), out)
 
-        share_rows(work, len(self.a), LEAST_ROWS, MOST_ROWS)
+        share_rows(work, len(self.a), LEAST_ROWS, MOST_ROWS, LEAST_SHARED)
         return _mirrored(out) if self.symmetric else out
 
     def pull(self, cotangent: FloatArray) -> FloatArray:
@@ -121,7 +123,7 @@ class AdditivePairs(NamedTuple):
             for first, last in blocks:
                 _gradient_rows(first, last, *self._replace(b=columns), cotangent, out)
 
-        share_rows(work, len(self.a), LEAST_ROWS, MOST_ROWS)
+        share_rows(work, len(self.a), LEAST_ROWS, MOST_ROWS, LEAST_SHARED)
         return np.asarray(out.sum(axis=0))
 
 

@@ -275,6 +275,7 @@ class TestReports:
             "distribution": stats.lognorm(0.5 * scale, scale=np.exp(mu)),
         }  # fmt: skip
 
+    @pytest.mark.long
     def test_right_laws_are_green_and_narrow_ones_found(self) -> None:
         rng = np.random.default_rng(12)
         given, mu = tables(rng)

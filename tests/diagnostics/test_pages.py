@@ -183,6 +183,7 @@ class TestTables:
 
 
 class TestPictures:
+    @pytest.mark.long
     def test_a_report_saves_its_pictures(self, tmp_path):
         report = mesh_report()
         svgs = report.pictures()

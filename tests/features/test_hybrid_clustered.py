@@ -114,6 +114,7 @@ class TestClustered:
         )
         assert ClusteredHybridFeatures.fit(X, Y, 1, 2, 2, generator=0, form="auto").form == better
 
+    @pytest.mark.long
     def test_mean_variance_is_what_is_drawn(self, rng: np.random.Generator) -> None:
         X, Y = (rows[::8] / 3 for rows in clouds(0.3, rng))
         for form in ("real", "complex"):

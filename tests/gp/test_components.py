@@ -44,6 +44,7 @@ def fitted(kind: str, level: float = 500.0) -> cgp.GraphGPRegressor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 def test_a_component_has_the_law_that_it_would_have_alone(kind: str) -> None:
     """Of walks, whose draws follow the numbers of nodes, nearly."""
     make, options = KINDS[kind]

@@ -92,6 +92,7 @@ def test_narrow_box(case: int, seed: int) -> None:
     assert_best(random_evidence(rng), bounds)
 
 
+@pytest.mark.long
 def test_interior_maximum_where_a_better_one_is_outside_the_box() -> None:
     """The greatest maximum of all leaves the box, a lesser one in its interior is what counts."""
     rng = np.random.default_rng(0)

@@ -128,6 +128,7 @@ def test_outputs_have_their_own_units():
 
 
 @pytest.mark.parametrize("scale", [1e5])
+@pytest.mark.long
 def test_the_unit_of_length_does_not_matter(scale):
     X, y = sensors(20)
     mesh = MESH.copy()

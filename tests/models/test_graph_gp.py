@@ -120,6 +120,7 @@ def test_predictions_are_those_of_the_formula(model: type, solver: str) -> None:
     np.testing.assert_allclose(draws.std(axis=1), std, rtol=6 / np.sqrt(2 * 4000))
 
 
+@pytest.mark.long
 def test_iterative_fit_comes_near_the_dense_one() -> None:
     y = signal()[TRAIN]
     settings = {"kernel": "heat", "hyperparameters": "maximum", "random_state": 0}

@@ -160,6 +160,7 @@ def test_a_choice_names_the_model_that_is_used(parameters):
     assert used == str(gp.drawn_)
 
 
+@pytest.mark.long
 def test_walkers_that_carry_nothing_are_not_ranked():
     graph = cgp.Graph.from_edges(np.arange(12), (np.arange(12) + 1) % 12)
     y = np.sin(np.arange(9.0))

@@ -279,6 +279,7 @@ class TestFeatures:
         with pytest.raises(InvalidInputError, match=message):
             table_model(features=features).fit(X, Y)
 
+    @pytest.mark.long
     def test_spectra_are_fitted_for_fourier_features_themselves(self) -> None:
         class Own(FourierFeatures):
             pass

@@ -30,6 +30,8 @@ KERNELS = {
 }  # fmt: skip
 # Rows of a block that a thread takes at once.
 LEAST_BLOCK, MOST_BLOCK = 4, 256
+# Rows from which threads share them.
+LEAST_SHARED = 400
 
 
 def has_compiled(spectrum: Spectrum | None) -> bool:
@@ -177,7 +179,7 @@ class DenseEvidence(LocalObjective):
             for first, last in blocks:
                 _kernel_rows(first, last, points, columns, number, variance, kernel, slope)
 
-        share_rows(work, n_rows, LEAST_BLOCK, MOST_BLOCK)
+        share_rows(work, n_rows, LEAST_BLOCK, MOST_BLOCK, LEAST_SHARED)
         return kernel, slope
 
     def _pull(
@@ -193,7 +195,7 @@ class DenseEvidence(LocalObjective):
             for first, last in blocks:
                 _gradient_rows(first, last, points, columns, is_square, slope, inverse, solved, out)
 
-        share_rows(work, len(points), LEAST_BLOCK, MOST_BLOCK)
+        share_rows(work, len(points), LEAST_BLOCK, MOST_BLOCK, LEAST_SHARED)
         return np.asarray(out.sum(axis=0))
 
 

@@ -91,6 +91,7 @@ def test_groups_go_together_in_the_judgement(model):
     assert single.calibration.binomial_error[0.5] == pytest.approx(np.sqrt(0.25 / 120))
 
 
+@pytest.mark.long
 def test_some_rows_are_scored_from_all(model):
     some, every = cross_validate(model, max_rows=30), cross_validate(model)
     table, other = some.left_out_table(), every.left_out_table()

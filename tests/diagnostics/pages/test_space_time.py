@@ -52,6 +52,7 @@ def plain(text):
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.long
 def test_hostile_labels_are_texts_everywhere(page):
     assert "<img" not in page
     assert page.count("</script>") == page.count("<script")

@@ -159,6 +159,7 @@ class TestSimplestCauseFirst:
         (advice,) = advise(Evidence(rivals), 0.5, 1.0)
         assert advice.gain == pytest.approx(0.14)
 
+    @pytest.mark.long
     def test_a_kernel_that_only_wants_a_fit(self) -> None:
         """Not additive: the same kernel with its own lengthscales is what gains."""
         X, y = table(5)

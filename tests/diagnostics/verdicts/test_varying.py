@@ -134,6 +134,7 @@ def test_a_range_that_varies_is_found_and_stretching_its_column_cures_it() -> No
     assert any("`input 2`" in one.action for one in left_out.advice)
 
 
+@pytest.mark.long
 def test_stationary_functions_are_left_alone() -> None:
     gains = []
     for seed in range(12):

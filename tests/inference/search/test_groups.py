@@ -43,6 +43,7 @@ def test_logarithms_undo_lengthscales(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("n", [60, 700])  # variances profiled out, and searched for
+@pytest.mark.long
 def test_lengthscales_of_a_group_stay_equal(rng: np.random.Generator, n: int) -> None:
     X, y = problem(rng, n)
     evidence = ExactEvidence(parse_spectrum("gaussian"), X, y)

@@ -45,6 +45,7 @@ def test_estimate_is_unbiased(coupling: str) -> None:
     assert_mean_is(draws, exact_pagerank(graph, 0.3))
 
 
+@pytest.mark.long
 def test_weighted_graph_with_isolated_node() -> None:
     graph = weighted_graph()
     draws = draw(graph, 0.2, 4, "sigma")

@@ -147,6 +147,7 @@ def test_the_floor_is_that_of_all_signs() -> None:
 
 @pytest.mark.parametrize("directions", ["orthogonal", "simplex"])
 @pytest.mark.parametrize("features", ["fourier", "laplace"])
+@pytest.mark.long
 def test_shared_strata_against_simulation(features: str, directions: str, seed: int) -> None:
     """Blocks that are full, and a last one that is not."""
     coupling, dim, t = f"{directions}+shared-strata", 4, 0.8

@@ -49,6 +49,7 @@ def measured(W):
 @pytest.mark.parametrize(
     ("coupling", "m"), [("iid", 1500), ("orthogonal", 600), ("orthogonal+pnc", 600)]
 )
+@pytest.mark.long
 def test_expected_errors_are_those_of_draws(coupling, m):
     found = theory.posterior_errors(X, QUERIES, m, coupling=coupling, n_draws=24, **HYPER)
     law = parse_coupling(coupling)
@@ -152,6 +153,7 @@ def test_expectations_beyond_second_order_are_told():
         theory.posterior_errors(X, QUERIES, 1, **HYPER)
 
 
+@pytest.mark.long
 def test_changes_are_those_of_the_expected_errors() -> None:
     """Against `posterior_errors`, whose draws differ; independent frequencies change nothing."""
     rng = np.random.default_rng(8)

@@ -71,6 +71,7 @@ def run(threads: int, path: Path) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
+@pytest.mark.long
 def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     one, two = (run(threads, tmp_path / f"{threads}.npz") for threads in (1, 2))
     same = [name for name in one if name.startswith(("frequencies", "features"))]

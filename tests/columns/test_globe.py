@@ -121,6 +121,7 @@ GIVEN = {"optimizer": None, "lengthscale": 4000.0, "noise": 0.02}
 
 
 @pytest.mark.parametrize(("table", "options"), [(ALPS, {}), (WORLD, GIVEN)])
+@pytest.mark.long
 def test_fits_are_those_of_kilometres(table, options, tmp_path):
     def model(**further):
         own = {"ard": False, "random_state": 0, **options, **further}

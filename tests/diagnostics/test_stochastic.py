@@ -89,6 +89,7 @@ def test_kernel_of_exponents(kernel: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.long
 def test_products_in_blocks(
     dtype: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def test_they_are_those_of_the_whole_order(n_rows, size, drawn_before):
     assert one.standard_normal() == other.standard_normal()
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_rows():
     tracemalloc.start()
     first_rows(np.random.default_rng(0), 1_000_000, 1000, whole_rows=0)

@@ -38,15 +38,12 @@ EXPRESSION_ROWS = 1000
 
 
 class Entry(ABC):
-    """A model of a table.
+    """A model of a table."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in a report.
-    """
-
-    name: str
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name in a report."""
 
     @abstractmethod
     def start(self, problem: LocalProblem) -> FloatArray:
@@ -92,7 +89,7 @@ class Stationary(Entry):
     trend: str
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return f"exact, {self.kernel}"
 
     @property
@@ -158,7 +155,7 @@ class Expression(Entry):
     text: str
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return f"exact, {self.text}"
 
     @property
@@ -218,7 +215,7 @@ class Transformed(Entry):
     told: str
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return f"{self.base.name}, of {self.told}"
 
     @property
